@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -100,7 +101,7 @@ func TestStops(t *testing.T) {
 		"a later one, which is stateless":    {[][]protocol.Type{runs("stateless", 2), nil}, false},
 		"checkout, and one may know another": {[][]protocol.Type{runs("checkout:2", 2), nil}, true},
 	} {
-		tables := NewTables(4)
+		tables := assignment.NewTables(4)
 		for i, id := range []placement.HostID{"a", "b"} {
 			tables.Begin(id, string(id), false)
 			tables.Reported(id, tt.reports[i])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -87,23 +88,19 @@ func (s *Service) partitions() (n int) {
 }
 
 // view is what the host knows of the type.
-func (t *checkoutType) view(self actor.HostID, now clock.Instant) *typeView {
-	ranges := placement.StaticTable(make([]actor.HostID, len(t.owns))).Ranges()
-	parts := make([]heldRange, len(ranges))
-	for i, r := range ranges {
-		part := &parts[i]
-		part.first = r.First
-		if t.routes[i] != "" {
-			part.hosts = []actor.HostID{t.routes[i]}
-		}
-		if o := &t.owns[i]; o.lease.Name != "" && !o.leaving {
-			part.hosts, part.among, part.held = []actor.HostID{self}, []actor.HostID{self}, actor.Held
+func (t *checkoutType) view(self actor.HostID, now clock.Instant) *assignment.View {
+	partitions := make([]assignment.Partition, len(t.owns))
+	for i := range t.owns {
+		p, o := &partitions[i], &t.owns[i]
+		p.Holder = t.routes[i]
+		if o.lease.Name != "" && !o.leaving {
+			p.Holder, p.Held = self, actor.Held
 			if now >= o.ripe {
-				part.held = actor.HeldClean
+				p.Held = actor.HeldClean
 			}
 		}
 	}
-	return &typeView{policy: t.policy, heldRanges: newHeldRanges(parts)}
+	return assignment.NewPartitionsView(t.policy, partitions)
 }
 
 // checkoutLoop takes, renews and checks in partitions. A process that runs no actors only
@@ -138,7 +135,7 @@ func (s *Service) checkoutStep(ctx context.Context) time.Duration {
 	every := clock.RenewEvery(s.cfg.Lease)
 	s.mu.Lock()
 	self := s.self.ID
-	competing := s.holdings.competing()
+	competing := s.holdings.Competing()
 	for name, policy := range competing {
 		if t := s.checkouts.types[name]; t == nil || t.policy != policy {
 			n := placement.ParsePolicy(policy).Partitions
@@ -185,7 +182,7 @@ func (s *Service) checkoutOf(ctx context.Context, name protocol.TypeName, self a
 	next := placement.Checkout{Self: self, Leaving: !s.serves(name)}
 	s.mu.Lock()
 	t := s.checkouts.types[name]
-	if s.self.ID != self || t == nil || s.holdings.competing()[name] != t.policy {
+	if s.self.ID != self || t == nil || s.holdings.Competing()[name] != t.policy {
 		s.mu.Unlock()
 		return false
 	}
@@ -262,10 +259,10 @@ func (s *Service) checkOut(ctx context.Context, name protocol.TypeName, p placem
 		return
 	}
 	s.mu.Lock()
-	mine := s.self.ID == self && s.checkouts.types[name] == t && s.holdings.competing()[name] == t.policy
+	mine := s.self.ID == self && s.checkouts.types[name] == t && s.holdings.Competing()[name] == t.policy
 	if mine {
 		t.owns[p] = ownedPartition{
-			lease: lease, until: sent + clock.Usable(s.checkoutLength()), renewAt: sent + clock.RenewEvery(s.checkoutLength()), ripe: s.now() + ripeAfter,
+			lease: lease, until: sent + clock.Usable(s.checkoutLength()), renewAt: sent + clock.RenewEvery(s.checkoutLength()), ripe: s.now() + assignment.RipeAfter,
 		}
 		s.countPartitions()
 		s.publish(false)

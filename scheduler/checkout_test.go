@@ -20,7 +20,7 @@ func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
 			}
 			const policy = "checkout:1"
 			name := protocol.TypeName{App: "a", Type: "T"}
-			p.holdings.Order(protocol.Order{Types: []protocol.TypeName{name}, Kind: protocol.Unlock, Policy: policy, Ranges: []protocol.Range{rangeOf(0, placement.LastPoint)}}, p.now())
+			p.holdings.Order(protocol.Order{Types: []protocol.TypeName{name}, Kind: protocol.Unlock, Policy: policy, Ranges: []protocol.Range{{Last: placement.LastPoint}}}, p.now())
 			p.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
 			was, taken, err := p.db.AcquireLease(ctx, checkoutName(name, 0, 1), "other", testLease/2)
 			if err != nil || !taken {

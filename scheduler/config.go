@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -28,13 +29,6 @@ const (
 	MinLease = 200 * time.Millisecond
 )
 
-// What happens to a range that is moved because of heat.
-const (
-	HeatSplit = "split" // it is cut, and a side of it moves
-	HeatWhole = "whole" // it moves
-	HeatBack  = "back"  // it is cold, and goes back to where the ring has it
-)
-
 // What users of a [Service] need of the packages below it.
 type (
 	Type         = protocol.Type
@@ -49,6 +43,13 @@ const (
 	RoleScheduler = protocol.RoleScheduler
 	MinProtocol   = protocol.MinVersion
 	MaxProtocol   = protocol.MaxVersion
+)
+
+// What happens to a range that is moved because of heat.
+const (
+	HeatSplit = assignment.HeatSplit
+	HeatWhole = assignment.HeatWhole
+	HeatBack  = assignment.HeatBack
 )
 
 // Config is what a [Service] is made of.

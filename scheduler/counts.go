@@ -87,7 +87,7 @@ func (s *Service) reportHeat(ctx context.Context, ss *session) {
 		report := &greenroomv1.HeatReport{}
 		for name, c := range counts {
 			t, _ := view.of(name.App, name.Type)
-			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.policy)); total > 0 {
+			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.Policy)); total > 0 {
 				report.Types = append(report.Types, protocol.ToHeat(name, "", total, cells))
 			}
 		}

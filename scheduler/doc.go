@@ -5,9 +5,11 @@
 // things depend on that: hosts do not refuse each other's commits, and an answer without a commit
 // is current. Correct writes do not depend on it: the version that a commit read fences the commit.
 //
-// [ownership.Leader] and [Tables] decide at the leader, [ownership.Member] and [Holdings] at each host, with the pure
-// functions of package placement. They take events and the time, and return what follows; they
-// read no clock and send nothing. Each process has a [Service], which acts on their decisions.
+// Packages ownership (of sticky actors) and assignment (of ranges) decide, with the functions of
+// package placement: each has the leader's end and the host's end of its protocol. They take
+// events and the time, and return what follows; they read no clock and send nothing. Each process
+// has a [Service], which acts on their decisions. Package protocol is what hosts and the leader
+// say to each other, and package clock counts leases.
 //
 // # Words
 //

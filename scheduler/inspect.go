@@ -163,12 +163,12 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	if t == nil {
 		return Location{}, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", key.Type, key.App, actor.ErrTypeNotFound)
 	}
-	l := Location{Policy: t.policy, Point: placement.PointOf(key)}
+	l := Location{Policy: t.Policy, Point: placement.PointOf(key)}
 	var owner actor.HostID
 	switch {
-	case !placement.Exclusive(t.policy):
+	case !placement.Exclusive(t.Policy):
 		return l, nil
-	case t.policy == abi.PlacementSticky:
+	case t.Policy == abi.PlacementSticky:
 		a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
 		if err != nil {
 			return Location{}, err
@@ -177,15 +177,15 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 			owner = actor.HostID(a.GetSticky()[0].GetOwner())
 		}
 	default:
-		owner = t.owner(l.Point)
+		owner = t.Owner(l.Point)
 		l.Moving = owner == ""
-		for _, id := range t.find(l.Point).readers {
+		for _, id := range t.Find(l.Point).Readers {
 			if h, there := v.members[id]; there && id != owner {
 				l.Readers = append(l.Readers, h)
 			}
 		}
 		if _, there := v.members[owner]; !there {
-			if away := t.away(v, key); away != "" {
+			if away := v.away(t, key); away != "" {
 				l.Host.Name, l.Moving = away, false
 				return l, nil
 			}
@@ -239,16 +239,16 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 	if t == nil {
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
-	for r := range t.all() {
-		if n := len(parts); n > 0 && !placement.IsCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
+	for r := range t.All() {
+		if n := len(parts); n > 0 && !placement.IsCheckout(t.Policy) && parts[n-1].Moved == r.Moved && slices.Equal(parts[n-1].Hosts, r.Hosts) && slices.Equal(parts[n-1].Readers, r.Readers) {
 			continue
 		}
-		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Readers: r.readers, Moved: r.moved})
+		parts = append(parts, Part{First: r.First, Hosts: r.Hosts, Readers: r.Readers, Moved: r.Moved})
 	}
-	if n := len(t.static); n > 0 {
+	if n := len(t.Static); n > 0 {
 		parts = parts[:0]
 		for i, r := range placement.StaticTable(make([]actor.HostID, n)).Ranges() {
-			p := Part{First: r.First, Hosts: t.find(r.First).hosts, Name: t.static[i], Away: !v.there(t.static[i])}
+			p := Part{First: r.First, Hosts: t.Find(r.First).Hosts, Name: t.Static[i], Away: !v.there(t.Static[i])}
 			if len(p.Hosts) > 0 {
 				_, there := v.members[p.Hosts[0]]
 				p.Away = !there
@@ -262,7 +262,7 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 			parts[i].Last = parts[i+1].First - 1
 		}
 	}
-	return t.policy, parts, nil
+	return t.Policy, parts, nil
 }
 
 // HostHeat is what a host is asked for of one type, in calls per second: sampled, and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -19,7 +20,7 @@ func (s *Service) incarnate() {
 	s.self = s.cfg.Self
 	s.self.ID = s.cfg.NewID()
 	s.countFor(s.self.ID)
-	s.member, s.holdings = ownership.NewMember(s.self.ID), NewHoldings(s.self.ID)
+	s.member, s.holdings = ownership.NewMember(s.self.ID), assignment.NewHoldings(s.self.ID)
 	s.checkouts.types = map[protocol.TypeName]*checkoutType{}
 	s.informed = false
 }

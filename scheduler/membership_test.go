@@ -52,7 +52,7 @@ func TestOrderToAnEarlierIncarnation(t *testing.T) {
 			}
 			ss := &session{Session: protocol.Session{Host: p.Self(), Number: 1, Epoch: 1}, end: func(error) {}, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesRequest]()}
 			p.session = ss
-			give := protocol.Order{To: p.Self(), Types: []protocol.TypeName{{App: "a", Type: "R"}}, Version: 1, Kind: protocol.Update, Policy: abi.PlacementRing, Ranges: []protocol.Range{rangeOf(0, placement.LastPoint, p.Self())}}
+			give := protocol.Order{To: p.Self(), Types: []protocol.TypeName{{App: "a", Type: "R"}}, Version: 1, Kind: protocol.Update, Policy: abi.PlacementRing, Ranges: []protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{p.Self()}}}}
 			if ends {
 				p.end()
 			}

@@ -42,7 +42,7 @@ func (s *Service) seek(epoch uint64) {
 }
 
 // idle reports whether no leader has to know of this host: it holds and owns nothing, runs
-// nothing of types that nobody holds, which takes a leader's word ([Holdings.Told]), has no
+// nothing of types that nobody holds, which takes a leader's word ([assignment.Holdings.Told]), has no
 // session that a leader has answered, and does not leave. The caller has the lock.
 func (s *Service) idle() bool {
 	if s.cfg.hosts() && s.holdings.Told() && len(s.view.Load().types) > 0 {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -40,7 +41,7 @@ type Service struct {
 	mu       sync.Mutex
 	self     actor.Host // this incarnation
 	member   *ownership.Member
-	holdings *Holdings
+	holdings *assignment.Holdings
 	// checkouts are the partitions of this host.
 	checkouts checkouts
 	members   map[actor.HostID]actor.Host
@@ -209,13 +210,13 @@ func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 		return actor.NotHeld
 	case t == nil:
 		return actor.Held
-	case !placement.Exclusive(t.policy) && (t.handing || placement.Exclusive(policy)): // its placement changes
+	case !placement.Exclusive(t.Policy) && (t.HandingOver || placement.Exclusive(policy)): // its placement changes
 		return actor.NotHeld
-	case !placement.Exclusive(t.policy):
+	case !placement.Exclusive(t.Policy):
 		return actor.Held
-	case t.policy != abi.PlacementSticky:
-		return t.holds(v.self, key)
-	case t.handing:
+	case t.Policy != abi.PlacementSticky:
+		return t.Holds(v.self, key)
+	case t.HandingOver:
 		return actor.NotHeld
 	default:
 		return s.owned.hold(key)
@@ -248,18 +249,18 @@ func (s *Service) find(key actor.Key, policy string) placement.Where {
 	case t == nil:
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
-	case !placement.Exclusive(t.policy):
+	case !placement.Exclusive(t.Policy):
 		return s.findAnywhere(v, t, counts, key, policy)
-	case t.policy == abi.PlacementSticky:
+	case t.Policy == abi.PlacementSticky:
 		return s.findSticky(v, t, counts, key)
 	}
 	p := placement.PointOf(key)
-	owner := t.owner(p)
+	owner := t.Owner(p)
 	_, there := v.members[owner]
 	switch {
-	case (owner == "" || !there) && t.away(v, key) != "":
-		return placement.Where{Away: t.away(v, key)}
-	case owner == v.self && s.Current(time.Now()) && t.holdsAt(v.self, p) != actor.NotHeld:
+	case (owner == "" || !there) && v.away(t, key) != "":
+		return placement.Where{Away: v.away(t, key)}
+	case owner == v.self && s.Current(time.Now()) && t.HoldsAt(v.self, p) != actor.NotHeld:
 		return v.here(counts, key)
 	case owner == "" || owner == v.self || !there:
 		return placement.Where{Wait: v.changed}
@@ -277,7 +278,7 @@ func (s *Service) Readers(key actor.Key) (hosts []actor.HostID, here bool) {
 	if r == nil {
 		return nil, false
 	}
-	return r.readers, v.reads(r) && s.Current(time.Now())
+	return r.Readers, v.reads(r) && s.Current(time.Now())
 }
 
 // Reads reports whether this host may answer a read-only method of an actor that another
@@ -298,8 +299,8 @@ func (s *Service) CountRead(key actor.Key) {
 
 // findAnywhere is for actors that nobody holds: they are run where the call is, if that
 // can run them.
-func (s *Service) findAnywhere(v *view, t *typeView, counts *callCounts, key actor.Key, policy string) placement.Where {
-	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.find(0).hosts); {
+func (s *Service) findAnywhere(v *view, t *assignment.View, counts *callCounts, key actor.Key, policy string) placement.Where {
+	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.Find(0).Hosts); {
 	case host == "":
 		return placement.Where{Wait: v.changed}
 	case host != v.self:
@@ -323,13 +324,13 @@ func (s *Service) anywhere(v *view, policy string, here placement.Where) placeme
 
 // findSticky gathers what [placement.Sticky] decides by: no more than that needs, since what
 // is asked for counts as used.
-func (s *Service) findSticky(v *view, t *typeView, counts *callCounts, key actor.Key) placement.Where {
-	knows := placement.Sticky{Self: v.self, Handing: t.handing}
-	if !t.handing {
+func (s *Service) findSticky(v *view, t *assignment.View, counts *callCounts, key actor.Key) placement.Where {
+	knows := placement.Sticky{Self: v.self, Handing: t.HandingOver}
+	if !t.HandingOver {
 		knows.Owns = s.owned.hold(key) != actor.NotHeld
 	}
 	switch {
-	case t.handing:
+	case t.HandingOver:
 	case knows.Owns:
 		knows.Current = s.Current(time.Now())
 	default:
@@ -341,8 +342,8 @@ func (s *Service) findSticky(v *view, t *typeView, counts *callCounts, key actor
 			}
 		}
 		p := placement.PointOf(key)
-		if ring := t.owner(p); ring == v.self {
-			knows.Ring, knows.Holds = ring, t.holdsAt(v.self, p) != actor.NotHeld
+		if ring := t.Owner(p); ring == v.self {
+			knows.Ring, knows.Holds = ring, t.HoldsAt(v.self, p) != actor.NotHeld
 		} else if _, there := v.members[ring]; there {
 			knows.Ring = ring
 		}
@@ -390,7 +391,7 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 func (s *Service) Learned(key actor.Key, owner actor.HostID) {
 	v := s.view.Load()
 	t, _ := v.of(key.App, key.Type)
-	if t == nil || t.policy != abi.PlacementSticky {
+	if t == nil || t.Policy != abi.PlacementSticky {
 		return
 	}
 	if _, there := v.members[owner]; there && owner != v.self {
@@ -445,30 +446,29 @@ func (s *Service) KnownOwners() int { return s.owners.Len() }
 func (s *Service) publish(ripened bool) {
 	old := s.view.Load()
 	if ripened {
-		s.holdings.ripen(s.now())
+		s.holdings.Ripen(s.now())
 	}
-	tables, types := s.holdings.views(), old.types
-	if s.holdings.remapped {
-		s.holdings.remapped = false
-		types = make(map[protocol.TypeName]typeRef, len(s.holdings.types))
-		for name, t := range s.holdings.types {
-			types[name] = typeRef{t.slot, s.countsOf(name)}
+	views, types := s.holdings.Views(), old.types
+	if slots, changed := s.holdings.Slots(); changed {
+		types = map[protocol.TypeName]typeRef{}
+		for name, slot := range slots {
+			types[name] = typeRef{slot, s.countsOf(name)}
 		}
-		maps.DeleteFunc(s.counts, func(name protocol.TypeName, _ *callCounts) bool { return s.holdings.types[name] == nil })
+		maps.DeleteFunc(s.counts, func(name protocol.TypeName, _ *callCounts) bool { return types[name].counts == nil })
 	}
-	var partitions map[protocol.TypeName]*typeView
-	if competing := s.holdings.competing(); len(competing) > 0 {
-		partitions = make(map[protocol.TypeName]*typeView, len(competing))
+	var partitions map[protocol.TypeName]*assignment.View
+	if competing := s.holdings.Competing(); len(competing) > 0 {
+		partitions = make(map[protocol.TypeName]*assignment.View, len(competing))
 		for name, policy := range competing {
 			if t := s.checkouts.types[name]; t != nil && t.policy == policy {
 				partitions[name] = t.view(s.self.ID, s.now())
 			} else {
-				partitions[name] = &typeView{policy: policy, heldRanges: newHeldRanges([]heldRange{{}})} // nothing has been read yet
+				partitions[name] = assignment.NewPartitionsView(policy, nil) // nothing has been read yet
 			}
 		}
 	}
 	s.view.Store(&view{
-		self: s.self.ID, types: types, tables: tables, partitions: partitions,
+		self: s.self.ID, types: types, tables: views, partitions: partitions,
 		members: s.members, drains: s.drains, draining: s.draining != "", told: s.holdings.Told(), changed: make(chan struct{}),
 	})
 	close(old.changed)

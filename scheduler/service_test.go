@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -441,7 +442,7 @@ func TestStop(t *testing.T) {
 						moving++
 					}
 				}
-				if moving > maxMoving {
+				if moving > assignment.MaxMoving {
 					t.Errorf("of %d of %d actors it does not know where they are", moving, lookedAt)
 				}
 				c.eventually("the others have everything", func() bool { _, problem := c.look(); return problem == "" })

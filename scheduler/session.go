@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -338,7 +339,7 @@ func (s *Service) newMembers(m *greenroomv1.ClusterMembers) {
 // order performs orders of the leader that came together.
 func (s *Service) order(ctx context.Context, ss *session, orders ...protocol.Order) {
 	orders = slices.DeleteFunc(orders, func(o protocol.Order) bool { return o.Kind == 0 || o.Group == 0 && len(o.Types) == 0 }) // of a newer protocol
-	movings := make([]Moving, len(orders))
+	movings := make([]assignment.Moving, len(orders))
 	for i, o := range orders {
 		movings[i] = s.holdings.Order(o, s.now())
 	}
@@ -348,8 +349,8 @@ func (s *Service) order(ctx context.Context, ss *session, orders ...protocol.Ord
 	}
 }
 
-// perform does what an order asks for beside what [Holdings] makes of it.
-func (s *Service) perform(ctx context.Context, ss *session, o protocol.Order, moving Moving) {
+// perform does what an order asks for beside what [assignment.Holdings] makes of it.
+func (s *Service) perform(ctx context.Context, ss *session, o protocol.Order, moving assignment.Moving) {
 	switch o.Kind {
 	case protocol.Unlock:
 		if placement.IsCheckout(o.Policy) {
@@ -377,7 +378,7 @@ func (s *Service) perform(ctx context.Context, ss *session, o protocol.Order, mo
 }
 
 // handOver ends what moves and tells the leader, unless the session ends before.
-func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
+func (s *Service) handOver(ctx context.Context, ss *session, moving assignment.Moving) {
 	if !moving.Order.WithSticky {
 		if s.ended(ctx, func(key actor.Key) bool { return moving.Contains(ss.Host, key) }) {
 			s.mu.Lock()
@@ -396,10 +397,8 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
 	if !s.ended(ctx, moving.Concerns) {
 		return
 	}
-	for _, part := range moving.parts {
-		for _, name := range part.types.names {
-			s.checkInAll(ctx, name)
-		}
+	for _, name := range moving.Types() {
+		s.checkInAll(ctx, name)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -437,7 +436,7 @@ func (s *Service) ended(ctx context.Context, moving func(actor.Key) bool) bool {
 }
 
 // released tells the leader that nothing of what moves is left here.
-func (s *Service) released(ss *session, moving Moving) {
+func (s *Service) released(ss *session, moving assignment.Moving) {
 	if s.session != ss {
 		return
 	}

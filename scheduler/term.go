@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
@@ -25,7 +26,7 @@ import (
 // the session ends, and begins anew.
 const maxUnsent = 1 << 16
 
-// term performs what [ownership.Leader] and [Tables] decide for one term.
+// term performs what [ownership.Leader] and [assignment.Tables] decide for one term.
 type term struct {
 	s     *Service
 	lease actor.Lease
@@ -46,12 +47,12 @@ type term struct {
 
 	mu      sync.Mutex
 	leader  *ownership.Leader
-	tables  *Tables
+	tables  *assignment.Tables
 	streams map[actor.HostID]*hostSession
 	members map[actor.HostID]actor.Host // the rows that were read last
 	pending []pendingAcquisition        // asked for before anything could be given
 	newest  deployments
-	heat    *Heat
+	heat    *assignment.Heat
 	reach   reach
 	// otherLease are the hosts that were warned of since their leases are of another length.
 	otherLease map[actor.HostID]bool
@@ -65,7 +66,7 @@ type hostSession struct {
 	claims   []actor.Key // those that have come
 	out      *protocol.Outbox[*greenroomv1.ReportActorTypesResponse]
 	// ungrouped is not nil for a host that knows no groups of types.
-	ungrouped *ungrouped
+	ungrouped *protocol.Ungrouped
 }
 
 type pendingAcquisition struct {
@@ -76,9 +77,9 @@ type pendingAcquisition struct {
 
 func newTerm(s *Service, l actor.Lease, sent clock.Instant) *term {
 	t := &term{
-		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
+		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, s.cfg.Lease), tables: assignment.NewTables(s.cfg.Ranges),
 		renewals: make(chan struct{}, 1), look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
-		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
+		heat: assignment.NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
 	t.sent.Store(int64(sent))
 	return t
@@ -240,7 +241,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 		return next
 	}
 	t.lock()
-	known := slices.Collect(maps.Keys(t.tables.hosts)) // whose rows were there before
+	known := t.tables.KnownHosts() // whose rows were there before
 	t.mu.Unlock()
 	hosts, now, err := t.s.cfg.Store.Hosts(ctx)
 	if err != nil {
@@ -417,7 +418,7 @@ func (h *hostSession) order(orders []protocol.Order) {
 		return
 	}
 	for _, o := range orders {
-		for _, one := range h.ungrouped.orders(o) {
+		for _, one := range h.ungrouped.Orders(o) {
 			h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: protocol.ToOrder(one)}})
 		}
 	}
@@ -517,7 +518,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	}
 	t.tables.Offers(h.session.Host, placement.Resources{Processors: int(hello.GetProcessors()), Memory: int64(hello.GetMemoryBytes()), Weight: hello.GetWeight()}) //nolint:gosec // what is below 0 is not looked at
 	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocol.WithGroups {
-		h.ungrouped = newUngrouped()
+		h.ungrouped = protocol.NewUngrouped()
 	}
 	h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
 	h.out.Put(t.membership())
@@ -573,7 +574,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 		r := m.Released
 		answers, all := [][]protocol.Range{protocol.FromRanges(r.GetRanges())}, true
 		if h.ungrouped != nil {
-			answers, all = h.ungrouped.answered(protocol.TypeName{App: r.GetApp(), Type: r.GetType()}, r.GetVersion(), answers[0])
+			answers, all = h.ungrouped.Answered(protocol.TypeName{App: r.GetApp(), Type: r.GetType()}, r.GetVersion(), answers[0])
 		}
 		if all {
 			t.tables.Released(id, r.GetVersion(), answers...)
@@ -581,7 +582,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	case *greenroomv1.ReportActorTypesRequest_Updated:
 		all := true
 		if h.ungrouped != nil {
-			_, all = h.ungrouped.answered(protocol.TypeName{App: m.Updated.GetApp(), Type: m.Updated.GetType()}, m.Updated.GetVersion(), nil)
+			_, all = h.ungrouped.Answered(protocol.TypeName{App: m.Updated.GetApp(), Type: m.Updated.GetType()}, m.Updated.GetVersion(), nil)
 		}
 		if all {
 			t.tables.Updated(id, m.Updated.GetVersion())
@@ -613,7 +614,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 // reported takes the types of a host, and tells who knows an older deployment.
 func (t *term) reported(h *hostSession, types []protocol.Type) {
 	id := h.session.Host
-	news, behind := t.newest.reported(t.tables.typesOf(id), types)
+	news, behind := t.newest.reported(t.tables.TypesOf(id), types)
 	t.tables.Reported(id, types)
 	tell := func(h *hostSession, apps []string) {
 		if len(apps) > 0 && h.protocol >= protocol.WithTypesOutdated {
@@ -667,7 +668,7 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 	a := &greenroomv1.LeaderAnswer{CorrelationId: q.GetCorrelationId(), Missing: protocol.ToIDs(t.leader.Missing())}
 	switch {
 	case q.GetHeat():
-		a.Heat = t.heat.answer(protocol.TypeName{App: q.GetApp(), Type: q.GetType()})
+		a.Heat = t.heat.Answer(protocol.TypeName{App: q.GetApp(), Type: q.GetType()})
 	case q.GetId() != "":
 		if owner := t.leader.Owner(actor.Key{App: q.GetApp(), Type: q.GetType(), ID: q.GetId()}); owner != "" {
 			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: q.GetType(), Id: q.GetId(), Owner: string(owner)})
@@ -678,7 +679,7 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: e.Key.Type, Id: e.Key.ID, Owner: string(e.Owner)})
 		}
 	}
-	shares, owned, weights := t.tables.Shares(), t.leader.Owned(), t.tables.weights()
+	shares, owned, weights := t.tables.Shares(), t.leader.Owned(), t.tables.Weights()
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
 		a.Hosts = append(a.Hosts, &greenroomv1.HostShare{
 			HostId: string(id), Ranges: uint64(shares[id]), Sticky: uint64(owned[id]), //nolint:gosec // counts
@@ -694,7 +695,7 @@ func (t *term) cool() {
 	if !changed {
 		return
 	}
-	kind := kindOf(step)
+	kind := assignment.HeatKind(step)
 	t.s.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
 		"first", fmt.Sprintf("%#x", uint64(step.First)), "last", fmt.Sprintf("%#x", uint64(step.Last)), "from", step.From, "to", step.To, "moved", len(step.Moved))
 	if t.s.cfg.Events.HeatMoved != nil {

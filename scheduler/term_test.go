@@ -123,7 +123,7 @@ func TestMessagesOfAnOlderSession(t *testing.T) {
 			sessions = append(sessions, h)
 		}
 		claims := &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
-			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{rangeOf(0, placement.LastPoint, "b")}),
+			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{"b"}}}),
 		}}}
 		if err := term.receive(sessions[0], claims); err == nil {
 			c.t.Error("the session before goes on")

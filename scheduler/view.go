@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -15,8 +16,8 @@ type view struct {
 	// types says whose table is which of tables. Views share it as long as no type comes,
 	// goes, or gets another table. partitions has the tables of types that compete.
 	types      map[protocol.TypeName]typeRef
-	tables     []*typeView
-	partitions map[protocol.TypeName]*typeView
+	tables     []*assignment.View
+	partitions map[protocol.TypeName]*assignment.View
 	members    map[actor.HostID]actor.Host
 	// drains has those of the others that are draining; draining: this host is.
 	drains   map[actor.HostID]bool
@@ -34,14 +35,14 @@ type typeRef struct {
 }
 
 // of returns the table of a type and what counts its calls; nil if there is none.
-func (v *view) of(app, typ string) (*typeView, *callCounts) {
+func (v *view) of(app, typ string) (*assignment.View, *callCounts) {
 	name := protocol.TypeName{App: app, Type: typ}
 	ref, found := v.types[name]
 	if !found {
 		return nil, nil
 	}
 	t := v.tables[ref.table]
-	if t.competes {
+	if t.Competes {
 		return v.partitions[name], ref.counts
 	}
 	return t, ref.counts
@@ -56,16 +57,18 @@ func (v *view) here(counts *callCounts, key actor.Key) placement.Where {
 }
 
 // readers returns the range of an actor if it may have readers; otherwise nil.
-func (v *view) readers(key actor.Key) *heldRange {
+func (v *view) readers(key actor.Key) *assignment.HeldRange {
 	t, _ := v.of(key.App, key.Type)
-	if t == nil || !t.shared {
+	if t == nil || !t.Shared {
 		return nil
 	}
-	return t.find(placement.PointOf(key))
+	return t.Find(placement.PointOf(key))
 }
 
 // reads reports whether this host is a reader of a range.
-func (v *view) reads(r *heldRange) bool { return !v.draining && slices.Contains(r.readers, v.self) }
+func (v *view) reads(r *assignment.HeldRange) bool {
+	return !v.draining && slices.Contains(r.Readers, v.self)
+}
 
 // there reports whether a host of a name can run actors, or is about to: it is a member,
 // and does not drain.
@@ -77,4 +80,13 @@ func (v *view) there(name string) bool {
 		}
 	}
 	return false
+}
+
+// away returns the name of the host that an actor of a static type belongs to if it is not
+// there; otherwise, and of other types, nothing.
+func (v *view) away(t *assignment.View, key actor.Key) string {
+	if name := t.StaticHost(key); name != "" && !v.there(name) {
+		return name
+	}
+	return ""
 }

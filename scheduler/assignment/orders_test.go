@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -54,7 +55,7 @@ func aJoin(tb testing.TB, hosts, types int) map[protocol.OrderKind]orderTraffic 
 		id := placement.HostID(fmt.Sprintf("%026d", i)) // as long as IDs are
 		var all []protocol.Type
 		for n := range types {
-			all = append(all, ringType(fmt.Sprintf("Type%02d", n)))
+			all = append(all, protocol.Type{App: "a", Name: fmt.Sprintf("Type%02d", n), Placement: abi.PlacementRing, Generation: 1})
 		}
 		tables.Begin(id, fmt.Sprint("host-", i), false)
 		tables.Reported(id, all)

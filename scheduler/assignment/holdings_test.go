@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"testing"
@@ -24,10 +24,10 @@ func TestHoldings(t *testing.T) {
 	points := []placement.Point{0, half - 1, half, placement.LastPoint}
 	check := func(what string, want ...actor.Hold) {
 		t.Helper()
-		v := h.views()[h.types[protocol.TypeName{App: "a", Type: "T"}].slot]
+		v := h.Views()[h.types[protocol.TypeName{App: "a", Type: "T"}].slot]
 		for i, p := range points {
 			got := h.Held("a", "T", p, 0)
-			r := v.find(p)
+			r := v.Find(p)
 			if got != want[i] || r.held != want[i] {
 				t.Errorf("%s: at point %#x %d, in the view %d; want %d", what, uint64(p), got, r.held, want[i])
 			}
@@ -59,7 +59,7 @@ func TestHoldings(t *testing.T) {
 	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	h.HandedOver(m, 0) // too late
 	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", placement.LastPoint, ripeAfter) != actor.HeldClean {
+	if h.Ripens(0) != RipeAfter || h.Ripens(RipeAfter) != 0 || h.Held("a", "T", placement.LastPoint, RipeAfter) != actor.HeldClean {
 		t.Error("an hour later it is not clean")
 	}
 }

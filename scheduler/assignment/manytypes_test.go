@@ -1,6 +1,6 @@
 //go:build unix
 
-package scheduler
+package assignment
 
 import (
 	"flag"
@@ -148,7 +148,7 @@ func (m *manyTypes) obey(h *Holdings, messages [][]byte) (answers [][]byte) {
 			case protocol.Unlock, protocol.Remove, protocol.Form:
 			}
 		}
-		h.views()
+		h.Views()
 		for _, t := range h.tables {
 			for _, c := range t.chunks {
 				if !before[c] {

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
@@ -119,9 +119,9 @@ func (t *Tables) set(reports string) *hostSet {
 		return set
 	}
 	has := map[uint64]bool{}
-	for left := []byte(reports); len(left) > 0; {
-		id, n := binary.Uvarint(left)
-		has[id], left = true, left[n:]
+	for rest := []byte(reports); len(rest) > 0; {
+		id, n := binary.Uvarint(rest)
+		has[id], rest = true, rest[n:]
 	}
 	set := &hostSet{}
 	for id, h := range t.hosts {
@@ -138,8 +138,8 @@ func (t *Tables) set(reports string) *hostSet {
 // hostsChanged notes that a host has come, gone, or is another one than before.
 func (t *Tables) hostsChanged() { t.sets, t.all, t.weighed = map[string]*hostSet{}, nil, nil }
 
-// weights returns the weights of the hosts that may be given actors.
-func (t *Tables) weights() map[placement.HostID]placement.Weight {
+// Weights returns the weights of the hosts that may be given actors.
+func (t *Tables) Weights() map[placement.HostID]placement.Weight {
 	if t.weighed == nil {
 		offers := map[placement.HostID]placement.Resources{}
 		for id, h := range t.hosts {

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ type tablesHost struct {
 
 type tablesStream struct {
 	session   protocol.Session
-	ungrouped *ungrouped // of two that do not both know groups
+	ungrouped *protocol.Ungrouped // of two that do not both know groups
 	host      *tablesHost
 	leader    *tablesLeader
 	up        []func(l *tablesLeader)
@@ -123,7 +123,7 @@ func newTablesWorld() *tablesWorld {
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
 		for _, p := range tablesPoints {
-			w.unsettled[tablesPoint{k, p}] = ripeAfter
+			w.unsettled[tablesPoint{k, p}] = RipeAfter
 		}
 	}
 	return w
@@ -163,7 +163,7 @@ func (h *tablesHost) runs(k int, p placement.Point, now clock.Instant) bool {
 	if t == nil || t.policy == abi.PlacementSticky {
 		return owns
 	}
-	r := t.find(p)
+	r := t.Find(p)
 	return owns || len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id
 }
 
@@ -172,8 +172,8 @@ func (w *tablesWorld) ended(h *tablesHost) {
 	for k, name := range tablesTypes {
 		for _, p := range tablesPoints {
 			if t := h.holdings.types[name]; t != nil {
-				if r := t.find(p); len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id {
-					w.unsettled[tablesPoint{k, p}] = w.now + ripeAfter
+				if r := t.Find(p); len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id {
+					w.unsettled[tablesPoint{k, p}] = w.now + RipeAfter
 				}
 			}
 		}
@@ -238,7 +238,7 @@ func (w *tablesWorld) plan(l *tablesLeader) {
 		case s.ungrouped == nil:
 			s.down = append(s.down, func(h *tablesHost) { w.take(h, s, o) })
 		default:
-			for _, one := range s.ungrouped.orders(o) {
+			for _, one := range s.ungrouped.Orders(o) {
 				s.down = append(s.down, func(h *tablesHost) { w.take(h, s, one) })
 			}
 		}
@@ -257,7 +257,7 @@ func (s *tablesStream) released(h *tablesHost, m Moving) {
 	s.up = append(s.up, func(l *tablesLeader) {
 		answers, all := [][]protocol.Range{m.Ranges}, true
 		if s.ungrouped != nil {
-			answers, all = s.ungrouped.answered(m.Order.Types[0], m.Order.Version, m.Ranges)
+			answers, all = s.ungrouped.Answered(m.Order.Types[0], m.Order.Version, m.Ranges)
 		}
 		if all {
 			l.tables.Released(id, m.Order.Version, answers...)
@@ -271,7 +271,7 @@ func (s *tablesStream) updated(h *tablesHost, o protocol.Order) {
 	s.up = append(s.up, func(l *tablesLeader) {
 		all := true
 		if s.ungrouped != nil {
-			_, all = s.ungrouped.answered(o.Types[0], o.Version, nil)
+			_, all = s.ungrouped.Answered(o.Types[0], o.Version, nil)
 		}
 		if all {
 			l.tables.Updated(id, o.Version)
@@ -305,7 +305,7 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 	s := &tablesStream{session: session, host: h, leader: l}
 	claims, id, name, draining := h.holdings.Claims(w.now), h.id, h.name, h.draining
 	if h.early || l.early {
-		s.ungrouped = newUngrouped()
+		s.ungrouped = protocol.NewUngrouped()
 	}
 	types := h.types()
 	h.holdings.Connect(types)
@@ -390,7 +390,7 @@ func (w *tablesWorld) down(s *tablesStream) {
 
 // compete has a host lease a partition if it may; it does not know yet that it has.
 func (w *tablesWorld) compete(h *tablesHost, part int) {
-	if len(h.holdings.competing()) == 0 && w.broken != competesAlways || h.asked != 0 {
+	if len(h.holdings.Competing()) == 0 && w.broken != competesAlways || h.asked != 0 {
 		return
 	}
 	if _, there := w.rows[w.parts[part]]; !there { // who had it has ended
@@ -404,7 +404,7 @@ func (w *tablesWorld) answered(h *tablesHost) {
 	switch {
 	case h.asked == 0:
 		return
-	case len(h.holdings.competing()) > 0 || w.broken == competesAlways:
+	case len(h.holdings.Competing()) > 0 || w.broken == competesAlways:
 		h.parts[h.asked-1] = true
 		w.stats["partition leased"]++
 	default:
@@ -531,35 +531,35 @@ func (w *tablesWorld) settled(k int) (fault string) {
 			case table == nil:
 				return fmt.Sprintf("%s has no table", h.id)
 			}
-			r := table.find(p)
+			r := table.Find(p)
 			if names := placement.StaticHosts(policy); len(names) > 0 {
 				name := names[placement.Static(p, len(names))]
 				i := slices.IndexFunc(serving, func(h *tablesHost) bool { return h.name == name })
-				if i < 0 && len(r.hosts) == 0 {
+				if i < 0 && len(r.Hosts) == 0 {
 					w.stats["static host away"]++
 					continue
 				}
-				if i < 0 || len(r.hosts) == 0 || r.hosts[0] != serving[i].id {
-					return fmt.Sprintf("%s sends point %#x to %v, which is %s's", h.id, uint64(p), r.hosts, name)
+				if i < 0 || len(r.Hosts) == 0 || r.Hosts[0] != serving[i].id {
+					return fmt.Sprintf("%s sends point %#x to %v, which is %s's", h.id, uint64(p), r.Hosts, name)
 				}
 				w.stats["static host there"]++
 			}
-			if len(r.hosts) == 0 {
+			if len(r.Hosts) == 0 {
 				return fmt.Sprintf("%s knows nobody for point %#x", h.id, uint64(p))
 			}
-			owner := placement.OwnerAmong(p, r.hosts)
+			owner := placement.OwnerAmong(p, r.Hosts)
 			i := slices.IndexFunc(w.hosts, func(h *tablesHost) bool { return h.id == owner })
 			switch {
 			case i < 0 || w.hosts[i].draining:
 				return fmt.Sprintf("%s sends point %#x to %s", h.id, uint64(p), owner)
-			case placement.IsCheckout(policy) && len(w.hosts[i].holdings.competing()) == 0:
+			case placement.IsCheckout(policy) && len(w.hosts[i].holdings.Competing()) == 0:
 				return fmt.Sprintf("%s does not compete for partitions", owner)
 			case placement.Assigned(policy) && w.hosts[i].holdings.Held(typ.App, typ.Type, p, w.now) == actor.NotHeld:
 				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
 			case placement.IsRing(policy):
-				others := slices.DeleteFunc(slices.Clone(serving), func(h *tablesHost) bool { return h.id == owner || !slices.Contains(r.readers, h.id) })
-				if n := len(r.readers); n != len(others) || n == 0 && policy == "ring:2" && len(serving) > 1 || n > 0 && policy == abi.PlacementRing {
-					return fmt.Sprintf("%s knows the readers %v for point %#x of %s", h.id, r.readers, uint64(p), owner)
+				others := slices.DeleteFunc(slices.Clone(serving), func(h *tablesHost) bool { return h.id == owner || !slices.Contains(r.Readers, h.id) })
+				if n := len(r.Readers); n != len(others) || n == 0 && policy == "ring:2" && len(serving) > 1 || n > 0 && policy == abi.PlacementRing {
+					return fmt.Sprintf("%s knows the readers %v for point %#x of %s", h.id, r.Readers, uint64(p), owner)
 				} else if n > 0 {
 					w.stats["read elsewhere"]++
 				}

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ const (
 	// maxTogether is how many ranges one LOCK names. They are handed over together: the
 	// slowest turn of their actors is what all of them wait for.
 	maxTogether = 8
-	// maxMoving is how many move, of those that have not taken long.
-	maxMoving = 2 * maxTogether
+	// MaxMoving is how many move, of those that have not taken long.
+	MaxMoving = 2 * maxTogether
 	// maxSlow is how many move with those that have: turns that take seconds would hold up
 	// all others.
 	maxSlow = 64
@@ -146,8 +146,11 @@ func (t *Tables) Reported(id placement.HostID, types []protocol.Type) {
 	t.add(newRangeTable(), unknown)
 }
 
-// typesOf returns what a host has reported last; read-only.
-func (t *Tables) typesOf(id placement.HostID) map[protocol.TypeName]protocol.Type {
+// KnownHosts returns the hosts that have begun a session and were not cleared.
+func (t *Tables) KnownHosts() []placement.HostID { return slices.Collect(maps.Keys(t.hosts)) }
+
+// TypesOf returns what a host has reported last; read-only.
+func (t *Tables) TypesOf(id placement.HostID) map[protocol.TypeName]protocol.Type {
 	if h := t.hosts[id]; h != nil {
 		return h.report.types
 	}
@@ -318,7 +321,7 @@ func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h
 func (t *Tables) Slow() {
 	for _, table := range t.tables {
 		for i := range table.ranges {
-			if r := &table.ranges[i]; r.phase != settled && !r.slow {
+			if r := &table.ranges[i]; r.phase != stable && !r.slow {
 				r.slow = true
 				t.dirty[table] = struct{}{}
 			}
@@ -464,7 +467,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: table.routes()}, table)
 		return true
 	case !table.switching:
-		t.settle(table)
+		t.finishMoves(table)
 		if slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }) {
 			return false // what moves arrives first
 		}
@@ -490,7 +493,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 	table.setMoved(nil)
 	for i := range table.ranges {
 		r := &table.ranges[i]
-		r.phase, r.clean = settled, r.clean || r.ripe
+		r.phase, r.clean = stable, r.clean || r.ripe
 	}
 	if placement.Assigned(policy) && policy != "" {
 		// What nobody will be given is to be known as well.
@@ -523,15 +526,15 @@ func (t *Tables) spreadAll(table *rangeTable) {
 	t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: []protocol.Range{table.at(0, serving)}}, table)
 }
 
-// settle ends the moves that have been confirmed.
-func (t *Tables) settle(table *rangeTable) {
+// finishMoves ends the moves that have been confirmed.
+func (t *Tables) finishMoves(table *rangeTable) {
 	var unlocked []protocol.Range
-	for _, i := range table.toLookAt() {
+	for _, i := range table.candidates() {
 		r := &table.ranges[i]
 		if r.phase != updating || len(r.waits) > 0 {
 			continue
 		}
-		r.phase = settled
+		r.phase = stable
 		if len(r.holds) == len(r.hosts) {
 			unlocked = append(unlocked, table.at(i, r.hosts))
 		}
@@ -546,7 +549,7 @@ func (t *Tables) settle(table *rangeTable) {
 // move, or to be moved, alone, unless something else has changed than that.
 func (t *Tables) move(table *rangeTable) {
 	table.readable = table.role.readable
-	t.settle(table)
+	t.finishMoves(table)
 	all, connected := t.target(table)
 	for i, target := range [...]*placement.Table{all, connected} {
 		if target == table.cutFor[i] {
@@ -564,42 +567,42 @@ func (t *Tables) move(table *rangeTable) {
 	if table.full {
 		table.merge(all, connected)
 	}
-	look := table.toLookAt()
+	candidates := table.candidates()
 	moving, slow := 0, 0
-	for _, i := range look {
+	for _, i := range candidates {
 		r := &table.ranges[i]
 		// What goes to nobody has arrived, and nothing will be heard of it.
-		nowhere := r.phase == releasing && len(r.waits) == 0 && len(t.takers(all, connected, r.first)) == 0
+		nowhere := r.phase == releasing && len(r.waits) == 0 && len(t.receivers(all, connected, r.first)) == 0
 		switch {
-		case r.phase == settled || nowhere:
+		case r.phase == stable || nowhere:
 		case r.slow:
 			slow++
 		default:
 			moving++
 		}
 	}
-	room := min(maxMoving-moving, maxSlow-moving-slow) / maxTogether * maxTogether
+	room := min(MaxMoving-moving, maxSlow-moving-slow) / maxTogether * maxTogether
 	var (
-		open    []int // not where they should be
-		urgent  []int // to be locked, from hosts that leave
-		others  []int
-		given   []protocol.Range
-		nobodys []protocol.Range
+		open       []int // not where they should be
+		urgent     []int // to be locked, from hosts that leave
+		others     []int
+		given      []protocol.Range
+		unassigned []protocol.Range
 	)
 	grants := map[placement.HostID][]protocol.Range{}
-	for _, i := range look {
+	for _, i := range candidates {
 		r := &table.ranges[i]
 		want := wanted(all, r.first)
-		if r.phase == settled && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts) {
+		if r.phase == stable && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts) {
 			continue
 		}
 		open = append(open, i)
 		switch {
 		case r.phase == updating, r.phase == releasing && len(r.waits) > 0:
 			continue
-		case r.phase == settled && len(r.holds) == len(r.hosts) && len(r.hosts) > 0 && !t.reachable(want) && sameSet(r.hosts, wanted(connected, r.first)):
+		case r.phase == stable && len(r.holds) == len(r.hosts) && len(r.hosts) > 0 && !t.reachable(want) && sameSet(r.hosts, wanted(connected, r.first)):
 			continue // whom it is meant for is not there to take it
-		case r.phase == settled && len(r.holds) > 0:
+		case r.phase == stable && len(r.holds) > 0:
 			if !t.reachable(r.holds) {
 				continue // who cannot be asked keeps it; its claims, or its end, bring it here again
 			}
@@ -611,12 +614,12 @@ func (t *Tables) move(table *rangeTable) {
 			continue
 		}
 		// Nobody holds it.
-		want = t.takers(all, connected, r.first)
+		want = t.receivers(all, connected, r.first)
 		if r.phase == releasing {
 			r.clean = r.clean || r.ripe
 			if len(want) == 0 {
 				r.readers = nil
-				nobodys = append(nobodys, table.at(i, nil))
+				unassigned = append(unassigned, table.at(i, nil))
 			}
 		}
 		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
@@ -624,7 +627,7 @@ func (t *Tables) move(table *rangeTable) {
 		r.readers = table.readers(nil, r.first, want, all, connected)
 		r.version = t.version + 1
 		if len(want) == 0 {
-			r.phase = settled
+			r.phase = stable
 		} else {
 			given = append(given, table.at(i, nil))
 		}
@@ -634,8 +637,8 @@ func (t *Tables) move(table *rangeTable) {
 			grants[id] = append(grants[id], g)
 		}
 	}
-	read := table.reread(look, all, connected)
-	if len(nobodys)+len(grants)+len(read) > 0 {
+	read := table.reread(candidates, all, connected)
+	if len(unassigned)+len(grants)+len(read) > 0 {
 		t.renumber(table)
 	}
 	if len(read) > 0 {
@@ -647,8 +650,8 @@ func (t *Tables) move(table *rangeTable) {
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
 		t.order(protocol.Order{To: id, Kind: protocol.Update, Ranges: grants[id]}, table)
 	}
-	if len(nobodys) > 0 { // who had it may wait for news
-		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: nobodys}, table)
+	if len(unassigned) > 0 { // who had it may wait for news
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: unassigned}, table)
 	}
 	locks := slices.Concat(urgent, others)
 	for together := range slices.Chunk(locks[:max(0, min(room, len(locks)))], maxTogether) {
@@ -697,7 +700,7 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 			continue
 		}
 		at.Clean = r.clean
-		out.Ranges = append(out.Ranges, TableRange{Range: at, Moving: r.phase != settled || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
+		out.Ranges = append(out.Ranges, TableRange{Range: at, Moving: r.phase != stable || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
 	}
 	return out, true
 }

@@ -1,7 +1,8 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// ripeAfter is how long after an unclean take-over nothing of an earlier holder is
+// RipeAfter is how long after an unclean take-over nothing of an earlier holder is
 // expected any more: as long as tombstones are kept, far above every timeout of a
 // statement.
-const ripeAfter = time.Hour
+const RipeAfter = time.Hour
 
 // Holdings is what one host holds of the tables, and where it believes the rest to be.
 // It stands beside the host's [ownership.Member], which knows its lease and session: every order
@@ -46,7 +47,7 @@ type heldTable struct {
 	// resumes: it did before everything was to be handed over, which is not done yet.
 	competes, resumes bool
 	heldRanges
-	view *typeView // nil: it has changed since
+	view *View // nil: it has changed since
 }
 
 // typeSet is some types. It never changes.
@@ -86,6 +87,14 @@ type Moving struct {
 type movingPart struct {
 	types  *typeSet
 	ranges []protocol.Range
+}
+
+// Types returns the types that the order is about.
+func (m Moving) Types() (types []protocol.TypeName) {
+	for _, part := range m.parts {
+		types = append(types, part.types.names...)
+	}
+	return types
 }
 
 // Concerns reports whether an actor is of a type that the order is about.
@@ -193,7 +202,7 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	t.policy, t.handing = o.Policy, o.Kind == protocol.Lock && o.WithSticky
 	t.resumes = t.handing && (t.competes || t.resumes)
 	t.competes = o.Kind == protocol.Unlock && placement.IsCheckout(o.Policy)
-	t.heldRanges = t.change(o.Ranges, now, func(r *heldRange, by protocol.Range) {
+	t.heldRanges = t.change(o.Ranges, now, func(r *HeldRange, by protocol.Range) {
 		if o.Kind == protocol.Unlock && r.underWay && len(by.Hosts) > 0 {
 			moving.Arrived++
 			moving.Paused = max(moving.Paused, now-r.locked)
@@ -206,7 +215,7 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	part := movingPart{types: t.types}
 	for _, by := range o.Ranges {
 		for r, last := range t.from(by.First) {
-			if r.first > by.Last {
+			if r.First > by.Last {
 				break
 			}
 			if len(r.among) > 0 {
@@ -218,29 +227,29 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 }
 
 // order changes a range by what an order says of it.
-func (r *heldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.Instant) {
+func (r *HeldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.Instant) {
 	switch kind {
 	case protocol.Lock:
-		r.hosts, r.leaving = nil, len(r.among) > 0
+		r.Hosts, r.leaving = nil, len(r.among) > 0
 		if r.leaving {
 			r.locked = now
 		}
 	case protocol.Update:
-		r.hosts, r.among, r.leaving, r.underWay, r.ripe, r.moved = o.Hosts, o.Hosts, false, false, now, o.Moved
+		r.Hosts, r.among, r.leaving, r.underWay, r.ripe, r.Moved = o.Hosts, o.Hosts, false, false, now, o.Moved
 		if !o.Clean {
-			r.ripe = now + ripeAfter
+			r.ripe = now + RipeAfter
 		}
 	case protocol.Unlock, protocol.Remove, protocol.Form:
-		r.hosts, r.readers, r.underWay = o.Hosts, o.Readers, false
+		r.Hosts, r.Readers, r.underWay = o.Hosts, o.Readers, false
 		if len(r.among) == 0 {
-			r.moved = o.Moved
+			r.Moved = o.Moved
 		}
 	}
 }
 
 // claimed returns a range as the host holds it.
-func (r *heldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
-	return protocol.Range{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
+func (r *HeldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
+	return protocol.Range{First: r.First, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.Moved}
 }
 
 // inAll returns the ranges that at least one part holds. A range is clean if every part
@@ -276,7 +285,7 @@ func (h *Holdings) HandedOver(m Moving, now clock.Instant) Moving {
 			if m.Order.WithSticky && t.handing && !placement.Exclusive(t.policy) {
 				t.policy = "" // nothing of it is run here before the leader allows it
 			}
-			t.heldRanges = t.change(part.ranges, now, func(r *heldRange, _ protocol.Range) {
+			t.heldRanges = t.change(part.ranges, now, func(r *HeldRange, _ protocol.Range) {
 				if r.leaving {
 					r.among, r.leaving, r.underWay = nil, false, true
 				}
@@ -295,7 +304,7 @@ func (h *Holdings) UnderWay() bool {
 // Leave notes that the host has left: it holds nothing any more, and goes on knowing
 // where the rest is.
 func (h *Holdings) Leave() {
-	h.changeAll(0, func(r *heldRange) { r.among, r.leaving, r.underWay = nil, false, false })
+	h.changeAll(0, func(r *HeldRange) { r.among, r.leaving, r.underWay = nil, false, false })
 }
 
 // Resume notes that the session in which ranges were locked is over, and that they are
@@ -306,7 +315,7 @@ func (h *Holdings) Resume(now clock.Instant) {
 		if t.handing || t.any(isLeaving) {
 			t.view, t.handing = nil, false
 			t.competes, t.resumes = t.competes || t.resumes, false
-			t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ protocol.Range) { r.leaving = false })
+			t.heldRanges = t.change(everywhere, now, func(r *HeldRange, _ protocol.Range) { r.leaving = false })
 		}
 	}
 }
@@ -315,16 +324,16 @@ func (h *Holdings) Resume(now clock.Instant) {
 var everywhere = []protocol.Range{{Last: placement.LastPoint}}
 
 // changeAll changes all ranges of all tables.
-func (h *Holdings) changeAll(now clock.Instant, change func(*heldRange)) {
+func (h *Holdings) changeAll(now clock.Instant, change func(*HeldRange)) {
 	for _, t := range h.tables {
 		t.view = nil
-		t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ protocol.Range) { change(r) })
+		t.heldRanges = t.change(everywhere, now, func(r *HeldRange, _ protocol.Range) { change(r) })
 	}
 }
 
-// competing returns the checkout types whose partitions this host may lease, with their
+// Competing returns the checkout types whose partitions this host may lease, with their
 // policies.
-func (h *Holdings) competing() map[protocol.TypeName]string {
+func (h *Holdings) Competing() map[protocol.TypeName]string {
 	var competing map[protocol.TypeName]string
 	for _, t := range h.tables {
 		if !t.competes {
@@ -346,7 +355,7 @@ func (h *Holdings) Claims(now clock.Instant) []protocol.Order {
 	var claims []protocol.Order
 	for _, t := range h.tables {
 		c := protocol.Order{Types: t.types.names, Policy: t.policy}
-		for r, last := range t.all() {
+		for r, last := range t.All() {
 			if len(r.among) > 0 {
 				c.Ranges = append(c.Ranges, r.claimed(last, now))
 			}
@@ -369,7 +378,7 @@ func (h *Holdings) Held(app, typ string, p placement.Point, now clock.Instant) a
 	if t == nil {
 		return actor.NotHeld
 	}
-	r := t.find(p)
+	r := t.Find(p)
 	if len(r.among) == 0 || placement.OwnerAmong(p, r.among) != h.self {
 		return actor.NotHeld
 	}
@@ -387,16 +396,29 @@ func (h *Holdings) Ripens(now clock.Instant) clock.Instant {
 	return first
 }
 
-// ripen has views say of what has become clean that it is.
-func (h *Holdings) ripen(now clock.Instant) { h.changeAll(now, func(*heldRange) {}) }
+// Ripen has views say of what has become clean that it is.
+func (h *Holdings) Ripen(now clock.Instant) { h.changeAll(now, func(*HeldRange) {}) }
 
-// views returns the tables by their slots, for those who ask with each call; those that
+// Slots returns the place of each type's table among those of views, and whether that has
+// changed since the last call.
+func (h *Holdings) Slots() (slots iter.Seq2[protocol.TypeName, int], changed bool) {
+	changed, h.remapped = h.remapped, false
+	return func(yield func(protocol.TypeName, int) bool) {
+		for name, t := range h.types {
+			if !yield(name, t.slot) {
+				return
+			}
+		}
+	}, changed
+}
+
+// Views returns the tables by their slots, for those who ask with each call; those that
 // have not changed are the same as before.
-func (h *Holdings) views() []*typeView {
-	views := make([]*typeView, len(h.tables))
+func (h *Holdings) Views() []*View {
+	views := make([]*View, len(h.tables))
 	for i, t := range h.tables {
 		if t.view == nil {
-			t.view = &typeView{policy: t.policy, handing: t.handing, competes: t.competes, static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, shared: t.any(isShared)}
+			t.view = &View{Policy: t.policy, HandingOver: t.handing, Competes: t.competes, Static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, Shared: t.any(isShared)}
 		}
 		views[i] = t.view
 	}

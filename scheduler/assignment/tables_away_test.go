@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"slices"
@@ -75,7 +75,7 @@ func TestTablesHostAway(t *testing.T) {
 		t.Errorf("of what a host is not there to hand over: %v, before %v", share, before)
 	}
 	for _, r := range tables.types[protocol.TypeName{App: "a", Type: "T"}].ranges {
-		if slices.Contains(r.holds, "there") && r.phase != settled {
+		if slices.Contains(r.holds, "there") && r.phase != stable {
 			t.Errorf("the range at %#x of a host that is not there is locked", uint64(r.first))
 		}
 	}
@@ -153,14 +153,14 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 		return locks
 	}
 	first := locks()
-	if moving != maxMoving || len(locks()) != 0 {
+	if moving != MaxMoving || len(locks()) != 0 {
 		t.Fatalf("%d ranges move", moving)
 	}
 	tables.Released("leaves", first[0].Version, first[0].Ranges)
 	for range 3 { // UPDATE; UNLOCK, and the next LOCK
 		locks()
 	}
-	if moving != maxMoving {
+	if moving != MaxMoving {
 		t.Errorf("%d ranges move once some have arrived", moving)
 	}
 	for range 10 {

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
@@ -31,8 +31,8 @@ type rangeTable struct {
 	full bool
 }
 
-// toLookAt returns the places of the ranges that something may have to be done about.
-func (t *rangeTable) toLookAt() []int {
+// candidates returns the places of the ranges that something may have to be done about.
+func (t *rangeTable) candidates() []int {
 	if !t.full {
 		return t.open
 	}
@@ -50,7 +50,7 @@ type target struct{ ring, moved *placement.Table }
 type phase uint8
 
 const (
-	settled   phase = iota
+	stable    phase = iota
 	releasing       // LOCK was sent, not all have released
 	updating        // UPDATE was sent, not all have said so
 )
@@ -105,7 +105,7 @@ func (t *rangeTable) adopt(id placement.HostID, claims []protocol.Range) {
 		case holds && r.phase == updating:
 			r.waits = without(r.waits, id)
 		case holds:
-		case r.phase == settled && (len(r.holds) == 0 || sameSet(r.hosts, claims[claimed].Hosts)):
+		case r.phase == stable && (len(r.holds) == 0 || sameSet(r.hosts, claims[claimed].Hosts)):
 			r.clean = claims[claimed].Clean && (r.clean || len(r.holds) == 0)
 			r.hosts, r.holds, r.moved = claims[claimed].Hosts, with(r.holds, id), claims[claimed].Moved
 		}
@@ -123,7 +123,7 @@ func (t *rangeTable) routes() []protocol.Range {
 	routes := make([]protocol.Range, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if t.switching || placement.Assigned(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if t.switching || placement.Assigned(t.policy) && (r.phase != stable || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -132,7 +132,7 @@ func (t *rangeTable) routes() []protocol.Range {
 	return routes
 }
 
-// reread brings the readers of what is settled, of those at some places, to what targets
+// reread brings the readers of what is stable, of those at some places, to what targets
 // say, and returns the ranges where that changes something.
 func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed []protocol.Range) {
 	if !t.readable && !t.shared {
@@ -141,7 +141,7 @@ func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed 
 	t.shared = t.shared && !t.full
 	for _, i := range places {
 		r := &t.ranges[i]
-		if r.phase == settled && len(r.holds) == len(r.hosts) {
+		if r.phase == stable && len(r.holds) == len(r.hosts) {
 			if by := t.readers(r.readers, r.first, r.hosts, targets...); !slices.Equal(r.readers, by) {
 				r.readers = by
 				changed = append(changed, t.at(i, r.hosts))
@@ -152,7 +152,7 @@ func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed 
 	return changed
 }
 
-// lock begins the move of the i-th range, which is settled.
+// lock begins the move of the i-th range, which is stable.
 func (t *rangeTable) lock(i int) {
 	r := &t.ranges[i]
 	whole := len(r.holds) == len(r.hosts) // otherwise nobody answers for a share of it
@@ -181,7 +181,7 @@ func (t *rangeTable) at(i int, hosts []placement.HostID) protocol.Range {
 	return protocol.Range{First: t.ranges[i].first, Last: last, Hosts: hosts, Readers: t.ranges[i].readers, Moved: t.ranges[i].moved}
 }
 
-// merge makes one of neighbours that are alike and settled, where no target cuts them.
+// merge makes one of neighbours that are alike and stable, where no target cuts them.
 func (t *rangeTable) merge(targets ...*placement.Table) {
 	bounds := 0
 	for _, target := range targets {
@@ -198,7 +198,7 @@ func (t *rangeTable) merge(targets ...*placement.Table) {
 	kept := t.ranges[:1]
 	for _, r := range t.ranges[1:] {
 		last := &kept[len(kept)-1]
-		if last.phase == settled && r.phase == settled && last.clean == r.clean && last.moved == r.moved &&
+		if last.phase == stable && r.phase == stable && last.clean == r.clean && last.moved == r.moved &&
 			slices.Equal(last.hosts, r.hosts) && slices.Equal(last.holds, r.holds) && slices.Equal(last.readers, r.readers) && !cuts(r.first) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"slices"
@@ -34,7 +34,7 @@ func (h *Holdings) remove(t *heldTable) {
 	h.remapped = true
 }
 
-func newHeldTable() *heldTable { return &heldTable{heldRanges: newHeldRanges([]heldRange{{}})} }
+func newHeldTable() *heldTable { return &heldTable{heldRanges: newHeldRanges([]HeldRange{{}})} }
 
 // separate returns the tables of some types, which are of no others: where they are, those
 // types get a copy of their own, in the same group.

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"github.com/greenroom-run/greenroom/scheduler/placement"

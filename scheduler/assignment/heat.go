@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
@@ -18,6 +18,13 @@ const (
 	heatReports = 3
 	// heatPause is how many reports a step waits for what the one before it did.
 	heatPause = 2
+)
+
+// What happens to a range that is moved because of heat.
+const (
+	HeatSplit = "split" // it is cut, and a side of it moves
+	HeatWhole = "whole" // it moves
+	HeatBack  = "back"  // it is cold, and goes back to where the ring has it
 )
 
 // Heat is what a leader knows of what hosts are asked for. It is pure state, for one
@@ -134,7 +141,7 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now clock.Instant) (step pla
 		if len(t.set(table.role.reports).serving) != len(loads) || !placement.IsRing(policy) || table.policy != policy || table.targets[0].ring == nil {
 			continue
 		}
-		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != settled }) {
+		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != stable }) {
 			return step, "", "", false // when it has settled
 		}
 		target := table.targets[0]
@@ -168,7 +175,7 @@ func (t *Tables) loads(h *Heat, now clock.Instant) (loads []placement.Load, know
 		if heat == nil || heat.reports < heatReports || now-heat.at > heatReports*h.every {
 			return nil, false
 		}
-		l := placement.Load{Host: id, Weight: t.weights()[id], Cells: map[string]map[placement.Cell]float64{}}
+		l := placement.Load{Host: id, Weight: t.Weights()[id], Cells: map[string]map[placement.Cell]float64{}}
 		for name, t := range heat.types {
 			l.Total += t.total
 			l.Cells[name.String()] = t.cells
@@ -178,8 +185,8 @@ func (t *Tables) loads(h *Heat, now clock.Instant) (loads []placement.Load, know
 	return loads, true
 }
 
-// kindOf names a step for people.
-func kindOf(step placement.Step) string {
+// HeatKind names a step for people.
+func HeatKind(step placement.Step) string {
 	switch {
 	case step.Back:
 		return HeatBack
@@ -190,8 +197,8 @@ func kindOf(step placement.Step) string {
 	}
 }
 
-// answer is what is known of a type.
-func (h *Heat) answer(name protocol.TypeName) (list []*greenroomv1.TypeHeat) {
+// Answer is what is known of a type.
+func (h *Heat) Answer(name protocol.TypeName) (list []*greenroomv1.TypeHeat) {
 	for _, id := range slices.Sorted(maps.Keys(h.hosts)) {
 		if t := h.hosts[id].types[name]; t != nil {
 			list = append(list, protocol.ToHeat(name, id, t.total, t.cells))

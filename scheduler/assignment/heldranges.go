@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"iter"
@@ -21,16 +21,16 @@ const chunkRanges = 64
 
 // rangeChunk is some ranges in order, with a summary of them.
 type rangeChunk struct {
-	ranges                             []heldRange
+	ranges                             []HeldRange
 	holding, leaving, underWay, shared bool
 	ripe                               clock.Instant // of what is held, the last to become clean
 }
 
-type heldRange struct {
-	first placement.Point
-	hosts []placement.HostID // where calls go; empty: nowhere now
+type HeldRange struct {
+	First placement.Point
+	Hosts []placement.HostID // where calls go; empty: nowhere now
 	// readers may answer read-only methods, also while calls go nowhere.
-	readers []placement.HostID
+	Readers []placement.HostID
 	// among are the hosts that share what this one holds; empty: it holds nothing.
 	among []placement.HostID
 	// leaving: it was locked, and is handed over. Nothing of it may begin any more, but
@@ -38,7 +38,7 @@ type heldRange struct {
 	leaving bool
 	// underWay: it was handed over, and the leader has not yet reported which host has it now.
 	underWay bool
-	moved    bool // it is where it is because of its heat
+	Moved    bool // it is where it is because of its heat
 	// held says what this host holds of its share, and may begin turns of, when the range was
 	// changed last or became clean.
 	held   actor.Hold
@@ -47,12 +47,12 @@ type heldRange struct {
 }
 
 // newHeldRanges makes a list of ranges, which it takes over.
-func newHeldRanges(ranges []heldRange) heldRanges {
+func newHeldRanges(ranges []HeldRange) heldRanges {
 	return heldRanges{chunks: appendChunks(nil, ranges)}
 }
 
 // appendChunks adds ranges as chunks of about the same length.
-func appendChunks(chunks []*rangeChunk, ranges []heldRange) []*rangeChunk {
+func appendChunks(chunks []*rangeChunk, ranges []HeldRange) []*rangeChunk {
 	if len(ranges) == 0 {
 		return chunks
 	}
@@ -62,7 +62,7 @@ func appendChunks(chunks []*rangeChunk, ranges []heldRange) []*rangeChunk {
 		for i := range part {
 			r := &part[i]
 			c.leaving, c.underWay = c.leaving || r.leaving, c.underWay || r.underWay
-			c.shared = c.shared || len(r.readers) > 0
+			c.shared = c.shared || len(r.Readers) > 0
 			if len(r.among) > 0 {
 				c.holding, c.ripe = true, max(c.ripe, r.ripe)
 			}
@@ -75,11 +75,11 @@ func appendChunks(chunks []*rangeChunk, ranges []heldRange) []*rangeChunk {
 // single reports whether there is one range alone.
 func (h heldRanges) single() bool { return len(h.chunks) == 1 && len(h.chunks[0].ranges) == 1 }
 
-// find returns the range of a point; read-only.
-func (h heldRanges) find(p placement.Point) *heldRange {
+// Find returns the range of a point; read-only.
+func (h heldRanges) Find(p placement.Point) *HeldRange {
 	low, high := 0, len(h.chunks)
 	for high-low > 1 {
-		if middle := (low + high) / 2; h.chunks[middle].ranges[0].first <= p {
+		if middle := (low + high) / 2; h.chunks[middle].ranges[0].First <= p {
 			low = middle
 		} else {
 			high = middle
@@ -88,7 +88,7 @@ func (h heldRanges) find(p placement.Point) *heldRange {
 	ranges := h.chunks[low].ranges
 	low, high = 0, len(ranges)
 	for high-low > 1 {
-		if middle := (low + high) / 2; ranges[middle].first <= p {
+		if middle := (low + high) / 2; ranges[middle].First <= p {
 			low = middle
 		} else {
 			high = middle
@@ -97,14 +97,14 @@ func (h heldRanges) find(p placement.Point) *heldRange {
 	return &ranges[low]
 }
 
-// all returns the ranges with their last points; read-only.
-func (h heldRanges) all() iter.Seq2[*heldRange, placement.Point] {
-	return func(yield func(*heldRange, placement.Point) bool) {
+// All returns the ranges with their last points; read-only.
+func (h heldRanges) All() iter.Seq2[*HeldRange, placement.Point] {
+	return func(yield func(*HeldRange, placement.Point) bool) {
 		for i, c := range h.chunks {
 			for j := range c.ranges {
 				last := h.last(i)
 				if j+1 < len(c.ranges) {
-					last = c.ranges[j+1].first - 1
+					last = c.ranges[j+1].First - 1
 				}
 				if !yield(&c.ranges[j], last) {
 					return
@@ -117,7 +117,7 @@ func (h heldRanges) all() iter.Seq2[*heldRange, placement.Point] {
 // last returns the last point of the i-th chunk.
 func (h heldRanges) last(i int) placement.Point {
 	if i+1 < len(h.chunks) {
-		return h.chunks[i+1].ranges[0].first - 1
+		return h.chunks[i+1].ranges[0].First - 1
 	}
 	return placement.LastPoint
 }
@@ -132,12 +132,12 @@ func isShared(c *rangeChunk) bool   { return c.shared }
 
 // change returns the list in which what lies in some ranges, which are in order and do not
 // overlap, was changed by apply, which gets each part of them.
-func (h heldRanges) change(ranges []protocol.Range, now clock.Instant, apply func(r *heldRange, by protocol.Range)) heldRanges {
+func (h heldRanges) change(ranges []protocol.Range, now clock.Instant, apply func(r *HeldRange, by protocol.Range)) heldRanges {
 	chunks := make([]*rangeChunk, 0, len(h.chunks)+len(ranges)/chunkRanges+2)
-	var rebuilt []heldRange // neighbours that were changed, or are among such
+	var rebuilt []HeldRange // neighbours that were changed, or are among such
 	for i, c := range h.chunks {
 		last := h.last(i)
-		for len(ranges) > 0 && ranges[0].Last < c.ranges[0].first {
+		for len(ranges) > 0 && ranges[0].Last < c.ranges[0].First {
 			ranges = ranges[1:]
 		}
 		switch changes := len(ranges) > 0 && ranges[0].First <= last; {
@@ -157,14 +157,14 @@ func (h heldRanges) change(ranges []protocol.Range, now clock.Instant, apply fun
 
 // changed adds the ranges of a chunk, which ends with last, after others: cut where the
 // ranges that change begin and end, and changed by them.
-func (c *rangeChunk) changed(out []heldRange, ranges []protocol.Range, last placement.Point, now clock.Instant, apply func(*heldRange, protocol.Range)) []heldRange {
+func (c *rangeChunk) changed(out []HeldRange, ranges []protocol.Range, last placement.Point, now clock.Instant, apply func(*HeldRange, protocol.Range)) []HeldRange {
 	for i, r := range c.ranges {
 		end := last
 		if i+1 < len(c.ranges) {
-			end = c.ranges[i+1].first - 1
+			end = c.ranges[i+1].First - 1
 		}
 		for {
-			for len(ranges) > 0 && ranges[0].Last < r.first {
+			for len(ranges) > 0 && ranges[0].Last < r.First {
 				ranges = ranges[1:]
 			}
 			if len(ranges) == 0 || ranges[0].First > end {
@@ -172,9 +172,9 @@ func (c *rangeChunk) changed(out []heldRange, ranges []protocol.Range, last plac
 				break
 			}
 			by := ranges[0]
-			if r.first < by.First {
+			if r.First < by.First {
 				out = appendRange(out, r, now)
-				r.first = by.First
+				r.First = by.First
 			}
 			part := r
 			apply(&part, by)
@@ -183,7 +183,7 @@ func (c *rangeChunk) changed(out []heldRange, ranges []protocol.Range, last plac
 			if end <= by.Last {
 				break
 			}
-			r.first = by.Last + 1
+			r.First = by.Last + 1
 		}
 	}
 	return out
@@ -191,7 +191,7 @@ func (c *rangeChunk) changed(out []heldRange, ranges []protocol.Range, last plac
 
 // appendRange adds a range, which becomes one with the last if they are alike. What leaves
 // is kept apart by the orders that it leaves for.
-func appendRange(out []heldRange, r heldRange, now clock.Instant) []heldRange {
+func appendRange(out []HeldRange, r HeldRange, now clock.Instant) []HeldRange {
 	if n := len(out); n > 0 {
 		if last := &out[n-1]; last.alike(&r) && !r.leaving && !r.underWay && (last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
 			return out
@@ -201,13 +201,13 @@ func appendRange(out []heldRange, r heldRange, now clock.Instant) []heldRange {
 }
 
 // alike reports whether ranges differ by their places and by when they become clean alone.
-func (r *heldRange) alike(o *heldRange) bool {
-	return r.leaving == o.leaving && r.underWay == o.underWay && r.moved == o.moved &&
-		slices.Equal(r.hosts, o.hosts) && slices.Equal(r.readers, o.readers) && slices.Equal(r.among, o.among)
+func (r *HeldRange) alike(o *HeldRange) bool {
+	return r.leaving == o.leaving && r.underWay == o.underWay && r.Moved == o.Moved &&
+		slices.Equal(r.Hosts, o.Hosts) && slices.Equal(r.Readers, o.Readers) && slices.Equal(r.among, o.among)
 }
 
 // hold says what the host holds of a range.
-func (r *heldRange) hold(now clock.Instant) actor.Hold {
+func (r *HeldRange) hold(now clock.Instant) actor.Hold {
 	switch {
 	case len(r.among) == 0 || r.leaving:
 		return actor.NotHeld
@@ -240,13 +240,13 @@ func (h heldRanges) united(with heldRanges, now clock.Instant) (heldRanges, bool
 		return h, false
 	}
 	var other []protocol.Range // the ranges of with
-	var from []*heldRange
-	for r, last := range with.all() {
-		other, from = append(other, protocol.Range{First: r.first, Last: last}), append(from, r)
+	var from []*HeldRange
+	for r, last := range with.All() {
+		other, from = append(other, protocol.Range{First: r.First, Last: last}), append(from, r)
 	}
 	same := true
-	out := h.change(other, now, func(r *heldRange, by protocol.Range) {
-		i := sort.Search(len(from), func(i int) bool { return from[i].first >= by.First })
+	out := h.change(other, now, func(r *HeldRange, by protocol.Range) {
+		i := sort.Search(len(from), func(i int) bool { return from[i].First >= by.First })
 		same = same && r.alike(from[i])
 		r.ripe = max(r.ripe, from[i].ripe)
 	})
@@ -254,10 +254,10 @@ func (h heldRanges) united(with heldRanges, now clock.Instant) (heldRanges, bool
 }
 
 // from returns the ranges from that of a point on, with their last points; read-only.
-func (h heldRanges) from(p placement.Point) iter.Seq2[*heldRange, placement.Point] {
-	i := max(0, sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].ranges[0].first > p })-1)
-	return func(yield func(*heldRange, placement.Point) bool) {
-		for r, last := range (heldRanges{h.chunks[i:]}).all() {
+func (h heldRanges) from(p placement.Point) iter.Seq2[*HeldRange, placement.Point] {
+	i := max(0, sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].ranges[0].First > p })-1)
+	return func(yield func(*HeldRange, placement.Point) bool) {
+		for r, last := range (heldRanges{h.chunks[i:]}).All() {
 			if last >= p && !yield(r, last) {
 				return
 			}

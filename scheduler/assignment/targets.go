@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
 	each := placement.RingHosts(table.policy)
 	var weights map[placement.HostID]placement.Weight
 	if table.policy == abi.PlacementSticky {
-		weights = t.weights()
+		weights = t.Weights()
 	}
 	for i, hosts := range [...][]placement.HostID{set.serving, set.there} {
 		if ring := t.ring(hosts, each, weights); ring == nil {
@@ -79,9 +79,9 @@ func (t *Tables) ring(hosts []placement.HostID, each int, weights map[placement.
 	return table
 }
 
-// takers returns the hosts that a point goes to now: those that are to have it, or else
+// receivers returns the hosts that a point goes to now: those that are to have it, or else
 // those that would if only connected hosts were there.
-func (t *Tables) takers(all, connected *placement.Table, p placement.Point) []placement.HostID {
+func (t *Tables) receivers(all, connected *placement.Table, p placement.Point) []placement.HostID {
 	if want := wanted(all, p); t.reachable(want) {
 		return want
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package assignment
 
 import (
 	"testing"
@@ -79,7 +79,7 @@ func TestStopsOnce(t *testing.T) {
 	runs := func(id placement.HostID) bool { return !placement.Exclusive(holdings[id].types[name].policy) }
 	connect := func(id placement.HostID, policy string, n uint64) {
 		tables.Begin(id, string(id), false)
-		tables.Reported(id, []protocol.Type{placedType("T", policy, n)})
+		tables.Reported(id, []protocol.Type{placed("T", policy, n)})
 		for _, c := range holdings[id].Claims(0) {
 			tables.Claim(id, c.Types, c.Policy, c.Ranges)
 		}
@@ -91,7 +91,7 @@ func TestStopsOnce(t *testing.T) {
 	if !runs("a") || !runs("b") {
 		t.Fatal("they do not run it anywhere")
 	}
-	tables.Reported("a", []protocol.Type{placedType("T", abi.PlacementRing, 2)})
+	tables.Reported("a", []protocol.Type{placed("T", abi.PlacementRing, 2)})
 	obey("a") // b takes its time
 	if runs("a") {
 		t.Fatal("it goes on when it has answered")
@@ -128,26 +128,5 @@ func TestAlikeClaims(t *testing.T) {
 	same := of(func(*claim) {})
 	if alike := alikeClaims(map[protocol.TypeName]*claim{{App: "a", Type: "S"}: one, {App: "a", Type: "T"}: same}); alike[one] != alike[same] {
 		t.Error("the same claims are not alike")
-	}
-}
-
-// TestUngroupedAnswers: a host without groups gets no order to form one, and its answer is
-// there once, with that of the last type that was asked.
-func TestUngroupedAnswers(t *testing.T) {
-	u := newUngrouped()
-	types := []protocol.TypeName{{App: "a", Type: "S"}, {App: "a", Type: "T"}}
-	if got := u.orders(protocol.Order{Kind: protocol.Form, Types: types}); len(got) != 0 {
-		t.Errorf("to form a group: %v", got)
-	}
-	if got := u.orders(protocol.Order{Kind: protocol.Lock, Version: 7, Types: types}); len(got) != 2 {
-		t.Fatalf("to lock: %v", got)
-	}
-	for i, name := range []protocol.TypeName{types[0], types[0], {App: "a", Type: "other"}, types[1], types[1]} {
-		if answers, all := u.answered(name, 7, nil); all != (i == 3) || all && len(answers) != 2 {
-			t.Errorf("answer %d: %v, %t", i, answers, all)
-		}
-	}
-	if len(u.waits) != 0 {
-		t.Errorf("%d orders wait", len(u.waits))
 	}
 }
