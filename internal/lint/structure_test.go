@@ -33,8 +33,6 @@ var largeTypes = map[string]large{
 	"engine/wasm.program":             {6, 17, "what instances of a module share"},
 	"guest-sdk/go/actortest.Harness":  {28, 19, "the test kit: actors, clock, reminders and fakes in one handle"},
 	"guest-sdk/go/actortest.turnHost": {33, 7, "the host functions of the ABI, one method each"},
-	"host.activation":                 {20, 23, "holds its mailbox, its batches and its state; to be divided into those"},
-	"host.served":                     {7, 17, "a deployment, with what its lane needs"},
 	"host/pipeline.workers":           {11, 17, "the stages of the pipeline share one lock"},
 	"host/turn.Turn":                  {49, 15, "the host functions of the ABI, one method each"},
 	"routing.peer":                    {17, 17, "the connection to one host, and the calls that are on it"},
