@@ -11,17 +11,6 @@ import (
 // Groups of types in protocol.md. That two types share a table changes nothing of
 // what is known of either, and where they differ each has its own, in the same group.
 
-// add takes a table in, for types that have none.
-func (h *Holdings) add(t *heldTable, names []protocol.TypeName) *heldTable {
-	t.types, t.slot, t.view = newTypeSet(names), len(h.tables), nil
-	h.tables = append(h.tables, t)
-	for _, name := range names {
-		h.types[name] = t
-	}
-	h.remapped = true
-	return t
-}
-
 // remove takes a table out, with its types.
 func (h *Holdings) remove(t *heldTable) {
 	last := h.tables[len(h.tables)-1]
