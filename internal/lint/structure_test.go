@@ -45,7 +45,6 @@ var largeTypes = map[string]large{
 	"scheduler/reminder.dispatch":     {21, 19, "bounds of deliveries by actor, type and app, under one lock"},
 	"scheduler/reminder.pending":      {40, 14, "the states of a reminder in memory, under one lock"},
 	"server/metrics.Metrics":          {16, 29, "one field for each metric"},
-	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
 }
@@ -85,7 +84,6 @@ var methodsAway = map[string]int{
 	"scheduler/assignment":            37,
 	"scheduler/placement":             1,
 	"scheduler/reminder":              3,
-	"server":                          61,
 	"server/stream":                   8,
 	"store/sqlstore/internal/pgproxy": 1,
 }
