@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // await waits until a count is what it must become.
@@ -51,7 +52,7 @@ func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, bod
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	const part, fit = 60 << 10, 4
 	f := start(t, func(c *Config) { c.MaxRequestsBytes = fit*part + 10<<10 })
-	held := f.requests.bodies.used.Load
+	held := f.edge.Requests.Bodies.Used.Load
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	var bodies []io.Closer
@@ -108,7 +109,7 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // more than a connection holds
 	})
-	waiting := f.requests.answers.Load
+	waiting := f.edge.Requests.Answers.Load
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := zw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	unpack := f.newBoundedGzip(1<<20, errPayloadTooLarge(1<<20))
+	unpack := f.edge.NewBoundedGzip(1<<20, edge.ErrPayloadTooLarge(1<<20))
 	first, second := unpack(), unpack()
 	for _, d := range []connect.Decompressor{first, second} {
 		if err := d.Reset(bytes.NewReader(packed.Bytes())); err != nil {
@@ -162,7 +163,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if held := f.requests.bodies.used.Load(); held != 0 {
+	if held := f.edge.Requests.Bodies.Used.Load(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 
@@ -183,5 +184,5 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(f.requests.bodies.used.Load, func(n int64) bool { return n == 0 })
+	await(f.edge.Requests.Bodies.Used.Load, func(n int64) bool { return n == 0 })
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 const (
@@ -111,7 +112,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 	cfg := node.Config{
 		DataDir:  f.dataDir,
 		CacheDir: c.getenv("GREENROOM_CACHE_DIR"),
-		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
+		Server:   server.Config{Config: edge.Config{Addr: f.listen, ShowStacks: true, Token: c.token}},
 		GuestLog: logs.Add,
 		TurnEnd:  logs.Call,
 
@@ -153,15 +154,15 @@ func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
 	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
 	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
 	c.printf(c.stderr, "\n")
-	if c.server != "http://"+server.DefaultAddr {
-		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", server.DefaultAddr, c.server)
+	if c.server != "http://"+edge.DefaultAddr {
+		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", edge.DefaultAddr, c.server)
 	}
 }
 
 // freeDevAddress returns the first loopback address that nobody listens on. It
 // may be taken before it is used; then the server says so.
 func freeDevAddress(ctx context.Context) (string, error) {
-	host, first, err := net.SplitHostPort(server.DefaultAddr)
+	host, first, err := net.SplitHostPort(edge.DefaultAddr)
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // defaultDataDir is where serve keeps its data if nobody says otherwise.
@@ -87,7 +88,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.listen, "listen", server.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
+	flags.StringVar(&f.listen, "listen", edge.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the embedded store (GREENROOM_DATA_DIR; default "+defaultDataDir+")")
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
 	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder; with --store, greenroom in the user's cache folder)")
@@ -100,7 +101,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.BoolVar(&f.insecure, "insecure", false, "let anyone in who reaches the address")
 	flags.StringSliceVar(&f.corsOrigins, "cors-origin", nil, "`origin` whose web pages may call, or *; may be repeated")
 	flags.BoolVar(&f.showStacks, "show-stacks", false, "send the Wasm stack of a guest that trapped to its caller")
-	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", server.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
+	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", edge.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
@@ -114,7 +115,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
-	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
 	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
 	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it those that nobody uses go, and others are not loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
@@ -259,9 +260,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		PrivateFiles:   named(f.tokenFile, f.tokensFile, f.cluster.KeyFile, f.cluster.Files.Key),
 		Cluster:        cluster,
 		Version:        binaryVersion(),
-		Server: server.Config{
+		Server: server.Config{DrainDelay: f.drainDelay, Config: edge.Config{
 			Addr:            f.listen,
-			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
+			TLS:             edge.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
 			Token:           token,
 			Tokens:          tokens,
 			Insecure:        f.insecure,
@@ -269,10 +270,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
 			ShowStacks:      f.showStacks,
-			DrainDelay:      f.drainDelay,
 
 			SubscriberHeartbeat: f.subscriberHeartbeat,
-		},
+		}},
 		Limits:            f.limits,
 		Overrides:         overrides,
 		MaxActivations:    f.maxActivations,

@@ -41,7 +41,6 @@ var largeTypes = map[string]large{
 	"scheduler.term":                  {25, 19, "performs what Leader and Tables decide, for one term"},
 	"scheduler/reminder.pending":      {43, 16, "the states of a reminder in memory, under one lock"},
 	"server/metrics.Metrics":          {16, 29, "one field for each metric"},
-	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
 }
@@ -80,7 +79,6 @@ var methodsAway = map[string]int{
 	"scheduler":                       78,
 	"scheduler/placement":             1,
 	"scheduler/reminder":              3,
-	"server":                          61,
 	"server/stream":                   8,
 	"store/sqlstore/internal/pgproxy": 1,
 }
