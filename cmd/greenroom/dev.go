@@ -45,7 +45,7 @@ type devFlags struct {
 	compileTime time.Duration
 }
 
-func (c *cli) devCommand() *cobra.Command {
+func devCommand(c *cli) *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "dev [DIR]",
@@ -60,7 +60,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
   greenroom dev shop --listen 127.0.0.1:9000`,
 		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.dev(cmd.Context(), optional(args, "."), f)
+			return dev(cmd.Context(), c, optional(args, "."), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -77,7 +77,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	return cmd
 }
 
-func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
+func dev(ctx context.Context, c *cli, dir string, f devFlags) error {
 	if f.compileTime < 0 {
 		return usagef("--compile-time is %s; give a time above 0", f.compileTime)
 	}
@@ -125,10 +125,10 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		if err != nil {
 			return err
 		}
-		if err := c.bootstrap(ctx, a, f); err != nil {
+		if err := bootstrap(ctx, c, a, f); err != nil {
 			return err
 		}
-		c.devBanner(dir, lang, f.dataDir)
+		devBanner(c, dir, lang, f.dataDir)
 		d := &devLoop{cli: c, dir: dir, flags: f, api: a}
 		d.run(ctx, watcher.Changes)
 		c.printf(c.stderr, "\nstopping\n")
@@ -146,7 +146,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 }
 
-func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
+func devBanner(c *cli, dir string, lang guestbuild.Language, dataDir string) {
 	name := filepath.Base(dir)
 	if abs, err := filepath.Abs(dir); err == nil {
 		name = filepath.Base(abs)
@@ -198,8 +198,8 @@ type devLoop struct {
 func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 	for {
 		if err := d.cycle(ctx); err != nil && ctx.Err() == nil {
-			d.showError(nil, err)
-			if compilerWasSlow(d.describe(err)) {
+			showError(d.cli, nil, err)
+			if compilerWasSlow(describeError(d.cli, err)) {
 				d.printf(d.stderr, "save again to retry, or start dev with a longer --compile-time\n")
 			}
 			if d.deployed != "" {
@@ -221,7 +221,7 @@ func compilerWasSlow(e shownError) bool {
 }
 
 func (d *devLoop) cycle(ctx context.Context) error {
-	r, err := d.build(ctx, d.dir, "", d.flags.build)
+	r, err := build(ctx, d.cli, d.dir, "", d.flags.build)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (d *devLoop) cycle(ctx context.Context) error {
 // deployModule deploys a module, unless it serves all its types already: since
 // the last time that dev ran here.
 func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error {
-	served, err := d.listTypes(ctx, d.api)
+	served, err := listTypes(ctx, d.cli, d.api)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 	for _, dep := range resp.Msg.Deployments {
 		d.printf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
 	}
-	d.showCapabilities(resp.Msg.Deployments)
+	showCapabilities(d.cli, resp.Msg.Deployments)
 	d.warnings(resp.Msg.Warnings)
 	return nil
 }
@@ -293,7 +293,7 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 			break
 		}
 	}
-	call, curl := "greenroom call"+d.elsewhere(), "curl"
+	call, curl := "greenroom call"+elsewhere(d.cli), "curl"
 	if d.app != actor.DefaultApp {
 		call += " --app " + d.app
 	}

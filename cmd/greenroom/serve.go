@@ -55,7 +55,7 @@ type serveFlags struct {
 	cluster                          node.ClusterConfig
 }
 
-func (c *cli) serveCommand() *cobra.Command {
+func serveCommand(c *cli) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -83,7 +83,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
   greenroom serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.serve(cmd.Context(), cmd.Flags(), f)
+			return serve(cmd.Context(), c, cmd.Flags(), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -128,8 +128,8 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	return cmd
 }
 
-func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) error {
-	cfg, err := c.nodeConfig(flags, f)
+func serve(ctx context.Context, c *cli, flags *pflag.FlagSet, f serveFlags) error {
+	cfg, err := nodeConfig(c, flags, f)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 }
 
 // nodeConfig reads flags, environment and files.
-func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
+func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
 	if err := refuseNegative("", flags); err != nil {
 		return node.Config{}, err
 	}
@@ -217,7 +217,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			f.cacheDir = filepath.Join(dir, "greenroom", "modules")
 		}
 	}
-	token, err := c.serverToken(f.tokenFile)
+	token, err := serverToken(c, f.tokenFile)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -228,7 +228,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if token == "" && len(tokens) == 0 && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
 		return node.Config{}, usagef("%s can be reached from other machines: give a token with --token-file or GREENROOM_TOKEN, or require client certificates with --client-ca, or let anyone in with --insecure", f.listen)
 	}
-	cluster, err := c.clusterConfig(flags, f)
+	cluster, err := clusterConfig(c, flags, f)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -316,7 +316,7 @@ func isLoopback(addr string) bool {
 }
 
 // serverToken returns the token that callers must send, empty for none.
-func (c *cli) serverToken(file string) (string, error) {
+func serverToken(c *cli, file string) (string, error) {
 	if file == "" {
 		return c.token, nil
 	}
