@@ -12,17 +12,6 @@ const (
 	CauseTimer           // a timer
 )
 
-// Cause returns what causes the turn of the invocation.
-func (i *Invocation) Cause() Cause {
-	switch {
-	case i.Firing != nil:
-		return CauseFiring
-	case i.IdempotencyKey != "":
-		return CauseKeyedCall
-	}
-	return CauseCall
-}
-
 // Recorded reports whether the commit of the turn contains a record of the cause, even if the
 // turn changes nothing else: a repetition finds it. So the turn may run again after
 // it has sent something to the outside.

@@ -68,6 +68,17 @@ type Invocation struct {
 	Trace *Trace
 }
 
+// Cause returns what causes the turn of the invocation.
+func (i *Invocation) Cause() Cause {
+	switch {
+	case i.Firing != nil:
+		return CauseFiring
+	case i.IdempotencyKey != "":
+		return CauseKeyedCall
+	}
+	return CauseCall
+}
+
 // Reply is a turn's answer.
 type Reply struct {
 	Payload Payload
