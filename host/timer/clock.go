@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// cost is what a timer counts for in the memory of a [Clock] beside its size.
-const cost = 512
-
 // Clock waits for timers in Go's runtime, which keeps them in a heap for each processor,
 // and counts them. Its methods may be called concurrently.
 type Clock struct {

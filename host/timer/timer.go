@@ -8,6 +8,9 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
+// cost is what a timer counts for in the memory of a [Clock] beside its size.
+const cost = 512
+
 // Timer is one that is set. The lock of its [Schedule] guards what changes.
 type Timer struct {
 	spec    *actor.TimerSpec
