@@ -70,8 +70,10 @@ func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
 
 // used makes an activation the newest. The caller has the shard's lock.
 func (s *shard) used(a *activation) {
-	s.order.Remove(&a.used)
-	s.order.Push(&a.used, a)
+	if !s.order.Last(&a.used) {
+		s.order.Remove(&a.used)
+		s.order.Push(&a.used, a)
+	}
 }
 
 // noteNewer records a newer version for the activation a, which may be nil. The caller

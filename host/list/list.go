@@ -62,6 +62,9 @@ func (l *List[E]) PushFront(p *Place[E], e E) {
 // In reports whether a place is in the list.
 func (l *List[E]) In(p *Place[E]) bool { return p.list == l }
 
+// Last reports whether a place is the last one of the list.
+func (l *List[E]) Last(p *Place[E]) bool { return l.tail == p }
+
 // Remove takes out an element of the list.
 func (l *List[E]) Remove(p *Place[E]) {
 	if p.prev != nil {
