@@ -264,7 +264,7 @@ func (s *Service) checkOut(ctx context.Context, name protocol.TypeName, p placem
 		t.owns[p] = ownedPartition{
 			lease: lease, until: sent + clock.Usable(s.checkoutLength()), renewAt: sent + clock.RenewEvery(s.checkoutLength()), ripe: s.now() + assignment.RipeAfter,
 		}
-		s.countPartitions()
+		s.countPartitions(s.checkoutUntil())
 		s.publish(false)
 	}
 	s.mu.Unlock()
@@ -310,7 +310,7 @@ func (s *Service) renewPartitions(ctx context.Context) {
 				}
 			}
 		}
-		s.countPartitions()
+		s.countPartitions(s.checkoutUntil())
 		if paused || !held {
 			s.publish(false)
 		}
@@ -333,7 +333,7 @@ func (s *Service) checkIn(ctx context.Context, name protocol.TypeName, p placeme
 	given := t.owns[p].lease == lease
 	if given {
 		t.owns[p] = ownedPartition{}
-		s.countPartitions()
+		s.countPartitions(s.checkoutUntil())
 		s.publish(false)
 	}
 	s.mu.Unlock()
@@ -355,7 +355,7 @@ func (s *Service) checkInAll(ctx context.Context, name protocol.TypeName) {
 			}
 		}
 		delete(s.checkouts.types, name)
-		s.countPartitions()
+		s.countPartitions(s.checkoutUntil())
 		s.publish(false)
 	}
 	s.mu.Unlock()

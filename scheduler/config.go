@@ -219,3 +219,19 @@ func (c Config) hosts() bool { return slices.Contains(c.Self.Roles, protocol.Rol
 
 // leads reports whether the process may lead.
 func (c Config) leads() bool { return slices.Contains(c.Self.Roles, protocol.RoleScheduler) }
+
+// environment is what all parts of a process share.
+type environment struct {
+	cfg   Config
+	clock *clock.Clock
+}
+
+// now is the time on this process's clock.
+func (e *environment) now() clock.Instant { return e.clock.Now() }
+
+// led notifies Events.Led that this process begins or ends a term.
+func (e *environment) led(epoch uint64, leads bool) {
+	if e.cfg.Events.Led != nil {
+		e.cfg.Events.Led(epoch, leads)
+	}
+}

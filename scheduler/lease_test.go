@@ -86,7 +86,7 @@ func TestLeasesAreRenewedUnderNoLock(t *testing.T) {
 	if err := p.register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
+	term := newTerm(p.environment, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
 	if _, taken, err := p.db.AcquireLease(t.Context(), leaderLease, p.Self(), testLease); err != nil || !taken {
 		t.Fatal(taken, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -49,76 +48,6 @@ func (s *Service) register(ctx context.Context) error {
 	return nil
 }
 
-// leaseCount is a host's count of its leases. It has a lock of its own, held for no longer
-// than it takes to set a field: what keeps the host alive waits for nothing that a leader
-// orders.
-type leaseCount struct {
-	mu   sync.Mutex
-	host actor.HostID  // the incarnation; empty: none
-	row  clock.Instant // the end of its row's lease
-	// partitions is the first end of a partition's lease.
-	partitions clock.Instant
-}
-
-// countFor begins the count of an incarnation that is not registered yet, and ends the count
-// of the incarnation before it. An empty id only ends the count.
-func (s *Service) countFor(id actor.HostID) {
-	s.count.mu.Lock()
-	defer s.count.mu.Unlock()
-	s.count.host, s.count.row, s.count.partitions = id, 0, noPartitions
-	s.until.Store(0)
-}
-
-// renewed notes that the row of an incarnation was renewed by a statement that was sent at
-// sent.
-func (s *Service) renewed(id actor.HostID, sent clock.Instant) {
-	s.failing.Store(0)
-	s.count.mu.Lock()
-	defer s.count.mu.Unlock()
-	if s.count.host != id {
-		return // that one has ended
-	}
-	if s.now() >= clock.Instant(s.until.Load()) {
-		s.wakes.Store(true)
-	}
-	s.count.row = max(s.count.row, sent+clock.Usable(s.cfg.Lease))
-	s.setUntil()
-}
-
-// countPartitions takes over when the leases of partitions end. The caller has the lock.
-func (s *Service) countPartitions() {
-	s.count.mu.Lock()
-	defer s.count.mu.Unlock()
-	s.count.partitions = s.checkoutUntil()
-	s.setUntil()
-}
-
-// setUntil counts the row's lease and those of partitions together. The caller has the
-// count's lock.
-func (s *Service) setUntil() { s.until.Store(int64(min(s.count.row, s.count.partitions))) }
-
-// notRenewed notes that the row could not be renewed or inserted, and why.
-func (s *Service) notRenewed(err error) {
-	if errors.Is(err, actor.ErrHostGone) { // the store works
-		s.failing.Store(0)
-		return
-	}
-	s.failing.CompareAndSwap(0, int64(s.now()))
-	if s.lost() {
-		s.wakes.Store(true)
-		s.followRenewal()
-	}
-}
-
-// followRenewal has what follows from a renewal, or from its failure, done by
-// [Service.followRenewals]: that takes the lock that orders take, and a renewal does not.
-func (s *Service) followRenewal() {
-	select {
-	case s.renewals <- struct{}{}:
-	default:
-	}
-}
-
 // followRenewals publishes what has changed by a renewal: calls go on that waited for it,
 // or fail since it has been missing for long, and what is held may have become clean.
 func (s *Service) followRenewals(ctx context.Context) {
@@ -129,11 +58,9 @@ func (s *Service) followRenewals(ctx context.Context) {
 		case <-s.renewals:
 		}
 		s.mu.Lock()
-		s.count.mu.Lock()
-		if s.count.host == s.self.ID && s.count.row > 0 {
-			s.member.Renewed(s.count.row-clock.Usable(s.cfg.Lease), s.cfg.Lease)
+		if sent, ok := s.newestRenewal(s.self.ID); ok {
+			s.member.Renewed(sent, s.cfg.Lease)
 		}
-		s.count.mu.Unlock()
 		ripe := s.holdings.Ripens(s.now() - clock.RenewEvery(s.cfg.Lease))
 		if ripens := ripe != 0 && ripe <= s.now(); s.wakes.Swap(false) || ripens {
 			s.publish(ripens)
@@ -156,13 +83,6 @@ func (s *Service) wakeAcquisitions() {
 		close(s.mayAsk)
 		s.mayAsk = make(chan struct{})
 	}
-}
-
-// lost reports whether this host has no lease, and has not been able to renew it for the
-// length of one: by then another host may have what it held, and it is not told.
-func (s *Service) lost() bool {
-	since := clock.Instant(s.failing.Load())
-	return since != 0 && s.now()-since >= s.cfg.Lease && !s.Current(time.Now())
 }
 
 // renewLoop keeps the host's row, and begins another incarnation when it is gone.

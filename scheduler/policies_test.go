@@ -363,7 +363,7 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 				lease = ct.owns[i].lease
 			}
 		}
-		p.countPartitions()
+		p.countPartitions(p.checkoutUntil())
 		p.mu.Unlock()
 		<-time.After(20 * time.Millisecond)
 		if p.Current(time.Now()) {

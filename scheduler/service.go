@@ -24,19 +24,13 @@ import (
 // Service is a process's part in a cluster: it keeps the host's row, leads or is ready to
 // lead, and knows which host holds what. Its methods are safe for concurrent use.
 type Service struct {
-	cfg   Config
-	clock *clock.Clock // of each [clock.Instant]
+	*environment
+	*elector
+	*leaseCount
 
-	view atomic.Pointer[view]
-	// until is the end of the host's count of its leases, an [clock.Instant]; count sets it.
-	until atomic.Int64
-	count leaseCount
-	// failing is since when the row is not renewed, or not inserted, for all trying, an
-	// [clock.Instant]; 0: it is.
-	failing atomic.Int64
-	owned   *ownedActors
-	owners  *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
-	term    atomic.Pointer[term]                // while this process leads
+	view   atomic.Pointer[view]
+	owned  *ownedActors
+	owners *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
 
 	mu       sync.Mutex
 	self     actor.Host // this incarnation
@@ -62,18 +56,11 @@ type Service struct {
 	counts       map[protocol.TypeName]*callCounts
 	ids          uint64 // of acquisitions and queries
 
-	// renewals signals followRenewals that the row was renewed, or that the lease is lost.
-	// wakes is set when waiting calls must look again: the lease is lost, or is back.
-	renewals chan struct{}
-	wakes    atomic.Bool
-
 	kick     chan struct{} // the types may have changed
 	unwanted chan struct{} // no leader gets to know this host: see giveUpRow
 	// checkoutKick: there may be something to do about partitions.
 	checkoutKick chan struct{}
-	elected      chan struct{} // this process leads
-	leaderless   chan struct{} // perhaps nobody leads: a session with the leader has ended
-	life         sync.Mutex    // held by Start and Stop
+	life         sync.Mutex // held by Start and Stop
 	cancel       context.CancelFunc
 	loops        sync.WaitGroup
 }
@@ -110,18 +97,17 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, clock: clock.New(cfg.Clocks, cfg.Lease), owned: newOwnedActors(), owners: owners,
+		environment: &environment{cfg, clock.New(cfg.Clocks, cfg.Lease)}, owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
-		queries: map[uint64]chan<- answerOrEnd{}, renewals: make(chan struct{}, 1), kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1), elected: make(chan struct{}, 1), leaderless: make(chan struct{}, 1),
+		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1),
 		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[protocol.TypeName]*callCounts{},
 	}
+	s.leaseCount = newLeaseCount(s.environment)
+	s.elector = newElector(s.environment, s.Self, s.renew)
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, members: s.members, changed: make(chan struct{})})
 	return s, nil
 }
-
-// now is the time on this process's clock.
-func (s *Service) now() clock.Instant { return s.clock.Now() }
 
 // Start registers the host and begins to take part, in the background.
 // [actor.ErrClusterName] when the store belongs to another cluster.
@@ -189,13 +175,6 @@ func (s *Service) Stop(ctx context.Context) error {
 
 // Self returns this incarnation's ID: another one after the host's row was cleared.
 func (s *Service) Self() actor.HostID { return s.view.Load().self }
-
-// Current reports whether the host's lease is known to hold at now, a time with a
-// monotonic reading: whether the host may run what it holds, and answer without a
-// commit. It is not when the wall clock has jumped ahead beyond the lease; see [clock.Clocks].
-func (s *Service) Current(now time.Time) bool {
-	return int64(s.clock.At(now)) < s.until.Load()
-}
 
 // Holds says whether this host holds an actor, by its type's table or, if it is sticky,
 // as its owner. It does not ask whether the lease holds: [Service.Current] does. It
@@ -427,11 +406,6 @@ func (s *Service) Leadership() Leadership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leader
-}
-
-// LeaseSeconds returns how long ago the host's lease was renewed, or began.
-func (s *Service) LeaseSeconds() float64 {
-	return (s.now() - (clock.Instant(s.until.Load()) - clock.Usable(s.cfg.Lease))).Seconds()
 }
 
 // Owned returns how many sticky actors this host owns.

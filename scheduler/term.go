@@ -28,7 +28,7 @@ const maxUnsent = 1 << 16
 
 // term performs what [ownership.Leader] and [assignment.Tables] decide for one term.
 type term struct {
-	s     *Service
+	*environment
 	lease actor.Lease
 	ended chan struct{} // closed when the term is over
 	began clock.Instant
@@ -75,11 +75,11 @@ type pendingAcquisition struct {
 	key  actor.Key
 }
 
-func newTerm(s *Service, l actor.Lease, sent clock.Instant) *term {
+func newTerm(e *environment, l actor.Lease, sent clock.Instant) *term {
 	t := &term{
-		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, s.cfg.Lease), tables: assignment.NewTables(s.cfg.Ranges),
+		environment: e, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, e.cfg.Lease), tables: assignment.NewTables(e.cfg.Ranges),
 		renewals: make(chan struct{}, 1), look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
-		heat: assignment.NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
+		heat: assignment.NewHeat(e.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
 	t.sent.Store(int64(sent))
 	return t
@@ -88,19 +88,19 @@ func newTerm(s *Service, l actor.Lease, sent clock.Instant) *term {
 // lock locks what the term decides by, which knows of the newest renewal then.
 func (t *term) lock() {
 	t.mu.Lock()
-	t.leader.Renewed(clock.Instant(t.sent.Load()), t.s.cfg.Lease)
+	t.leader.Renewed(clock.Instant(t.sent.Load()), t.cfg.Lease)
 }
 
 // run leads until the lease cannot be renewed in time, no other host reaches this one, which
 // it reports, or ctx ends. It then gives the lease back.
 func (t *term) run(ctx context.Context) (reached bool) {
-	log := t.s.cfg.Logger.With("epoch", t.lease.Epoch)
+	log := t.cfg.Logger.With("epoch", t.lease.Epoch)
 	log.Info("leading the cluster")
-	t.s.led(t.lease.Epoch, true)
+	t.led(t.lease.Epoch, true)
 	defer func() {
 		t.end(context.WithoutCancel(ctx), log)
 		log.Info("not leading the cluster any more")
-		t.s.led(t.lease.Epoch, false)
+		t.led(t.lease.Epoch, false)
 	}()
 	ctx, lost := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
@@ -122,7 +122,7 @@ func (t *term) run(ctx context.Context) (reached bool) {
 			read.Reset(t.readHosts(ctx, ""))
 			if others := t.unreached(); others > 0 {
 				log.Warn("none of the other hosts has a session with this leader: it lets another lead; see that they reach the address that this one advertises, and that all have the same cluster key",
-					"advertised", t.s.cfg.Self.Address, "others", others)
+					"advertised", t.cfg.Self.Address, "others", others)
 				return false
 			}
 		case <-t.look:
@@ -134,10 +134,10 @@ func (t *term) run(ctx context.Context) (reached bool) {
 // keepLease renews the lease until that cannot be done in time, another leads, or ctx ends.
 // It takes no lock: whatever else the leader does, its term does not end of it.
 func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
-	renew := time.NewTimer(clock.RenewEvery(t.s.cfg.Lease)) // it has just been taken
+	renew := time.NewTimer(clock.RenewEvery(t.cfg.Lease)) // it has just been taken
 	defer renew.Stop()
 	for {
-		left := clock.Instant(t.sent.Load()) + clock.Usable(t.s.cfg.Lease) - t.s.now()
+		left := clock.Instant(t.sent.Load()) + clock.Usable(t.cfg.Lease) - t.now()
 		if left <= 0 {
 			log.Warn("the leader's lease could not be renewed in time")
 			return
@@ -151,7 +151,7 @@ func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
 				over.Stop()
 				return
 			}
-			renew.Reset(clock.RenewEvery(t.s.cfg.Lease))
+			renew.Reset(clock.RenewEvery(t.cfg.Lease))
 		}
 		over.Stop()
 		if ctx.Err() != nil {
@@ -163,7 +163,7 @@ func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
 // end ends the term. First it sends the hosts what was decided. It ends their sessions once
 // they have it and the lease is free for another leader, or when this takes long.
 func (t *term) end(ctx context.Context, log *slog.Logger) {
-	patience := time.NewTimer(clock.RenewEvery(t.s.cfg.Lease) / 4)
+	patience := time.NewTimer(clock.RenewEvery(t.cfg.Lease) / 4)
 	defer patience.Stop()
 	t.lock()
 	t.leader.Resign()
@@ -178,9 +178,9 @@ func (t *term) end(ctx context.Context, log *slog.Logger) {
 	go func() {
 		defer close(released)
 		// If this fails the next leader waits for the lease's end.
-		ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease)
+		ctx, cancel := context.WithTimeout(ctx, t.cfg.Lease)
 		defer cancel()
-		if err := t.s.cfg.Store.ReleaseLease(ctx, t.lease); err != nil {
+		if err := t.cfg.Store.ReleaseLease(ctx, t.lease); err != nil {
 			log.Warn("the leader's lease was not released", "error", err)
 		}
 	}()
@@ -203,12 +203,12 @@ func (t *term) end(ctx context.Context, log *slog.Logger) {
 
 // renew reports false if another leads.
 func (t *term) renew(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.Lease/2)
 	defer cancel()
-	sent := t.s.now()
-	held, err := t.s.cfg.Store.RenewLease(ctx, t.lease, t.s.cfg.Lease)
+	sent := t.now()
+	held, err := t.cfg.Store.RenewLease(ctx, t.lease, t.cfg.Lease)
 	if err != nil {
-		t.s.cfg.Logger.Warn("the leader's lease was not renewed", "epoch", t.lease.Epoch, "error", err)
+		t.cfg.Logger.Warn("the leader's lease was not renewed", "epoch", t.lease.Epoch, "error", err)
 		return true // as long as its count lasts
 	}
 	if held {
@@ -228,8 +228,8 @@ const soon = 20 * time.Millisecond
 // so again. Where it is for the sake of one host, it does nothing if a reading that it
 // waited for has found that one: so many hosts may come at once.
 func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
-	next := clock.RenewEvery(t.s.cfg.Lease)
-	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2) // with the wait: the term's loop renews its lease as well
+	next := clock.RenewEvery(t.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.Lease/2) // with the wait: the term's loop renews its lease as well
 	defer cancel()
 	select {
 	case t.reading <- struct{}{}:
@@ -243,9 +243,9 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	t.lock()
 	known := t.tables.KnownHosts() // whose rows were there before
 	t.mu.Unlock()
-	hosts, now, err := t.s.cfg.Store.Hosts(ctx)
+	hosts, now, err := t.cfg.Store.Hosts(ctx)
 	if err != nil {
-		t.s.cfg.Logger.Warn("the hosts of the cluster were not read", "error", err)
+		t.cfg.Logger.Warn("the hosts of the cluster were not read", "error", err)
 		return next / 4
 	}
 	rows := make(map[actor.HostID]actor.Host, len(hosts))
@@ -257,11 +257,11 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	t.lock()
 	t.leader.Registered(ids)
 	known = append(known, t.leader.Missing()...)
-	leading := t.leader.Leading(t.s.now())
+	leading := t.leader.Leading(t.now())
 	t.mu.Unlock()
 	// After a time without the database hosts are as quick to renew as this one was to
 	// lead.
-	if grace := t.began + clock.RenewEvery(t.s.cfg.Lease)/2 - t.s.now(); grace > 0 {
+	if grace := t.began + clock.RenewEvery(t.cfg.Lease)/2 - t.now(); grace > 0 {
 		leading, next = false, min(next, grace)
 	}
 	sticky := map[actor.HostID]int{} // what those that are removed owned, by their rows
@@ -276,12 +276,12 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 			continue
 		}
 		next = soon
-		gone, err := t.s.cfg.Store.ClearHost(ctx, h.ID, leaderLease, t.lease.Epoch)
+		gone, err := t.cfg.Store.ClearHost(ctx, h.ID, leaderLease, t.lease.Epoch)
 		if err != nil {
-			t.s.cfg.Logger.Warn("the row of a host that is over was not removed", "host", h.ID, "error", err)
+			t.cfg.Logger.Warn("the row of a host that is over was not removed", "host", h.ID, "error", err)
 		}
 		if gone {
-			t.s.cfg.Logger.Warn("a host's lease has run out; what it held is free", "host", h.ID, "name", h.Name, "address", h.Address)
+			t.cfg.Logger.Warn("a host's lease has run out; what it held is free", "host", h.ID, "name", h.Name, "address", h.Address)
 			delete(rows, h.ID)
 			known = append(known, h.ID)
 			sticky[h.ID] = h.Sticky
@@ -298,7 +298,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 			}
 		}
 	}
-	t.reach.saw(t.s.now(), others, sessions)
+	t.reach.saw(t.now(), others, sessions)
 	for _, id := range known {
 		if _, there := rows[id]; !there {
 			t.cleared(id, sticky[id])
@@ -316,7 +316,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	}
 	t.plan()
 	if len(t.leader.Missing()) > 0 || slices.ContainsFunc(ids, t.isLeaving) { // something waits for a row's end
-		next = min(next, clock.RenewEvery(t.s.cfg.Lease)/8)
+		next = min(next, clock.RenewEvery(t.cfg.Lease)/8)
 	}
 	return max(next, soon)
 }
@@ -333,8 +333,8 @@ func (t *term) isLeaving(id actor.HostID) bool {
 func (t *term) unreached() int {
 	t.lock()
 	defer t.mu.Unlock()
-	now := t.s.now()
-	if !t.reach.lost(now, t.s.cfg.Lease, t.leader.Granting(now)) {
+	now := t.now()
+	if !t.reach.lost(now, t.cfg.Lease, t.leader.Granting(now)) {
 		return 0
 	}
 	return t.reach.others
@@ -350,8 +350,8 @@ func (t *term) cleared(id actor.HostID, recorded int) {
 	if !known { // it ended together with an earlier leader
 		owned = recorded
 	}
-	if owned > 0 && t.s.cfg.Events.StickyCleared != nil {
-		t.s.cfg.Events.StickyCleared(owned)
+	if owned > 0 && t.cfg.Events.StickyCleared != nil {
+		t.cfg.Events.StickyCleared(owned)
 	}
 	t.leader.Cleared(id)
 	t.tables.Cleared(id)
@@ -381,7 +381,7 @@ func (t *term) tellMembers() {
 
 // plan sends what follows from what happened.
 func (t *term) plan() {
-	now := t.s.now()
+	now := t.now()
 	if !t.leader.Leading(now) {
 		return
 	}
@@ -429,11 +429,11 @@ func (t *term) acquire(p pendingAcquisition) {
 	policy, switching := t.tables.Policy(p.key.App, p.key.Type)
 	answer, ok := ownership.Answer{}, true
 	switch {
-	case switching, !t.granting(t.s.now()):
+	case switching, !t.granting(t.now()):
 		t.pending = append(t.pending, p)
 		return
 	case policy == abi.PlacementSticky:
-		answer, ok = t.leader.Acquire(t.s.now(), p.from.session, p.key)
+		answer, ok = t.leader.Acquire(t.now(), p.from.session, p.key)
 	}
 	if ok {
 		p.from.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Acquisition{
@@ -502,7 +502,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	if _, there := t.members[h.session.Host]; !there || t.leader.Gone(h.session.Host) {
 		return fmt.Errorf("host %s: %w", h.session.Host, actor.ErrHostGone)
 	}
-	if !t.leader.Leading(t.s.now()) || !t.leader.Begin(h.session) {
+	if !t.leader.Leading(t.now()) || !t.leader.Begin(h.session) {
 		return protocol.ErrNotLeader
 	}
 	if old := t.streams[h.session.Host]; old != nil {
@@ -517,7 +517,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 		t.tables.LeadsOnly(h.session.Host)
 	}
 	t.tables.Offers(h.session.Host, placement.Resources{Processors: int(hello.GetProcessors()), Memory: int64(hello.GetMemoryBytes()), Weight: hello.GetWeight()}) //nolint:gosec // what is below 0 is not looked at
-	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocol.WithGroups {
+	if h.protocol = min(int(hello.GetMaxProtocol()), t.cfg.Self.MaxProtocol); h.protocol < protocol.WithGroups {
 		h.ungrouped = protocol.NewUngrouped()
 	}
 	h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
@@ -529,12 +529,12 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 // checkLease warns of a host whose lease is not as long as this one's, once: what it holds
 // waits for another time than others count on. The caller has the lock.
 func (t *term) checkLease(id actor.HostID, lease time.Duration) {
-	if lease == 0 || lease == t.s.cfg.Lease.Truncate(time.Millisecond) || t.otherLease[id] {
+	if lease == 0 || lease == t.cfg.Lease.Truncate(time.Millisecond) || t.otherLease[id] {
 		return
 	}
 	t.otherLease[id] = true
-	t.s.cfg.Logger.Warn("a host has another lease than the leader; start all servers of the cluster with the same --lease",
-		"host", id, "name", t.members[id].Name, "lease", lease.String(), "of_the_leader", t.s.cfg.Lease.String())
+	t.cfg.Logger.Warn("a host has another lease than the leader; start all servers of the cluster with the same --lease",
+		"host", id, "name", t.members[id].Name, "lease", lease.String(), "of_the_leader", t.cfg.Lease.String())
 }
 
 func (t *term) disconnect(h *hostSession) {
@@ -596,7 +596,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 			t.leader.Release(h.session, key)
 		}
 	case *greenroomv1.ReportActorTypesRequest_Heat:
-		t.heat.Reported(id, m.Heat, t.s.now())
+		t.heat.Reported(id, m.Heat, t.now())
 		t.cool()
 	case *greenroomv1.ReportActorTypesRequest_Drain:
 		t.drain(id, actor.HostID(m.Drain.GetHostId()))
@@ -691,14 +691,14 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 
 // cool moves what is hot, and tells of it. The caller has the lock.
 func (t *term) cool() {
-	step, app, typ, changed := t.tables.Cool(t.s.cfg.Cooling, t.heat, t.s.now())
+	step, app, typ, changed := t.tables.Cool(t.cfg.Cooling, t.heat, t.now())
 	if !changed {
 		return
 	}
 	kind := assignment.HeatKind(step)
-	t.s.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
+	t.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
 		"first", fmt.Sprintf("%#x", uint64(step.First)), "last", fmt.Sprintf("%#x", uint64(step.Last)), "from", step.From, "to", step.To, "moved", len(step.Moved))
-	if t.s.cfg.Events.HeatMoved != nil {
-		t.s.cfg.Events.HeatMoved(kind)
+	if t.cfg.Events.HeatMoved != nil {
+		t.cfg.Events.HeatMoved(kind)
 	}
 }

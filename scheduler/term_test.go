@@ -18,7 +18,7 @@ import (
 func TestHostsAreReadInOrder(t *testing.T) {
 	run(t, func(c *testCluster) {
 		p := c.process("a")
-		term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
+		term := newTerm(p.environment, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
 		slow := make(chan struct{})
 		p.db.answers = slow
 		var reads [2]chan struct{}
@@ -49,7 +49,7 @@ func TestHostsAreReadInOrder(t *testing.T) {
 func TestHostThatTakesNothing(t *testing.T) {
 	run(t, func(c *testCluster) {
 		p := c.process("a")
-		term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
+		term := newTerm(p.environment, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
 		var ended error
 		h := &hostSession{end: func(why error) { ended = why }, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesResponse]()}
 		term.streams["b"] = h
@@ -76,7 +76,7 @@ func TestRowThatIsRenewedStays(t *testing.T) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			term := newTerm(p.Service, lease, p.now())
+			term := newTerm(p.environment, lease, p.now())
 			if _, err := p.db.RegisterHost(ctx, actor.Host{ID: "b", Cluster: "test"}, testLease/4); err != nil {
 				c.t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestMessagesOfAnOlderSession(t *testing.T) {
 		if _, err := (&link{db: c.db}).RegisterHost(ctx, actor.Host{ID: "b", Cluster: "test", Roles: []string{protocol.RoleHost}}, time.Minute); err != nil {
 			c.t.Fatal(err)
 		}
-		term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
+		term := newTerm(p.environment, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
 		term.readHosts(ctx, "")
 		var sessions []*hostSession
 		for n := range uint64(2) {
