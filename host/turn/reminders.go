@@ -117,13 +117,13 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	return 0
 }
 
-// discardReminders gives back the tokens of reminders that are not handed over: the guest does
-// not know them.
-func (t *Turn) discardReminders() {
-	if len(t.reminders.tokens) > 0 {
-		t.env.Reminders.Unused(t.spec.Key.App, t.reminders.tokens)
+// discard forgets what the turn did, and gives back the tokens of reminders that were not handed
+// over: the guest does not know them.
+func (r *reminders) discard(env *Env, app string) {
+	if len(r.tokens) > 0 {
+		env.Reminders.Unused(app, r.tokens)
 	}
-	t.reminders = reminders{}
+	*r = reminders{}
 }
 
 // ReminderCancel implements [engine.Calls].

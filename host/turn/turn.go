@@ -116,7 +116,7 @@ var _ engine.Calls = (*Turn)(nil)
 
 // Prepare readies t for one run.
 func (t *Turn) Prepare(env *Env, spec *Spec) {
-	t.discardReminders()
+	t.reminders.discard(t.env, t.spec.Key.App)
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
@@ -250,7 +250,7 @@ func (t *Turn) Payload() actor.Payload { return t.reply }
 
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
-	t.discardReminders()
+	t.reminders.discard(t.env, t.spec.Key.App)
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
 	t.excess, t.timers = "", TimerChanges{}
 	t.state.Reset(noState, nil, 0, 0)
