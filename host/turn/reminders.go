@@ -117,8 +117,8 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	return 0
 }
 
-// discard gives back the tokens of an app's reminders that are not handed over: the guest does
-// not know them.
+// discard forgets what the turn did, and gives back the tokens of reminders that were not handed
+// over: the guest does not know them.
 func (r *reminders) discard(env *Env, app string) {
 	if len(r.tokens) > 0 {
 		env.Reminders.Unused(app, r.tokens)

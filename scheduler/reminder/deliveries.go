@@ -197,6 +197,7 @@ func (ds *deliveries) consider(ctx context.Context, id actor.ReminderID, r *acto
 	}
 	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (lot{}) {
 		ds.pending.setAside(id, full)
+		ds.queue.watch(full) // there may have been room again before it was set aside
 	}
 }
 

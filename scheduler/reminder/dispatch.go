@@ -214,7 +214,7 @@ func (d *dispatch) look(key actor.Key) {
 }
 
 func (d *dispatch) lookAt(of lot) {
-	if _, watched := d.watched[of]; !watched {
+	if _, watched := d.watched[of]; !watched || d.closed {
 		return
 	}
 	if most, room := d.roomIn(of); room >= most/2 {

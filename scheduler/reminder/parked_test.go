@@ -63,3 +63,38 @@ func TestWhatIsBeingLoadedIsInMemory(t *testing.T) {
 		}
 	})
 }
+
+// What was set aside is not forgotten when the room that there was for it is gone by the time at
+// which it would be read.
+func TestSetAsideWaitsForRoomAgain(t *testing.T) {
+	roused := 0
+	cfg := Config{}.WithDefaults()
+	d := newDispatch(&cfg, func() { roused++ })
+	d.woken = true // it needs no worker
+	key := actor.Key{App: "app", Type: "T", ID: "a"}
+	add := func() lot {
+		return d.add(&delivery{reminder: &actor.Reminder{ReminderSpec: actor.ReminderSpec{Key: key}}})
+	}
+	for range waitingOfActor {
+		if full := add(); full != (lot{}) {
+			t.Fatalf("%+v is full", full)
+		}
+	}
+	p, u := newParked(), newUnread()
+	p.add(actorLot(key), anID)
+	u.room(actorLot(key))
+	if g := u.take(&p, d); len(g.due) != 0 {
+		t.Fatalf("without room %d are read", len(g.due))
+	}
+	for range waitingOfActor / 2 {
+		d.end(d.take())
+	}
+	of, ok := d.nextRoom()
+	if !ok || of != actorLot(key) || roused == 0 {
+		t.Fatalf("there is room again, and nobody hears of it: %+v, %t, %d", of, ok, roused)
+	}
+	u.room(of)
+	if g := u.take(&p, d); len(g.due) != 1 || g.due[0].ID != anID {
+		t.Errorf("with room %+v is read", g.due)
+	}
+}

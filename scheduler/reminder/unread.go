@@ -127,7 +127,10 @@ func (u *unread) take(p *parked, d *dispatch) (g group) {
 		if len(a.roomy) > 0 {
 			of, more := a.roomy[0], false
 			a.roomy = a.roomy[1:]
-			if due, more = p.take(of, min(d.roomOf(of), n)); more {
+			switch due, more = p.take(of, max(0, min(d.roomOf(of), n))); {
+			case more && len(due) == 0:
+				d.watch(of)
+			case more:
 				g.unparked = append(g.unparked, of)
 			}
 		} else if room := d.roomOf(appLot(e.App)); room > 0 {
