@@ -79,7 +79,7 @@ func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
 	if inv.Key, inv.Method, err = parseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err
 	}
-	if err := exchangeOf(r.Context()).caller.requireApp(inv.Key.App); err != nil {
+	if err := exchangeOf(r.Context()).forApp(inv.Key.App); err != nil {
 		return inv, err
 	}
 	switch v := r.Header.Get(headerConsistency); v {

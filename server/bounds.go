@@ -25,9 +25,10 @@ type bounds struct {
 	readHeaderTimeout time.Duration
 	// bodyTimeout is how long a client may take to send a request's body; for
 	// streams, each message. It also bounds how long a client may take to accept
-	// what is written to it. An InvokeStream may be silent for as long as it likes,
-	// and has it for each message that is written to it.
+	// each message of a stream. An InvokeStream may be silent for as long as it likes.
 	bodyTimeout time.Duration
+	// acceptTimeout is how long a client may take to accept 256 KiB of an answer.
+	acceptTimeout time.Duration
 	// idleTimeout is how long a connection without requests is kept.
 	idleTimeout time.Duration
 	// healthInterval is how often Config.Check is called.
@@ -45,6 +46,7 @@ func (b bounds) withDefaults(maxModule int64) bounds {
 	setDefault(&b.streams, 1000)
 	setDefault(&b.readHeaderTimeout, 10*time.Second)
 	setDefault(&b.bodyTimeout, time.Minute)
+	setDefault(&b.acceptTimeout, 10*time.Second)
 	setDefault(&b.idleTimeout, 3*time.Minute)
 	setDefault(&b.healthInterval, 2*time.Second)
 	return b

@@ -103,7 +103,7 @@ type Config struct {
 	MaxStreamsBytes int64
 	// MaxRequestsBytes bounds, of all other requests together, what is read of
 	// their bodies until they are answered, and by itself what is written and not
-	// accepted yet. Above it requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
+	// accepted yet. Apps share it; above an app's share its requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
 	// SubscriberHeartbeat is how often each side of ReminderService.Connect must be heard of; after
 	// three times as long without a frame a stream is given up. Defaults to

@@ -35,6 +35,7 @@ type exchange struct {
 	id      string
 	trace   *actor.Trace // of the request; nil: it came with none
 	caller  caller       // once it is admitted
+	app     string       // that the request is for, once that is known
 	peers   bool         // it came where only hosts of the cluster are listened to
 	status  int          // as sent; 0 until then
 
@@ -45,8 +46,10 @@ type exchange struct {
 	// partial is how much has been read of a message of a long-lived route.
 	partial int64
 
-	// bodyBytes is how much has been read of the body of any other route.
+	// bodyBytes is how much has been read of the body of any other route, and
+	// bodyOwner the app for which that counts.
 	bodyBytes int64
+	bodyOwner string
 
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
@@ -241,20 +244,34 @@ func (x *exchange) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a part of the answer, which the client has the body timeout to
-// accept.
+// acceptedAtOnce is how much of an answer a client must accept within the accept timeout, in
+// bytes, again and again: a client that is slower is given up.
+const acceptedAtOnce = 256 << 10
+
+// Write writes a part of the answer. For each acceptedAtOnce of it the client has the accept
+// timeout, and for each message of a stream the body timeout.
 func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	x.allowWrite()
 	if x.route.longLived {
 		return x.writeJoined(p)
 	}
 	if len(p) > alwaysReadBody {
 		defer x.writing(p)()
 	}
-	return x.ResponseWriter.Write(p)
+	written := 0
+	for {
+		part := p[written:]
+		if len(part) > acceptedAtOnce && !x.route.streaming {
+			part = part[:acceptedAtOnce]
+		}
+		x.allowWrite()
+		n, err := x.ResponseWriter.Write(part)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
 }
 
 // envelopePrefix is how a message of a stream begins, which Connect writes by
@@ -300,7 +317,11 @@ func (x *exchange) allowWrite() {
 	if x.route.longLived {
 		return
 	}
-	_ = x.control.SetWriteDeadline(x.server.bodyDeadline()) // without a connection there is nothing to bound
+	timeout := x.server.conf.bounds.acceptTimeout
+	if x.route.streaming {
+		timeout = x.server.conf.bounds.bodyTimeout
+	}
+	_ = x.control.SetWriteDeadline(time.Now().Add(timeout)) // without a connection there is nothing to bound
 }
 
 func (x *exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }

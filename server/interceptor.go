@@ -69,28 +69,28 @@ func (c checkedConn) Receive(msg any) error {
 // kind of message that it does not know is refused to callers of one app.
 func requireApp(ctx context.Context, msg any) error {
 	x := exchangeOf(ctx)
-	if x == nil || x.caller.app == "" {
+	if x == nil {
 		return nil
 	}
 	switch m := msg.(type) {
 	case interface{ GetApp() string }:
-		return x.caller.requireApp(appOf(m.GetApp()))
+		return x.forApp(appOf(m.GetApp()))
 	case interface{ GetActor() *greenroomv1.ActorKey }:
-		return x.caller.requireApp(appOf(m.GetActor().GetApp()))
+		return x.forApp(appOf(m.GetActor().GetApp()))
 	case *greenroomv1.UploadRequest:
 		if h := m.GetHeader(); h != nil { // which comes before all chunks
-			return x.caller.requireApp(appOf(h.GetApp()))
+			return x.forApp(appOf(h.GetApp()))
 		}
 		return nil
 	case *greenroomv1.ConnectRequest:
 		if h := m.GetHello(); h != nil { // before which there is no other frame
-			return x.caller.requireApp(appOf(h.GetApp()))
+			return x.forApp(appOf(h.GetApp()))
 		}
 		return nil
 	case invokestream.Frame:
 		return nil // each invocation is looked at on its own
 	}
-	if x.route.appless {
+	if x.route.appless || x.caller.app == "" {
 		return nil
 	}
 	return x.caller.requireEverywhere()

@@ -193,7 +193,7 @@ func TestUploadsWaitOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := f.requests.uploads.used.Load(); n != 0 {
+	if n := f.requests.uploads.Used(); n != 0 {
 		t.Errorf("they have %d bytes in memory", n)
 	}
 	cancel()
@@ -374,7 +374,7 @@ func TestUploadsShareMemory(t *testing.T) {
 	// In one message, which is none before it is whole.
 	_, err := send(t, c, header(0, ""), chunk(wasmOf(2<<20)))
 	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
-	await(f.requests.uploads.used.Load, func(n int64) bool { return n == 0 })
+	await(f.requests.uploads.Used, func(n int64) bool { return n == 0 })
 }
 
 // TestUploadsHaveADeadline: for all of a module, however busily it comes.

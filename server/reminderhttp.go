@@ -29,7 +29,7 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 	key, name, err := parsePath(r.URL.EscapedPath(), resourceReminders)
 	inv := actor.Invocation{Key: key} // whose the error is
 	if err == nil {
-		err = exchangeOf(r.Context()).caller.requireApp(key.App)
+		err = exchangeOf(r.Context()).forApp(key.App)
 	}
 	if err == nil && s.conf.Reminders == nil {
 		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no reminders"}

@@ -1,20 +1,22 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// requestsUse is what all requests together hold that are not InvokeStreams.
+// requestsUse is what all requests together hold that are not InvokeStreams, in bytes. Apps
+// share each account.
 type requestsUse struct {
-	// bodies are bytes of what has been read, until the request is answered, and
-	// of messages that are being unpacked, also of streams; uploads are those of
-	// uploads, until each message is on disk.
-	bodies, uploads share
-	// answers are bytes that wait for their clients to accept them.
-	answers atomic.Int64
+	// bodies are what has been read, until the request is answered, and messages that
+	// are being unpacked, also of streams; uploads are those of uploads, until each
+	// message is on disk.
+	bodies, uploads *fair.Account
+	// answers are what waits for clients to accept it.
+	answers *fair.Account
 }
 
 // alwaysReadBody is how much of a body is read whatever others hold, in bytes: about
@@ -24,69 +26,77 @@ const alwaysReadBody = 4 << 10
 // alwaysUpload is the same for a message of an upload.
 const alwaysUpload = 128 << 10
 
-// share is memory that requests of one kind have together.
-type share struct {
-	which         string
-	limit, always int64 // in bytes; always is what each may have whatever others hold
-	used          atomic.Int64
-}
-
 func (u *requestsUse) init(c Config) {
-	u.bodies.which, u.bodies.limit, u.bodies.always = "requests that are not answered yet", c.MaxRequestsBytes, alwaysReadBody
-	u.uploads.which, u.uploads.limit, u.uploads.always = "messages of uploads", c.bounds.uploadMessages, alwaysUpload
+	u.bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes})
+	u.uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.bounds.uploadMessages})
+	u.answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes})
 }
 
-// take counts n bytes for a request that has before already, and says why it gets
-// no more. The bytes count all the same, until they are given back.
-func (s *share) take(n, before int64) error {
-	if s.used.Add(n) > s.limit && before+n > s.always {
-		return errRequestsFull(s.which, s.limit)
-	}
-	return nil
-}
-
-func (s *share) release(n int64) { s.used.Add(-n) }
-
-// share is what the body of a request counts for.
-func (x *exchange) share() *share {
+// share is what the body of a request counts for, and how much of it is read whatever
+// others hold.
+func (x *exchange) share() (account *fair.Account, always int64) {
 	if x.route.upload {
-		return &x.server.requests.uploads
+		return x.server.requests.uploads, alwaysUpload
 	}
-	return &x.server.requests.bodies
+	return x.server.requests.bodies, alwaysReadBody
 }
+
+// owner is the app that a request counts for; empty for callers of all apps, until the app
+// of the request is known.
+func (x *exchange) owner() string { return cmp.Or(x.app, x.caller.app) }
 
 // countBody counts bytes of the request's body, and says why it is not read on. What
 // it counts, releaseBody takes off.
 func (x *exchange) countBody(n int) error {
-	err := x.share().take(int64(n), x.bodyBytes)
-	x.bodyBytes += int64(n)
-	return err
+	account, always := x.share()
+	if x.bodyBytes == 0 {
+		x.bodyOwner = x.owner()
+	}
+	full := account.Count(x.bodyOwner, int64(n))
+	if x.bodyBytes += int64(n); full != nil && x.bodyBytes > always {
+		return errRequestsFull(full)
+	}
+	return nil
 }
 
 // releaseBody ends the count of a request that is answered.
 func (x *exchange) releaseBody() {
 	if x.bodyBytes > 0 {
-		x.share().release(x.bodyBytes)
+		account, _ := x.share()
+		account.Give(x.bodyOwner, x.bodyBytes)
 		x.bodyBytes = 0
 	}
 }
 
 // writing counts a part of an answer until the client has accepted it.
 func (x *exchange) writing(p []byte) (done func()) {
-	n := int64(len(p))
-	x.server.requests.answers.Add(n)
-	return func() { x.server.requests.answers.Add(-n) }
+	owner, n := x.owner(), int64(len(p))
+	x.server.requests.answers.Add(owner, n)
+	return func() { x.server.requests.answers.Give(owner, n) }
 }
 
-// checkAnswers refuses further requests while too many bytes of answers wait for their
-// clients. The answers of those that were taken before may pass the limit.
-func (s *Server) checkAnswers() error {
-	if limit := s.conf.MaxRequestsBytes; s.requests.answers.Load() > limit {
-		return errRequestsFull("requests whose answers are not accepted", limit)
+// forApp notes the app that a request is for, and refuses the request if its caller may not
+// ask for that app, or has left too many bytes of the app's answers in the server's memory.
+// The answers of requests that were taken before may pass the limit.
+func (x *exchange) forApp(app string) error {
+	if err := x.caller.requireApp(app); err != nil {
+		return err
+	}
+	x.app = app
+	if x.route.peer {
+		return nil
+	}
+	return x.server.checkAnswers(app)
+}
+
+// checkAnswers refuses a request of an app of whose answers too much waits for clients.
+func (s *Server) checkAnswers(app string) error {
+	if full := s.requests.answers.Check(app, 1); full != nil {
+		return errRequestsFull(full)
 	}
 	return nil
 }
 
-func errRequestsFull(which string, limit int64) error {
-	return fmt.Errorf("%w: %s take all of their %d bytes; send less at once, or try again later", actor.ErrHostFull, which, limit)
+func errRequestsFull(full error) error {
+	return fmt.Errorf("%w: %w; send less at once, or try again later", actor.ErrHostFull, full)
 }

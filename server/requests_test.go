@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -50,8 +52,8 @@ func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, bod
 // memory, and keep no small call from working.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	const part, fit = 60 << 10, 4
-	f := start(t, func(c *Config) { c.MaxRequestsBytes = fit*part + 10<<10 })
-	held := f.requests.bodies.used.Load
+	f := start(t, func(c *Config) { c.MaxRequestsBytes = (fit*part + 10<<10) * 8 / 7 })
+	held := f.requests.bodies.Used
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	var bodies []io.Closer
@@ -108,7 +110,7 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // more than a connection holds
 	})
-	waiting := f.requests.answers.Load
+	waiting := f.requests.answers.Used
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +131,62 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(nil)
 	if status, _, body := f.put(t, nil); status != http.StatusOK {
 		t.Errorf("afterwards: %d, %s", status, body)
+	}
+}
+
+// TestAnswersOfOneAppRefuseNoOther: clients of one app that do not read their answers have
+// that app's calls refused, and none of another app.
+func TestAnswersOfOneAppRefuseNoOther(t *testing.T) {
+	const readers, answer = 17, 4 << 20
+	f := start(t, func(c *Config) {
+		c.MaxRequestsBytes = 64 << 20
+		c.Tokens = []Token{
+			{Name: "loud", Secret: "loud-0123456789abcdef", Role: RoleInvoke, App: "loud"},
+			{Name: "quiet", Secret: "quiet-0123456789abcdef", Role: RoleInvoke, App: "quiet"},
+		}
+	})
+	all := make(chan struct{}) // every call is admitted before one is answered
+	var admitted atomic.Int64
+	f.host.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		if inv.Key.App == "loud" {
+			if admitted.Add(1) == readers {
+				close(all)
+			}
+			<-all
+		}
+		return actor.Reply{Payload: actor.Payload{ContentType: "application/octet-stream", Data: make([]byte, answer)}}, nil
+	})
+	for n := range readers {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+		fmt.Fprintf(c, "GET /v2.0/actors/loud/T/%d/method/Get HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer loud-0123456789abcdef\r\n\r\n", n)
+	}
+	await(f.requests.answers.Used, func(n int64) bool { return n == readers*answer })
+	call := func(app string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+"/v2.0/actors/"+app+"/T/x/method/Add", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+app+"-0123456789abcdef")
+		res, err := client(t, false).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	if got := call("loud"); got != http.StatusTooManyRequests {
+		t.Errorf("a call of the app that does not read: %d", got)
+	}
+	for range 20 {
+		if got := call("quiet"); got != http.StatusOK {
+			t.Fatalf("a call of another app: %d", got)
+		}
 	}
 }
 
@@ -162,7 +220,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if held := f.requests.bodies.used.Load(); held != 0 {
+	if held := f.requests.bodies.Used(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 
@@ -183,5 +241,5 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(f.requests.bodies.used.Load, func(n int64) bool { return n == 0 })
+	await(f.requests.bodies.Used, func(n int64) bool { return n == 0 })
 }

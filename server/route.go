@@ -219,9 +219,11 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 			s.refuse(route, w, r, err)
 			return
 		}
-		if err := s.checkAnswers(); err != nil {
-			s.refuse(route, w, r, err)
-			return
+		if caller.app != "" { // of others the app is not known yet
+			if err := s.checkAnswers(caller.app); err != nil {
+				s.refuse(route, w, r, err)
+				return
+			}
 		}
 	}
 	route.ServeHTTP(w, r)

@@ -18,7 +18,7 @@ func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
 	key, name, err := parsePath(r.URL.EscapedPath(), resourceTimers)
 	inv := actor.Invocation{Key: key} // whose the error is
 	if err == nil {
-		err = exchangeOf(r.Context()).caller.requireApp(key.App)
+		err = exchangeOf(r.Context()).forApp(key.App)
 	}
 	if err == nil && s.conf.Timers == nil {
 		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no timers"}

@@ -12,7 +12,9 @@
 // Shared-Memory Packet Switches" (1998), with a factor of 7. An app that is alone may so have
 // seven eighths. Of k apps that take all they can, each has 7 of 7k+1 parts, and one part is
 // free for the next app. An app that has more than its threshold loses nothing, and gets
-// nothing more until the others or itself give something back.
+// nothing more until the others or itself give something back. Some amounts are known only
+// when they are there already, and pass the bounds: what an app has beyond seven eighths is not
+// taken from others.
 //
 // # Queue
 //

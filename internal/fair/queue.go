@@ -180,7 +180,7 @@ func (q *Queue[T]) take(e *Entry[T]) {
 
 // headOfApp returns the entry of an app that goes next; nil if none may run.
 func (q *Queue[T]) headOfApp(a *flow[T]) *Entry[T] {
-	if !q.running.Fits(a.name, 1) {
+	if q.running.Check(a.name, 1) != nil {
 		return nil
 	}
 	_, e := a.types.turn(func(t *flow[T]) *Entry[T] {
