@@ -21,13 +21,13 @@ import (
 // InvokeStream implements ActorService. The stream's messages are received and
 // sent in the form of package invokestream.
 func (a *actorService) InvokeStream(ctx context.Context, bidi *connect.BidiStream[greenroomv1.InvokeStreamRequest, greenroomv1.InvokeStreamResponse]) error {
-	if err := a.s.streams.enter(); err != nil {
+	x := exchangeOf(ctx)
+	if err := a.s.streams.enter(x.owner()); err != nil {
 		return err
 	}
-	defer a.s.streams.leave()
-	x := exchangeOf(ctx)
+	defer a.s.streams.leave(x.owner())
 	err := stream.Serve(ctx, a.s.streamConf, stream.Peer{
-		RequestID: x.id, Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
+		RequestID: x.id, App: x.owner(), Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
 	})
 	_ = x.control.SetWriteDeadline(a.s.bodyDeadline()) // of how the stream ended
 	return err
@@ -140,14 +140,14 @@ func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocat
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why
 // it is not read on. What is counted, messageReceived takes off.
 func (x *exchange) messageBytes(n int) error {
-	err := x.server.streamConf.Memory.Receive(int64(n), x.partial)
+	err := x.server.streamConf.Memory.Receive(x.owner(), int64(n), x.partial)
 	x.partial += int64(n)
 	return err
 }
 
 // messageReceived says that a message has been received, or will never be.
 func (x *exchange) messageReceived() {
-	x.server.streamConf.Memory.Release(x.partial)
+	x.server.streamConf.Memory.Release(x.owner(), x.partial)
 	x.partial = 0
 }
 

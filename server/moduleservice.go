@@ -39,9 +39,7 @@ func (s *Server) newModuleService() service {
 	message := upload
 	message.maxBody = maxUploadMessage
 	message.bodyErr = &actor.ArgumentError{Field: "upload", Problem: "has a message of more than 2 MiB; send chunks of at most 1 MiB"}
-	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: &spools{
-		create: s.conf.TempFile, limit: spoolUse{maxUploads, s.conf.bounds.uploadsBytes}, apps: make(map[string]*spoolUse),
-	}}, s.handlerOptions(message)...)
+	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: newSpools(s.conf.TempFile, s.conf.bounds.uploadsBytes)}, s.handlerOptions(message)...)
 	sv.serve(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
 	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)
 	sv.serve(RoleRead, smallRoute(), h,

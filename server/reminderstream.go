@@ -54,11 +54,13 @@ type bucketStatus struct {
 
 // Connect implements ReminderService.
 func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]) error {
-	if err := rs.s.subscribers.enter(); err != nil {
+	x := exchangeOf(ctx)
+	app := x.owner() // as it is before the stream says which it is for
+	if err := rs.s.subscribers.enter(app); err != nil {
 		return err
 	}
-	defer rs.s.subscribers.leave()
-	st := &subscriberStream{s: rs.s, x: exchangeOf(ctx), bidi: bidi, known: map[actor.Bucket]bucketStatus{}}
+	defer rs.s.subscribers.leave(app)
+	st := &subscriberStream{s: rs.s, x: x, bidi: bidi, known: map[actor.Bucket]bucketStatus{}}
 	frames, failed, over := make(chan *greenroomv1.ConnectRequest), make(chan error, 1), make(chan struct{})
 	read := make(chan struct{})
 	go func() {

@@ -243,3 +243,23 @@ func TestUnpackingIsBounded(t *testing.T) {
 	}
 	await(f.requests.bodies.Used, func(n int64) bool { return n == 0 })
 }
+
+// TestStreamsOfOneAppRefuseNoOther: the streams of one app's token, and what they hold, leave
+// streams and bytes to another's.
+func TestStreamsOfOneAppRefuseNoOther(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.bounds.streams = 16 })
+	for f.streams.enter("loud") == nil && f.subscribers.enter("loud") == nil {
+	}
+	if n := f.streams.account.Used(); n != 14 {
+		t.Errorf("one app has %d of 16 streams", n)
+	}
+	if err := errors.Join(f.streams.enter("quiet"), f.subscribers.enter("quiet")); err != nil {
+		t.Errorf("another app's: %v", err)
+	}
+	memory := f.streamConf.Memory
+	for memory.Receive("loud", 1<<20, 0) == nil {
+	}
+	if err := memory.Receive("quiet", 1<<20, 0); err != nil {
+		t.Errorf("another app's bytes: %v", err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/validate"
 	"github.com/rs/cors"
 
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
@@ -113,8 +114,8 @@ func New(conf Config) (*Server, error) {
 	s.requests.init(conf)
 	s.strangers.init(conf.Logger)
 	s.draining, s.drain = context.WithCancel(context.Background())
-	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.bounds.streams), "streams open", "put more calls on each, or use another server"
-	s.subscribers.limit, s.subscribers.what, s.subscribers.remedy = int64(conf.bounds.streams), "subscribers", "have each subscribe to more, or use another server"
+	s.streams = newPlaces(fair.Bounds{Name: "streams open", Total: int64(conf.bounds.streams)}, "put more calls on each, or use another server")
+	s.subscribers = newPlaces(fair.Bounds{Name: "subscribers", Total: int64(conf.bounds.streams)}, "have each subscribe to more, or use another server")
 	s.streamConf = s.newStreamConfig()
 	s.routes = s.newRoutes()
 	return s, nil
@@ -189,6 +190,7 @@ func (s *Server) begin(ctx context.Context, l net.Listener) {
 	s.http = s.newHTTPServer(base, s)
 
 	s.running.Go(func() { s.health.run(base, s.conf.bounds.healthInterval, s.conf.Check) })
+	l = newConnections(l, s.conf.MaxConnections, s.metrics)
 	s.running.Go(func() {
 		if err := s.serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.LogAttrs(base, slog.LevelError, "server ended", slog.Any("error", err))

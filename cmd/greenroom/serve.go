@@ -40,7 +40,7 @@ type serveFlags struct {
 	logFormat, logLevel              string
 	drain, drainDelay                time.Duration
 	maxModule                        int64
-	maxActivations                   int
+	maxActivations, maxConnections   int
 	stateMemory, callMemory          int64
 	guestMemory                      int64
 	appMemory                        int64
@@ -112,6 +112,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
+	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
@@ -268,6 +269,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			AllowedOrigins:  f.corsOrigins,
 			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
+			MaxConnections:  f.maxConnections,
 			ShowStacks:      f.showStacks,
 			DrainDelay:      f.drainDelay,
 

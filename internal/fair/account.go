@@ -45,10 +45,14 @@ type FullError struct {
 
 // Error implements error.
 func (e *FullError) Error() string {
-	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
-		return fmt.Sprintf("app %s has %d %s of at most %d", e.App, e.Has, e.Bounds.Name, e.Bounds.PerApp)
+	who := "app " + e.App + " has"
+	if e.App == "" {
+		who = "callers of all apps have"
 	}
-	return fmt.Sprintf("app %s has %d %s, all apps together %d of at most %d, and other apps are left a part", e.App, e.Has, e.Bounds.Name, e.Used, e.Bounds.Total)
+	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
+		return fmt.Sprintf("%s %d %s of at most %d", who, e.Has, e.Bounds.Name, e.Bounds.PerApp)
+	}
+	return fmt.Sprintf("%s %d %s, all apps together %d of at most %d, and other apps are left a part", who, e.Has, e.Bounds.Name, e.Used, e.Bounds.Total)
 }
 
 // Take counts n more for an app, or returns a [*FullError] and counts nothing.

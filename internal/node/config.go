@@ -95,10 +95,26 @@ func (c Config) WithDefaults() Config {
 			c.Server.MaxStreamsBytes = c.CallMemory
 		}
 	}
+	if c.Server.MaxConnections == 0 {
+		c.Server.MaxConnections = connectionsOf(fileLimit())
+	}
 	if c.CacheDir == "" && c.DataDir != "" {
 		c.CacheDir = filepath.Join(c.DataDir, "cache")
 	}
 	return c
+}
+
+// keptFiles are kept from connections of clients: for the store, which keeps up to 1,000 files
+// open, uploads, compilers, other servers and what guests connect to.
+const keptFiles = 2048
+
+// connectionsOf is how many connections clients may have where so many files may be open; a
+// limit of 0 is not known.
+func connectionsOf(files uint64) int {
+	if files == 0 {
+		return server.DefaultMaxConnections
+	}
+	return int(min(files-min(files/2, keptFiles), server.DefaultMaxConnections))
 }
 
 // secretsKeyFile is where the keys of secrets are; empty for nowhere.

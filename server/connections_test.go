@@ -1,0 +1,94 @@
+package server
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/server/metrics"
+)
+
+// farConn is a connection from an address.
+type farConn struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (c *farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.from), Port: 1} }
+func (c *farConn) Close() error         { c.closed = true; return nil }
+
+// dialed is a listener that accepts what it has.
+type dialed struct {
+	net.Listener
+	conns []*farConn
+}
+
+func (l *dialed) Accept() (net.Conn, error) {
+	if len(l.conns) == 0 {
+		return nil, net.ErrClosed
+	}
+	c := l.conns[0]
+	l.conns = l.conns[1:]
+	return c, nil
+}
+
+// TestConnectionsOfOneAddressLeaveSomeToOthers: an address that opens connections and says
+// nothing gets no more than its share, and another address gets some; what is closed is free
+// again.
+func TestConnectionsOfOneAddressLeaveSomeToOthers(t *testing.T) {
+	const most, flood = 700, 1500
+	far := &dialed{}
+	l := newConnections(far, most, metrics.New())
+	for range flood {
+		far.conns = append(far.conns, &farConn{from: "192.0.2.1"})
+	}
+	last := &farConn{from: "192.0.2.2"}
+	far.conns = append(far.conns, last)
+	var open []net.Conn
+	for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+		open = append(open, c)
+	}
+	if want := most - most/8 + 1; len(open) != want {
+		t.Errorf("%d connections are open, want %d", len(open), want)
+	}
+	if open[len(open)-1].(*countedConn).Conn != last || last.closed {
+		t.Error("a connection of another address was closed")
+	}
+	for _, c := range open {
+		_ = c.Close()
+		_ = c.Close()
+	}
+	if n := l.open.Used(); n != 0 {
+		t.Errorf("%d connections are counted after all were closed", n)
+	}
+}
+
+// TestServerBoundsConnections: with all connections taken, the server closes new ones, counts
+// them, and serves those that it has.
+func TestServerBoundsConnections(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxConnections = 2 })
+	c := client(t, false)
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 {
+		t.Fatal(a.Status)
+	}
+	first, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if n, err := second.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a connection beyond the bound got %d bytes", n)
+	}
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 { // on the connection that is open
+		t.Fatal(a.Status)
+	}
+	if a := do(t, c, "GET", f.url+"/metrics", ""); !strings.Contains(a.body, "greenroom_connections_refused_total 1\n") {
+		t.Errorf("the refused connection is not counted: %s", a.body)
+	}
+}
