@@ -41,6 +41,7 @@ type serveFlags struct {
 	drain, drainDelay                time.Duration
 	maxModule                        int64
 	maxActivations, maxConnections   int
+	readyWhenPrepared                bool
 	stateMemory, callMemory          int64
 	guestMemory                      int64
 	appMemory                        int64
@@ -121,6 +122,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
 	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")
+	flags.BoolVar(&f.readyWhenPrepared, "ready-when-prepared", false, "ready, for /readyz, only once all deployed modules are compiled")
 	flags.StringVar(&f.cpuProfile, "cpu-profile", "", "write a processor profile of the whole run into this `file`")
 	_ = flags.MarkHidden("cpu-profile") // for those who work on Greenroom
 	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
@@ -287,6 +289,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		Compilers:         f.compilers,
 		CompileMemory:     f.compileMemory,
 		CompileTime:       f.compileTime,
+		ReadyWhenPrepared: f.readyWhenPrepared,
 		Logger:            logger,
 	}, nil
 }

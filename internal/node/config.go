@@ -50,6 +50,9 @@ type Config struct {
 	// or write them.
 	PrivateFiles []string
 
+	// ReadyWhenPrepared says that the node is ready only once the modules that are
+	// deployed are compiled. Defaults to being ready before.
+	ReadyWhenPrepared bool
 	// MaxActivations, StateMemory, CallMemory, GuestMemory and GuestMemoryPerApp bound
 	// what is in memory, as in [host.Config]. CallMemory is also what the Server's
 	// MaxStreamsBytes and MaxRequestsBytes default to.
