@@ -74,7 +74,8 @@ type Config struct {
 	// closed. Defaults to 1 minute.
 	InstanceIdle time.Duration
 	// TimerMemory bounds the timers of all actors, in bytes; each counts for half a KiB
-	// beside its payload. Above it no more can be set. Defaults to 64 MiB.
+	// beside its payload. Apps share it; above an app's share it sets no more. Defaults to
+	// 64 MiB.
 	TimerMemory int64
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Defaults to 32.
