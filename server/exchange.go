@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -35,7 +36,6 @@ type exchange struct {
 	id      string
 	trace   *actor.Trace // of the request; nil: it came with none
 	caller  caller       // once it is admitted
-	app     string       // that the request is for, once that is known
 	peers   bool         // it came where only hosts of the cluster are listened to
 	status  int          // as sent; 0 until then
 
@@ -46,10 +46,7 @@ type exchange struct {
 	// partial is how much has been read of a message of a long-lived route.
 	partial int64
 
-	// bodyBytes is how much has been read of the body of any other route, and
-	// bodyOwner the app for which that counts.
-	bodyBytes int64
-	bodyOwner string
+	requestUse
 
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
@@ -88,6 +85,24 @@ func traceOf(ctx context.Context) *actor.Trace {
 		return x.trace
 	}
 	return nil
+}
+
+// owner is the app that a request counts for; empty for callers of all apps, until the app
+// of the request is known.
+func (x *exchange) owner() string { return cmp.Or(x.app, x.caller.app) }
+
+// forApp notes the app that a request is for, and refuses the request if its caller may not
+// ask for that app, or has left too many bytes of the app's answers in the server's memory.
+// The answers of requests that were taken before may pass the limit.
+func (x *exchange) forApp(app string) error {
+	if err := x.caller.requireApp(app); err != nil {
+		return err
+	}
+	x.app = app
+	if x.route.peer {
+		return nil
+	}
+	return x.server.checkAnswers(app)
 }
 
 // The headers of W3C Trace Context, in the form of the keys of [http.Header].

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -17,6 +16,15 @@ type requestsUse struct {
 	bodies, uploads *fair.Account
 	// answers are what waits for clients to accept it.
 	answers *fair.Account
+}
+
+// requestUse is what one request counts for.
+type requestUse struct {
+	app string // that the request is for, once that is known
+	// bodyBytes is how much has been read of the body, unless the route is long-lived, and
+	// bodyOwner the app for which that counts.
+	bodyBytes int64
+	bodyOwner string
 }
 
 // alwaysReadBody is how much of a body is read whatever others hold, in bytes: about
@@ -40,10 +48,6 @@ func (x *exchange) share() (account *fair.Account, always int64) {
 	}
 	return x.server.requests.bodies, alwaysReadBody
 }
-
-// owner is the app that a request counts for; empty for callers of all apps, until the app
-// of the request is known.
-func (x *exchange) owner() string { return cmp.Or(x.app, x.caller.app) }
 
 // countBody counts bytes of the request's body, and says why it is not read on. What
 // it counts, releaseBody takes off.
@@ -73,20 +77,6 @@ func (x *exchange) writing(p []byte) (done func()) {
 	owner, n := x.owner(), int64(len(p))
 	x.server.requests.answers.Add(owner, n)
 	return func() { x.server.requests.answers.Give(owner, n) }
-}
-
-// forApp notes the app that a request is for, and refuses the request if its caller may not
-// ask for that app, or has left too many bytes of the app's answers in the server's memory.
-// The answers of requests that were taken before may pass the limit.
-func (x *exchange) forApp(app string) error {
-	if err := x.caller.requireApp(app); err != nil {
-		return err
-	}
-	x.app = app
-	if x.route.peer {
-		return nil
-	}
-	return x.server.checkAnswers(app)
 }
 
 // checkAnswers refuses a request of an app of whose answers too much waits for clients.
