@@ -10,6 +10,8 @@
 //     each change of it has the next generation ([Deployment]).
 //   - turn: one method run to its end on one actor; what it was asked is an
 //     [Invocation], what it answers is a [Reply].
+//   - cause: what a turn runs for: a call, a call with an idempotency key, a reminder or a
+//     timer ([Cause]).
 //   - effects: everything a turn asks for.
 //   - commit: effects made durable, all or none ([Commit]): a set of rows to write,
 //     rows to fence, and a list for each other kind of effect.

@@ -11,9 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 )
 
 // Client calls actors. Make it with [New]; its methods may be called
@@ -211,12 +215,6 @@ func (c *Client) attempt(ctx context.Context, s *target, known bool, inv *invoke
 	return reply, err
 }
 
-// unaryForNow reports whether a stream was refused less than unaryFor ago.
-func (s *target) unaryForNow() bool {
-	until := s.unaryUntil.Load()
-	return until != 0 && !s.c.conf.StreamOnly && time.Now().UnixNano() < until
-}
-
 // backoff is the pause after the n-th attempt, from 1.
 func (c *Client) backoff(n int) time.Duration {
 	d := c.conf.MaxBackoff
@@ -241,4 +239,24 @@ func (c *Client) pause(ctx context.Context, wait time.Duration) error {
 	case <-c.ctx.Done():
 		return errClosed()
 	}
+}
+
+// newServer returns a server, whose streams are opened when there are calls.
+func (c *Client) newServer(base string) *target {
+	s := &target{c: c, base: base}
+	streams, requests := c.httpClients(base)
+	s.http = requests
+	// Replies are small, many and fresh: compressing them costs more than turns.
+	s.rpc = connect.NewClient[invokestream.Request, invokestream.Response](
+		caller.WholeMessages{Client: streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
+		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
+	s.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
+	for range c.conf.Streams {
+		s.streams = append(s.streams, newStream(s))
+	}
+	s.seeking = newStream(s)
+	for _, st := range append(s.streams[:len(s.streams):len(s.streams)], s.seeking) {
+		c.running.Go(st.run)
+	}
+	return s
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
@@ -45,7 +47,7 @@ func (counters) Delete(context.Context, actor.Key) error            { return nil
 func (counters) View(context.Context, actor.Key) (host.View, error) { return host.View{}, nil }
 
 // nothing stands for modules and listings, which no example asks for.
-type nothing struct{ server.Modules }
+type nothing struct{ rpc.Modules }
 
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
@@ -54,9 +56,10 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 // serve runs a server and returns its URL.
 func serve() (url string, stop func()) { return serveWith(nil) }
 
-func serveWith(reminders server.Reminders) (url string, stop func()) {
+func serveWith(reminders rpc.Reminders) (url string, stop func()) {
 	s, err := server.New(server.Config{
-		Addr: "127.0.0.1:0", Host: counters{}, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler), Reminders: reminders,
+		Config:   edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+		Backends: rpc.Backends{Host: counters{}, Modules: nothing{}, Actors: nothing{}, Reminders: reminders},
 	})
 	if err != nil {
 		panic(err)

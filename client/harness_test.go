@@ -15,6 +15,8 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -104,16 +106,19 @@ func (w logWatcher) Handle(_ context.Context, r slog.Record) error {
 
 // nothing stands for the parts of the server that no test here calls.
 type nothing struct {
-	server.Modules
+	rpc.Modules
 }
 
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
 }
 
-func newServer(tb testing.TB, h server.Host, addr string, change func(*server.Config)) *server.Server {
+func newServer(tb testing.TB, h rpc.Host, addr string, change func(*server.Config)) *server.Server {
 	tb.Helper()
-	conf := server.Config{Addr: addr, Host: h, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler)}
+	conf := server.Config{
+		Config:   edge.Config{Addr: addr, Logger: slog.New(slog.DiscardHandler)},
+		Backends: rpc.Backends{Host: h, Modules: nothing{}, Actors: nothing{}},
+	}
 	if change != nil {
 		change(&conf)
 	}
@@ -125,7 +130,7 @@ func newServer(tb testing.TB, h server.Host, addr string, change func(*server.Co
 }
 
 // startServer runs a server until the test ends.
-func startServer(tb testing.TB, h server.Host, addr string, change func(*server.Config)) *server.Server {
+func startServer(tb testing.TB, h rpc.Host, addr string, change func(*server.Config)) *server.Server {
 	tb.Helper()
 	s := newServer(tb, h, addr, change)
 	if err := s.Start(tb.Context()); err != nil {

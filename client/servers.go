@@ -1,6 +1,9 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -12,9 +15,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
-	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 )
 
 const (
@@ -86,26 +89,6 @@ func (ss *servers) get(base string) *target {
 	return s
 }
 
-// newServer returns a server, whose streams are opened when there are calls.
-func (c *Client) newServer(base string) *target {
-	s := &target{c: c, base: base}
-	streams, requests := c.httpClients(base)
-	s.http = requests
-	// Replies are small, many and fresh: compressing them costs more than turns.
-	s.rpc = connect.NewClient[invokestream.Request, invokestream.Response](
-		caller.WholeMessages{Client: streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
-		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
-	s.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
-	for range c.conf.Streams {
-		s.streams = append(s.streams, newStream(s))
-	}
-	s.seeking = newStream(s)
-	for _, st := range append(s.streams[:len(s.streams):len(s.streams)], s.seeking) {
-		c.running.Go(st.run)
-	}
-	return s
-}
-
 // stream returns the stream for the next call, of an actor that the server is known to
 // hold or not.
 func (s *target) stream(known bool) *stream {
@@ -127,6 +110,127 @@ func (s *target) alone() bool {
 func (s *target) avoided() bool {
 	until := s.avoidUntil.Load()
 	return until != 0 && time.Now().UnixNano() < until
+}
+
+// unaryForNow reports whether a stream was refused less than unaryFor ago.
+func (s *target) unaryForNow() bool {
+	until := s.unaryUntil.Load()
+	return until != 0 && !s.c.conf.StreamOnly && time.Now().UnixNano() < until
+}
+
+// open opens a stream, after so many failures in a row. When it returns an error,
+// no call was sent; errNoStreams says that there will be none for a while.
+func (s *target) open(failures int) (*link, *Error) {
+	ctx, cut := context.WithCancel(s.c.ctx)
+	timeout := time.AfterFunc(openTimeout, cut)
+	defer timeout.Stop()
+	bidi := s.rpc.CallBidiStream(ctx)
+	s.c.authorize(bidi.RequestHeader())
+	conn, err := bidi.Conn()
+	if err != nil {
+		cut()
+		return nil, s.notOpened(err, failures)
+	}
+	k := &link{conn, cut}
+	// The server's first message says that it takes invocations: before it,
+	// none is sent, so that whatever fails here had no effect.
+	err = conn.Send(nil)
+	if first := (&invokestream.Response{}); err == nil || errors.Is(err, io.EOF) {
+		err = conn.Receive(first)
+	}
+	if err == nil && !timeout.Stop() {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		k.close()
+		return nil, s.notOpened(err, failures)
+	}
+	return k, nil
+}
+
+// notOpened says why there is no stream, after so many failures in a row before
+// this one.
+func (s *target) notOpened(err error, failures int) *Error {
+	e, answered := errorOfRPC(err)
+	broken := !answered && !connect.IsWireError(err)
+	switch {
+	case e.Code == connect.CodeUnimplemented,
+		broken && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, s.c.conf.MaxAttempts) && s.speaksHTTP1():
+		s.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
+		return errNoStreams
+	case answered, e.Code == connect.CodeUnauthenticated, e.Code == connect.CodePermissionDenied:
+		return e
+	}
+	// What stands between has no server to ask at the moment, if anything is there.
+	return errUnreachable(err)
+}
+
+// speaksHTTP1 asks whether the address that does not speak HTTP/2 speaks
+// anything. Greenroom answers, as would a proxy before it.
+func (s *target) speaksHTTP1() bool {
+	ctx, cancel := context.WithTimeout(s.c.ctx, openTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
+	_ = res.Body.Close()
+	return res.ProtoMajor == 1 && res.StatusCode < http.StatusInternalServerError
+}
+
+// request makes a call as a request of its own.
+func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.c.ctx, cancel)()
+	var t trace
+	ctx = t.follow(ctx)
+	key := &greenroomv1.ActorKey{App: inv.Key.App, Type: inv.Key.Type, Id: inv.Key.ID}
+	if inv.ReadOnly {
+		req := connect.NewRequest(&greenroomv1.QueryRequest{
+			Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType, Consistency: inv.Consistency,
+		})
+		s.c.authorize(req.Header())
+		setTrace(req.Header(), inv)
+		res, err := s.unary.Query(ctx, req)
+		if err != nil {
+			return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
+		}
+		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
+	}
+	req := connect.NewRequest(&greenroomv1.InvokeRequest{
+		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
+	})
+	s.c.authorize(req.Header())
+	setTrace(req.Header(), inv)
+	if inv.IdempotencyKey != "" {
+		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
+	}
+	res, err := s.unary.Invoke(ctx, req)
+	if err != nil {
+		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
+	}
+	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
+}
+
+// requestError is why a request failed.
+func (s *target) requestError(ctx context.Context, err error, t *trace) *Error {
+	e, answered := errorOfRPC(err)
+	if e.Kind == KindUnreachable && t.connected.Load() {
+		e = errLost(err)
+	}
+	if !answered && s.c.ctx.Err() != nil {
+		return errClosed()
+	}
+	if cause := ctx.Err(); cause != nil && !answered {
+		return errContext(cause, e.Kind != KindUnreachable)
+	}
+	return e
 }
 
 // choose returns the server to call for an actor: the one that is known to hold it, or

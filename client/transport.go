@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -15,7 +14,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
@@ -89,106 +87,6 @@ func (k *link) close() {
 // errNoStreams tells callers to make requests instead. Nothing was sent.
 var errNoStreams = &Error{Message: "the server has no streams"}
 
-// open opens a stream, after so many failures in a row. When it returns an error,
-// no call was sent; errNoStreams says that there will be none for a while.
-func (s *target) open(failures int) (*link, *Error) {
-	ctx, cut := context.WithCancel(s.c.ctx)
-	timeout := time.AfterFunc(openTimeout, cut)
-	defer timeout.Stop()
-	bidi := s.rpc.CallBidiStream(ctx)
-	s.c.authorize(bidi.RequestHeader())
-	conn, err := bidi.Conn()
-	if err != nil {
-		cut()
-		return nil, s.notOpened(err, failures)
-	}
-	k := &link{conn, cut}
-	// The server's first message says that it takes invocations: before it,
-	// none is sent, so that whatever fails here had no effect.
-	err = conn.Send(nil)
-	if first := (&invokestream.Response{}); err == nil || errors.Is(err, io.EOF) {
-		err = conn.Receive(first)
-	}
-	if err == nil && !timeout.Stop() {
-		err = context.DeadlineExceeded
-	}
-	if err != nil {
-		k.close()
-		return nil, s.notOpened(err, failures)
-	}
-	return k, nil
-}
-
-// notOpened says why there is no stream, after so many failures in a row before
-// this one.
-func (s *target) notOpened(err error, failures int) *Error {
-	e, answered := errorOfRPC(err)
-	broken := !answered && !connect.IsWireError(err)
-	switch {
-	case e.Code == connect.CodeUnimplemented,
-		broken && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, s.c.conf.MaxAttempts) && s.speaksHTTP1():
-		s.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
-		return errNoStreams
-	case answered, e.Code == connect.CodeUnauthenticated, e.Code == connect.CodePermissionDenied:
-		return e
-	}
-	// What stands between has no server to ask at the moment, if anything is there.
-	return errUnreachable(err)
-}
-
-// speaksHTTP1 asks whether the address that does not speak HTTP/2 speaks
-// anything. Greenroom answers, as would a proxy before it.
-func (s *target) speaksHTTP1() bool {
-	ctx, cancel := context.WithTimeout(s.c.ctx, openTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	res, err := s.http.Do(req)
-	if err != nil {
-		return false
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
-	_ = res.Body.Close()
-	return res.ProtoMajor == 1 && res.StatusCode < http.StatusInternalServerError
-}
-
-// request makes a call as a request of its own.
-func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.c.ctx, cancel)()
-	var t trace
-	ctx = t.follow(ctx)
-	key := &greenroomv1.ActorKey{App: inv.Key.App, Type: inv.Key.Type, Id: inv.Key.ID}
-	if inv.ReadOnly {
-		req := connect.NewRequest(&greenroomv1.QueryRequest{
-			Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType, Consistency: inv.Consistency,
-		})
-		s.c.authorize(req.Header())
-		setTrace(req.Header(), inv)
-		res, err := s.unary.Query(ctx, req)
-		if err != nil {
-			return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
-		}
-		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
-	}
-	req := connect.NewRequest(&greenroomv1.InvokeRequest{
-		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
-	})
-	s.c.authorize(req.Header())
-	setTrace(req.Header(), inv)
-	if inv.IdempotencyKey != "" {
-		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
-	}
-	res, err := s.unary.Invoke(ctx, req)
-	if err != nil {
-		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
-	}
-	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
-}
-
 // setTrace adds the trace that a call belongs to.
 func setTrace(h http.Header, inv *invokestream.Invocation) {
 	if inv.Traceparent != "" {
@@ -224,21 +122,6 @@ type trace struct{ connected atomic.Bool }
 
 func (t *trace) follow(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
-}
-
-// requestError is why a request failed.
-func (s *target) requestError(ctx context.Context, err error, t *trace) *Error {
-	e, answered := errorOfRPC(err)
-	if e.Kind == KindUnreachable && t.connected.Load() {
-		e = errLost(err)
-	}
-	if !answered && s.c.ctx.Err() != nil {
-		return errClosed()
-	}
-	if cause := ctx.Err(); cause != nil && !answered {
-		return errContext(cause, e.Kind != KindUnreachable)
-	}
-	return e
 }
 
 // quote writes a key as a string of RFC 8941, which keeps every key as it is.

@@ -44,17 +44,17 @@ func (ad *admission) admit(c *call) result {
 	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
-	if c.keyed() {
+	if c.cause == actor.CauseKeyedCall {
 		c.sum = actor.PayloadSum(c.inv.Payload)
 	}
 	run := ad.reads.turn
 	switch {
-	case c.inv.Firing != nil: // something is committed, whatever the method does
+	case c.cause == actor.CauseFiring: // something is committed, whatever the method does
 		return ad.queued(c, s, here)
-	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
+	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
 	case m.readOnly:
-	case c.keyed() && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
+	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
@@ -197,7 +197,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
-	c.limit, c.limitSetting = s.limits.TurnDeadline, s.deadlineSetting
+	c.limit, c.limitSetting = s.limits.TurnDeadline, s.settings.deadline
 	c.stats.began = c.arrived
 	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
@@ -230,7 +230,7 @@ func (ad *admission) queued(c *call, s *served, here bool) result {
 		return result{err: err}
 	}
 	lane := s.lane
-	c.limit, c.limitSetting, c.lane = s.limits.TurnDeadline, s.deadlineSetting, lane
+	c.limit, c.limitSetting, c.lane = s.limits.TurnDeadline, s.settings.deadline, lane
 	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}
@@ -331,19 +331,12 @@ func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result
 		return result{later: true}
 	}
 	defer s.work.Done()
-	type answer struct {
-		found actor.Recorded
-		err   error
-	}
-	got := make(chan answer, 1)
-	ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) { got <- answer{found, err} })
-	select {
-	case a := <-got:
-		if r, ok := ad.records.asRecorded(c, a.found, a.err); ok {
-			return r
-		}
-	case <-c.ctx.Done():
+	found, err := ad.store.records.Get(c.ctx, c.keyedCall())
+	if err != nil && c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx), stats: c.stats}
+	}
+	if r, ok := ad.records.asRecorded(c, found, err); ok {
+		return r
 	}
 	return admit()
 }

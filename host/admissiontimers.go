@@ -43,7 +43,7 @@ func (ad *admission) fire(t *timer.Timer) {
 		return
 	}
 	c := &call{request: request{
-		ctx: context.Background(), op: opInvoke, arrived: time.Now(), timer: t,
+		ctx: context.Background(), op: opInvoke, cause: actor.CauseTimer, arrived: time.Now(), timer: t,
 		inv: actor.Invocation{ID: cryptorand.Text(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
 	}}
 	c.receiver = &firing{ad, t}

@@ -50,7 +50,7 @@ func (an *answering) respond(c *call, r result) {
 func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
-		if c.inv.Firing != nil && r.stats.runs == 0 && errors.Is(r.err, actor.ErrDeadline) {
+		if c.cause == actor.CauseFiring && r.stats.runs == 0 && errors.Is(r.err, actor.ErrDeadline) {
 			// Who delivers firings counts what their guests take too long for, and may not
 			// count a wait for a place.
 			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)

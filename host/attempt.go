@@ -117,12 +117,12 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return failed(err)
 	}
 	c.stats.lane = s.lane
-	if c.inv.Firing != nil {
+	switch c.cause {
+	case actor.CauseFiring:
 		if o, over := ts.reminders.look(ctx, a, c); over {
 			return o
 		}
-	}
-	if c.timer != nil {
+	case actor.CauseTimer:
 		if o, over := ts.timers.look(ctx, a, c); over {
 			return o
 		}
@@ -136,17 +136,16 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		r = ts.records.orRecorded(ctx, c, r)
 	case LaneStateless:
 		a.dropAll()
-		if c.inv.Firing != nil {
+		switch c.cause {
+		case actor.CauseFiring:
 			r.reply, r.err = ts.stateless.firingTurn(ctx, c, s)
-			break
-		}
-		if !c.keyed() {
+		case actor.CauseKeyedCall:
+			r.reply, r.err = ts.stateless.keyedTurn(ctx, c, s)
+			c.notTimed(r.err)
+			r = ts.records.orRecorded(ctx, c, r)
+		default:
 			r.reply, r.err = ts.stateless.turn(ctx, c, s, nil)
-			break
 		}
-		r.reply, r.err = ts.stateless.keyedTurn(ctx, c, s)
-		c.notTimed(r.err)
-		r = ts.records.orRecorded(ctx, c, r)
 	default:
 		return ts.warm(ctx, a, c, s, m.readOnly, now)
 	}

@@ -28,7 +28,7 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 		inv.ID = cryptorand.Text()
 	}
 	b := &begun{by: &h.admission}
-	b.request = request{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
+	b.request = request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}
 	b.receiver = to
 	if r := h.admission.admit(&b.call); !r.later {
 		h.answering.respond(&b.call, r)

@@ -28,6 +28,7 @@ type request struct {
 	ctx     context.Context // the caller's
 	op      operation
 	inv     actor.Invocation
+	cause   actor.Cause
 	arrived time.Time
 	sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
 	timer   *timer.Timer      // whose firing asks for the call; nil: none
@@ -142,9 +143,6 @@ type turnStats struct {
 	fuel  uint64
 }
 
-// keyed reports whether the call's outcome is to be recorded.
-func (c *call) keyed() bool { return c.inv.IdempotencyKey != "" }
-
 // keyedCall names c for the store.
 func (c *call) keyedCall() actor.KeyedCall {
 	return actor.KeyedCall{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}
@@ -247,7 +245,7 @@ func (c *call) settleTimers(of *timer.Schedule, apply bool) {
 func (c *call) goAgain(of *timer.Schedule, err error) {
 	c.settleTimers(of, false)
 	c.timers = nil
-	c.doubtful, c.looked = c.keyed(), nil
+	c.doubtful, c.looked = c.cause == actor.CauseKeyedCall, nil
 	if refusal(err) {
 		c.conflicts++
 		return

@@ -92,7 +92,7 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := &call{request: request{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}}
+	c := &call{request: request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}}
 	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
 }
 

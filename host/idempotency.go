@@ -111,7 +111,7 @@ func (rec *recordings) asRecorded(c *call, found actor.Recorded, err error) (r r
 // orRecorded returns what a call is to be answered that got r in a lane that
 // commits at once.
 func (rec *recordings) orRecorded(ctx context.Context, c *call, r result) result {
-	if !c.keyed() || r.err == nil || !unrecorded(r.err) {
+	if c.cause != actor.CauseKeyedCall || r.err == nil || !unrecorded(r.err) {
 		return r
 	}
 	if known, ok := rec.lookUp(ctx, c); ok {

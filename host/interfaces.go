@@ -71,6 +71,9 @@ type Reminders interface {
 	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
 	// now.
 	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
+	// and that no commit sets or may have set. It must not block.
+	Unused(app string, tokens []actor.ReminderID)
 	// Committed tells of what a commit that was applied did to reminders. It must not
 	// block.
 	Committed(e *actor.ReminderEffects)

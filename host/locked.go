@@ -71,14 +71,14 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 		} else if err = ctx.Err(); err == nil {
 			done, err = t.seal(s, l)
 		}
-		if err != nil && c.keyed() && unrecorded(err) && t.recorded == nil {
+		if err != nil && c.cause == actor.CauseKeyedCall && unrecorded(err) && t.recorded == nil {
 			failure, made = err, l.Bump(c.inv.Key)
 			return &made, nil
 		}
-		if err != nil || !done.changed && !c.keyed() && c.inv.Firing == nil {
+		if err != nil || !done.changed && !c.cause.Recorded() {
 			return nil, err
 		}
-		if !done.changed && c.inv.Firing != nil {
+		if !done.changed && c.cause == actor.CauseFiring {
 			made = l.Step(c.inv.Key, done.reminders)
 			return &made, nil
 		}
@@ -91,7 +91,7 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 		made = actor.CommitOf(w)
 		made.Reminders = done.reminders
 		done.reply.Version = w.NewVersion
-		if c.keyed() {
+		if c.cause == actor.CauseKeyedCall {
 			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
 		}
 		return &made, nil

@@ -88,7 +88,7 @@ func (o *ownership) mayRun(key actor.Key, by *served, now time.Time) error {
 
 // mayRead reports whether a call that is not held here is answered from a copy.
 func (o *ownership) mayRead(c *call, by *served) bool {
-	return o.cluster != nil && by.shared && by.placed() && c.op == opInvoke && c.inv.Firing == nil &&
+	return o.cluster != nil && by.shared && by.placed() && c.op == opInvoke && c.cause != actor.CauseFiring &&
 		c.inv.Consistency != actor.ConsistencyStrong && o.cluster.Reads(c.inv.Key)
 }
 

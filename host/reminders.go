@@ -18,21 +18,11 @@ type reminders struct {
 
 // Find implements [turn.Reminders]: in groups with others.
 func (rs *reminders) Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
-	type answer struct {
-		found actor.Reminder
-		err   error
+	found, err := rs.store.reminders.Get(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("find reminder: %w", err)
 	}
-	got := make(chan answer, 1)
-	rs.store.reminders.Ask(name, func(found actor.Reminder, err error) { got <- answer{found, err} })
-	select {
-	case a := <-got:
-		if a.err != nil {
-			a.err = fmt.Errorf("find reminder: %w", a.err)
-		}
-		return a.found, a.err
-	case <-ctx.Done():
-		return actor.Reminder{}, ctx.Err()
-	}
+	return found, err
 }
 
 // Names implements [turn.Reminders].

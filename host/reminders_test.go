@@ -58,6 +58,7 @@ type fakeReminders struct {
 	few       int // so many reminders of an actor go with the commit that deletes it
 	tokens    atomic.Uint32
 	committed chan actor.ReminderEffects
+	unused    atomic.Int64 // tokens that were given back
 }
 
 func newReminders(s *fakeStore) *fakeReminders {
@@ -74,6 +75,8 @@ func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (act
 		ReminderProgress: actor.ReminderProgress{Due: due, FireAt: due, Left: 1},
 	}, nil
 }
+
+func (f *fakeReminders) Unused(_ string, tokens []actor.ReminderID) { f.unused.Add(int64(len(tokens))) }
 
 func (f *fakeReminders) Committed(e *actor.ReminderEffects) { f.committed <- *e }
 
@@ -533,4 +536,38 @@ func TestFreshFiringSeesItsReminder(t *testing.T) {
 		close(g.leave)
 		wantCondition(t, <-fired, actor.ErrFiringTaken)
 	})
+}
+
+// A turn that sets reminders and fails gives their tokens back, also those that were set again
+// under one name; one that is committed gives none back.
+func TestFailedTurnGivesItsTokensBack(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny} {
+		synctest.Test(t, func(t *testing.T) {
+			s, rems := remind(t, host.Config{})
+			s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+				"Add": add, "Set": set("n", "Add"), "Fail": func(t *hosttest.Turn) error {
+					for _, name := range []string{"a", "b", "a"} {
+						if err := set(name, "Add")(t); err != nil {
+							return err
+						}
+					}
+					return errors.New("on purpose")
+				},
+			}})
+			key := actor.Key{App: "app", Type: "T", ID: "a"}
+			if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key, Method: "Set"}); err != nil {
+				t.Fatal(err)
+			}
+			if n := rems.unused.Load(); n != 0 {
+				t.Errorf("%d tokens of a turn that was committed were given back", n)
+			}
+			if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key, Method: "Fail"}); err == nil {
+				t.Fatal("it did not fail")
+			}
+			synctest.Wait()
+			if n := rems.unused.Load(); n != 3 || len(rems.reminders) != 1 {
+				t.Errorf("%d tokens of 3 were given back; %d reminders are set", n, len(rems.reminders))
+			}
+		})
+	}
 }

@@ -73,7 +73,7 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
-		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
+		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
 		Timer: t.call.timer.Firing(),
@@ -137,7 +137,7 @@ func (t *run) Leave() error {
 	if err := t.settled(true); err != nil {
 		return err
 	}
-	if t.call.inv.Firing != nil && !t.sent {
+	if t.call.cause == actor.CauseFiring && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.call); errors.Is(err, actor.ErrFiringTaken) {
 			t.recorded = &result{err: err, stats: t.call.stats}
 			return errRecorded
@@ -145,7 +145,7 @@ func (t *run) Leave() error {
 			return ofTurn(err)
 		}
 	}
-	if t.call.keyed() && !t.readOnly && !t.sent {
+	if t.call.cause == actor.CauseKeyedCall && !t.readOnly && !t.sent {
 		if known, ok := t.by.records.lookUp(t.Context(), t.call); ok {
 			t.recorded = &known
 			return errRecorded
@@ -154,7 +154,7 @@ func (t *run) Leave() error {
 	t.sent = true
 	// With an idempotency key the caller has said that it may be sent again, and a
 	// reminder is delivered until a turn of it was committed.
-	t.call.stats.sent = !t.call.keyed() && t.call.inv.Firing == nil
+	t.call.stats.sent = !t.call.cause.Recorded()
 	return nil
 }
 

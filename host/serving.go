@@ -37,10 +37,12 @@ type served struct {
 	// reminderBytes is what a turn's reminders may take.
 	reminderBytes int64
 	limits        Limits
-	// What sets a limit, for people.
-	stateSetting, payloadSetting, deadlineSetting string
-	pool                                          *instance.Pool
+	settings
+	pool *instance.Pool
 }
+
+// settings are what sets the limits of a type, for people.
+type settings struct{ state, payload, deadline string }
 
 type method struct {
 	name     string
@@ -123,7 +125,7 @@ func (s *served) readElsewhere(now time.Time) bool {
 func (ds *deployments) unserved(app, typ string) *served {
 	return &served{
 		lane: LaneWarm, limits: ds.limits(app, typ),
-		deadlineSetting: setBy(Scope{App: app, Type: typ}, "turn-deadline", "", false),
+		settings: settings{deadline: setBy(Scope{App: app, Type: typ}, "turn-deadline", "", false)},
 	}
 }
 
@@ -148,9 +150,11 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		methods:     make(map[string]method, len(spec.Methods)),
 		limits:      limits,
 
-		stateSetting:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
-		payloadSetting:  setBy(scope, "max-payload", "payload_bytes", limits.PayloadBytes < configured.PayloadBytes),
-		deadlineSetting: setBy(scope, "turn-deadline", "turn_ms", limits.TurnDeadline < configured.TurnDeadline),
+		settings: settings{
+			state:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
+			payload:  setBy(scope, "max-payload", "payload_bytes", limits.PayloadBytes < configured.PayloadBytes),
+			deadline: setBy(scope, "turn-deadline", "turn_ms", limits.TurnDeadline < configured.TurnDeadline),
+		},
 	}
 	// What is left in a commit.
 	s.reminderBytes = min(turn.MaxReminderBytes, actor.MaxCommitBytes-s.limits.StateBytes-s.limits.PayloadBytes)
@@ -176,7 +180,7 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	case inv.ReadOnly && !m.readOnly:
 		return m, fmt.Errorf("%w: %s.%s changes its actor; invoke it instead, or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
 	case int64(len(inv.Payload.Data)) > s.limits.PayloadBytes:
-		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes, s.payloadSetting)
+		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes, s.settings.payload)
 	}
 	return m, nil
 }

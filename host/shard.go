@@ -124,37 +124,48 @@ func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
 	s.timers.DeleteFunc(end)
 }
 
-// activation is the presence of one actor in memory.
+// activation is the presence of one actor in memory. The shard's lock guards what is not
+// said to be otherwise.
 type activation struct {
-	key   actor.Key
-	shard *shard
-
-	// Guarded by the shard's lock.
-	calls    mailbox.Mailbox[*call]
-	weighed  int64 // what the activation counts for in table.states
-	busy     bool  // a worker or a commit exists; one of shard.work counts it
-	working  bool  // a worker exists; always, while a call can be run
-	called   bool  // since it was idle, by other than its timers
-	lastUsed time.Time
-	skipped  time.Time               // when it was last found to be idle and to stay
-	used     list.Place[*activation] // in shard.order
-	member   member
-	drained  chan struct{} // if not nil, closed when there is no batch any more
+	key     actor.Key
+	shard   *shard
+	calls   mailbox.Mailbox[*call]
+	weighed int64 // what the activation counts for in table.states
+	busy    bool  // a worker or a commit exists; one of shard.work counts it
+	working bool  // a worker exists; always, while a call can be run
+	usage
+	member  member
+	drained chan struct{} // if not nil, closed when there is no batch any more
 	tenure
 	residency.Known
 	// confirmation is the question whether what readers see is still the newest; nil if
 	// none is under way.
 	confirmation *confirmation
+	equipment
+	routine
+}
 
-	// Changed by the worker, with the shard's lock; while the activation is idle,
-	// by anyone who has the lock. The worker alone may read them without it.
+// usage is when an activation was used.
+type usage struct {
+	called   bool // since it was idle, by other than its timers
+	lastUsed time.Time
+	skipped  time.Time               // when it was last found to be idle and to stay
+	used     list.Place[*activation] // in shard.order
+}
+
+// equipment is what an activation has by its deployment. The worker changes it, with the
+// shard's lock; while the activation is idle, anyone who has the lock. The worker alone may
+// read it without.
+type equipment struct {
 	dedicated   *instance.Instance // of a type with dedicated instances
 	sticky      bool
 	idleTimeout time.Duration
 	announced   bool   // Activated was called
-	rev         uint64 // of tip's state, for the next turn
+	rev         uint64 // of Tip's state, for the next turn
+}
 
-	// The worker's own.
+// routine is the worker's own.
+type routine struct {
 	serving *served // what the latest turn ran under
 	checked uint64  // ModuleSource.Changes when that was what serves the type
 	paused  int     // for as many conflicts it has paused

@@ -93,7 +93,7 @@ func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
 		a.weigh()
 		done.reply.Version = b.row().NewVersion
 	}
-	if c.keyed() {
+	if c.cause == actor.CauseKeyedCall {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
 		b.replies += len(done.reply.Payload.Data) + recordCost
 	}

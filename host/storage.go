@@ -126,22 +126,12 @@ func (st *storage) load(ctx context.Context, key actor.Key, opts actor.LoadOptio
 
 // version asks the store for an actor's version.
 func (st *storage) version(ctx context.Context, key actor.Key) (version uint64, asked time.Time, err error) {
-	type answer struct {
-		v   actor.RowVersion
-		err error
-	}
-	got := make(chan answer, 1)
 	asked = time.Now()
-	st.versions.Ask(key, func(v actor.RowVersion, err error) { got <- answer{v, err} })
-	select {
-	case a := <-got:
-		if a.err != nil {
-			a.err = fmt.Errorf("confirm version: %w", a.err)
-		}
-		return a.v.Version, asked, a.err
-	case <-ctx.Done():
-		return 0, asked, ctx.Err()
+	v, err := st.versions.Get(ctx, key)
+	if err != nil {
+		err = fmt.Errorf("confirm version: %w", err)
 	}
+	return v.Version, asked, err
 }
 
 // sleep waits for d and reports false when ctx ended first.

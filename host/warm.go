@@ -9,7 +9,7 @@ import (
 
 // warmTurn runs one attempt of a turn on the activation's tip.
 func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
-	if c.keyed() {
+	if c.cause == actor.CauseKeyedCall {
 		if o, ok := ts.records.known(ctx, a, c); ok {
 			return o
 		}
@@ -65,11 +65,11 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 			return outcome{result: *t.recorded, ended: ran}
 		}
 		o := outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
-		o.fails, o.since = c.keyed() && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, err)
+		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, err)
 		return o
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.keyed() || c.inv.Firing != nil, ts.ownership.since(s, now, nil)
+	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, nil)
 	return o
 }

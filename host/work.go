@@ -233,7 +233,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 	}
 	a.calls.Put(&c.place, c, cost)
 	c.queued = true
-	if c.timer == nil {
+	if c.cause.KeepsActive() {
 		a.called = true
 		s.used(a)
 	} else if a.lastUsed.IsZero() {

@@ -332,6 +332,28 @@ func (c change) plan(current map[string]actor.Deployment) (wanted, result []acto
 	return wanted, result, nil
 }
 
+// removed returns the methods that c takes away from the types that it switches, in
+// their order. old has the manifests of the modules that types are taken from.
+func (c change) removed(current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []removedMethod {
+	var gone []removedMethod
+	for _, spec := range c.specs {
+		m := old[current[spec.Name].Digest]
+		if m == nil {
+			continue
+		}
+		before := typeSpec(m, spec.Name)
+		if before == nil {
+			continue
+		}
+		for _, was := range before.Methods {
+			if !slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == was.Name }) {
+				gone = append(gone, removedMethod{spec.Name, was.Name})
+			}
+		}
+	}
+	return gone
+}
+
 // replaced returns the manifests of the modules that the change takes types
 // from, by digest. One that cannot be read is left out: it must not keep a
 // better module from replacing it.

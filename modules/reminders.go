@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -20,28 +17,6 @@ type reminderWarnings struct {
 
 // removedMethod is a method that a change takes away from a type.
 type removedMethod struct{ typ, method string }
-
-// removed returns the methods that c takes away from the types that it switches, in
-// their order. old has the manifests of the modules that types are taken from.
-func (c change) removed(current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []removedMethod {
-	var gone []removedMethod
-	for _, spec := range c.specs {
-		m := old[current[spec.Name].Digest]
-		if m == nil {
-			continue
-		}
-		before := typeSpec(m, spec.Name)
-		if before == nil {
-			continue
-		}
-		for _, was := range before.Methods {
-			if !slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == was.Name }) {
-				gone = append(gone, removedMethod{spec.Name, was.Name})
-			}
-		}
-	}
-	return gone
-}
 
 // warnOfUndeployed says which reminders are of types that were taken out of service.
 func (w reminderWarnings) warnOfUndeployed(ctx context.Context, app string, types []string) []string {

@@ -18,6 +18,8 @@ import (
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -248,7 +250,7 @@ func (m *member) count(outcome string) int64 {
 }
 
 // nothing stands for the parts of the server that no test here calls.
-type nothing struct{ server.Modules }
+type nothing struct{ rpc.Modules }
 
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
@@ -289,8 +291,8 @@ func (t *table) join(tb testing.TB, id actor.HostID, s setup) *member {
 		tb.Fatal(err)
 	}
 	sc := server.Config{
-		Addr: s.addr, Host: m.router, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler),
-		Peers: &server.Peers{Cluster: "test", Interconnect: m.router},
+		Config:   edge.Config{Addr: s.addr, Logger: slog.New(slog.DiscardHandler), Peers: &edge.Peers{Cluster: "test"}},
+		Backends: rpc.Backends{Host: m.router, Modules: nothing{}, Actors: nothing{}, Interconnect: m.router},
 	}
 	if s.server != nil {
 		s.server(&sc)

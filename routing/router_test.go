@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // TestHotPathDoesNotAllocate: a call of an actor that is held here costs no memory.
@@ -323,7 +324,7 @@ func TestCallersName(t *testing.T) {
 		router: func(c *routing.Config) { c.Token = admin },
 		server: func(c *server.Config) {
 			c.Token = admin
-			c.Tokens = []server.Token{{Name: "ci", Secret: secret, Role: server.RoleInvoke}}
+			c.Tokens = []edge.Token{{Name: "ci", Secret: secret, Role: edge.RoleInvoke}}
 			c.Logger = slog.New(slog.NewTextHandler(logs, nil))
 		},
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
@@ -22,16 +23,16 @@ func TestPlainHTTP(t *testing.T) {
 			if a.StatusCode != http.StatusOK || a.body != `{"by":2}` || a.Header.Get("Content-Type") != "application/x" {
 				t.Errorf("%s: %s %s %v", method, a.Status, a.body, a.Header)
 			}
-			if a.Header.Get(headerVersion) != "1" || a.Header.Get("Cache-Control") != "no-store" {
+			if a.Header.Get(edge.HeaderVersion) != "1" || a.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %v", method, a.Header)
 			}
 			inv, _ := f.host.last()
-			if inv.Key != key("a") || inv.Method != "Add" || inv.ReadOnly || inv.Payload.ContentType != "application/x" || inv.ID != a.Header.Get(headerRequestID) {
+			if inv.Key != key("a") || inv.Method != "Add" || inv.ReadOnly || inv.Payload.ContentType != "application/x" || inv.ID != a.Header.Get(edge.HeaderRequestID) {
 				t.Errorf("%s: the host got %+v", method, inv)
 			}
 		}
 
-		a := do(t, c, "GET", f.url+actorPath(key("a"), "Get")+"?payload=%7B%22a%22%3A%22%26%22%7D&trace=1", "", headerConsistency, "strong")
+		a := do(t, c, "GET", f.url+actorPath(key("a"), "Get")+"?payload=%7B%22a%22%3A%22%26%22%7D&trace=1", "", edge.HeaderConsistency, "strong")
 		if a.StatusCode != http.StatusOK || a.body != `{"a":"&"}` || a.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("GET: %s %s", a.Status, a.body)
 		}
@@ -60,7 +61,7 @@ func TestPlainHTTPKeepsIDs(t *testing.T) {
 func TestPlainHTTPRefuses(t *testing.T) {
 	f := start(t, nil)
 	c := client(t, false)
-	base := f.url + actorsPrefix + "default/Counter/"
+	base := f.url + edge.ActorsPrefix + "default/Counter/"
 	tests := []struct {
 		name, method, url, body string
 		headers                 []string
@@ -78,12 +79,12 @@ func TestPlainHTTPRefuses(t *testing.T) {
 		{"long ID", "PUT", base + strings.Repeat("a", 513) + "/method/Add", "1", nil, 400, "invalid_argument", ""},
 		{"elsewhere", "GET", f.url + "/v2.0/other", "", nil, 404, "path_not_found", ""},
 		{"nowhere", "GET", f.url + "/", "", nil, 404, "path_not_found", ""},
-		{"consistency", "GET", base + "a/method/Get", "", []string{headerConsistency, "weak"}, 400, "invalid_argument", ""},
+		{"consistency", "GET", base + "a/method/Get", "", []string{edge.HeaderConsistency, "weak"}, 400, "invalid_argument", ""},
 		{"two payloads", "GET", base + "a/method/Get?payload=1&payload=2", "", nil, 400, "invalid_argument", ""},
 		{"query string", "GET", base + "a/method/Get?payload=%", "", nil, 400, "invalid_argument", ""},
 		{"compressed", "PUT", base + "a/method/Add", "1", []string{"Content-Encoding", "gzip"}, 400, "invalid_argument", ""},
-		{"timeout", "PUT", base + "a/method/Add", "1", []string{headerTimeout, "1s"}, 400, "invalid_argument", ""},
-		{"long timeout", "PUT", base + "a/method/Add", "1", []string{headerTimeout, "12345678901"}, 400, "invalid_argument", ""},
+		{"timeout", "PUT", base + "a/method/Add", "1", []string{edge.HeaderTimeout, "1s"}, 400, "invalid_argument", ""},
+		{"long timeout", "PUT", base + "a/method/Add", "1", []string{edge.HeaderTimeout, "12345678901"}, 400, "invalid_argument", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestPlainHTTPErrors(t *testing.T) {
 	a := do(t, c, "PUT", url, "1")
 	want := `{"code":"failed_precondition","message":"only 2 left","kind":"guest_error","retryable":false,` +
 		`"app":"shop","actorType":"Cart","actorId":"ann","method":"AddItem",` +
-		`"guest":{"code":"out_of_stock","detail":{"left":2}},"requestId":"` + a.Header.Get(headerRequestID) + `"}` + "\n"
+		`"guest":{"code":"out_of_stock","detail":{"left":2}},"requestId":"` + a.Header.Get(edge.HeaderRequestID) + `"}` + "\n"
 	if a.StatusCode != http.StatusBadRequest || a.body != want {
 		t.Errorf("%s\n%s\nwant\n%s", a.Status, a.body, want)
 	}
@@ -155,12 +156,12 @@ func TestPlainHTTPDeadline(t *testing.T) {
 		}
 		return actor.Reply{}, nil
 	})
-	a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1", headerTimeout, strconv.Itoa(3600_000))
+	a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1", edge.HeaderTimeout, strconv.Itoa(3600_000))
 	if a.StatusCode != http.StatusOK {
 		t.Error(a.Status)
 	}
 	f.host.blocks()
-	a = do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1", headerTimeout, "1")
+	a = do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1", edge.HeaderTimeout, "1")
 	if w := a.failure(t); a.StatusCode != http.StatusGatewayTimeout || w.Kind != "deadline" {
 		t.Errorf("%s %s", a.Status, a.body)
 	}

@@ -40,7 +40,7 @@ func TestActorsAreListedInPages(t *testing.T) {
 	}
 	for _, req := range []*greenroomv1.ListActorsRequest{
 		{Type: "Cart", PageSize: -1}, {Type: "Cart", PageSize: 1001}, {Type: "Cart", PageToken: "x"}, {},
-		{Type: "Cart", PageToken: pageToken(pageList{greenroomv1connect.ActorServiceListActorsProcedure, "default", "Counter"}, "1")},
+		{Type: "Cart", PageToken: forgedToken(greenroomv1connect.ActorServiceListActorsProcedure, "default", "Counter", "1")},
 	} {
 		_, err := c.ListActors(t.Context(), connect.NewRequest(req))
 		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)

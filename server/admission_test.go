@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
@@ -153,7 +154,7 @@ func TestCORS(t *testing.T) {
 	}
 	a = do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1", "Origin", origin, "Authorization", "Bearer t")
 	exposed := a.Header.Get("Access-Control-Expose-Headers")
-	if a.StatusCode != http.StatusOK || a.Header.Get("Access-Control-Allow-Origin") != origin || !strings.Contains(exposed, headerVersion) {
+	if a.StatusCode != http.StatusOK || a.Header.Get("Access-Control-Allow-Origin") != origin || !strings.Contains(exposed, edge.HeaderVersion) {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 	// A page must be able to read why it was refused.
@@ -221,7 +222,7 @@ func TestPathsHaveOneForm(t *testing.T) {
 		"/greenroom.v1.ActorService/Query", "/healthz", "/metrics", "/grpc.health.v1.Health/Check", "/v2.0/actors/default/T/a/method/Get",
 	} {
 		for at := 1; at < len(path); at++ {
-			if strings.HasPrefix(path, actorsPrefix) && at >= len(actorsPrefix) {
+			if strings.HasPrefix(path, edge.ActorsPrefix) && at >= len(edge.ActorsPrefix) {
 				break // what follows is the caller's to encode
 			}
 			encoded := fmt.Sprintf("%s%%%02X%s", path[:at], path[at], path[at+1:])

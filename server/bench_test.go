@@ -15,6 +15,8 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // bareService is ActorService.Invoke with nothing around it: what Connect itself
@@ -41,7 +43,7 @@ func (discard) Flush()                      {}
 func BenchmarkInvoke(b *testing.B) {
 	_, bare := greenroomv1connect.NewActorServiceHandler(bareService{})
 	echo := &fakeHost{}
-	s, err := New(Config{Host: echoHost{echo}, Modules: newFakeModules(), Actors: fakeLister(0), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{Config: edge.Config{Logger: slog.New(slog.DiscardHandler)}, Backends: rpc.Backends{Host: echoHost{echo}, Modules: newFakeModules(), Actors: fakeLister(0)}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func BenchmarkInvoke(b *testing.B) {
 // Protobuf messages, many calls at once.
 func BenchmarkInvokeOverNetwork(b *testing.B) {
 	_, bare := greenroomv1connect.NewActorServiceHandler(bareService{})
-	s, err := New(Config{Host: echoHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{Config: edge.Config{Logger: slog.New(slog.DiscardHandler)}, Backends: rpc.Backends{Host: echoHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func BenchmarkInvokeOverNetwork(b *testing.B) {
 			http.Handler
 		}{{"bare", bare}, {"server", s}} {
 			b.Run(fmt.Sprintf("http2=%v/%s", http2, h.name), func(b *testing.B) {
-				hs := s.newHTTPServer(b.Context(), s)
+				hs := s.listeners.NewHTTPServer(b.Context(), s)
 				hs.Handler = h
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {

@@ -17,11 +17,14 @@ const quick = 50 * time.Millisecond
 // that nobody else is. Connections are pipes, which hold nothing.
 func startInBubble(t *testing.T, change func(*Config)) (*fixture, *pipes) {
 	t.Helper()
-	f := newFixture(t, change)
 	l := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
-	f.mu.Lock()
-	f.begin(t.Context(), l)
-	f.mu.Unlock()
+	f := newFixture(t, func(c *Config) {
+		c.Listener = l
+		change(c)
+	})
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	stopAtEnd(t, f)
 	f.url = "http://localhost"
 	return f, l

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
@@ -179,7 +180,7 @@ func TestReachIsForAdmins(t *testing.T) {
 	const reader, admin = "the-secret-of-a-reader", "the-secret-of-an-admin"
 	f := start(t, func(c *Config) {
 		c.Cluster = fakeCluster{}
-		c.Tokens = []Token{{Name: "reader", Secret: reader, Role: RoleRead}, {Name: "admin", Secret: admin, Role: RoleAdmin}}
+		c.Tokens = []edge.Token{{Name: "reader", Secret: reader, Role: edge.RoleRead}, {Name: "admin", Secret: admin, Role: edge.RoleAdmin}}
 	})
 	c := greenroomv1connect.NewClusterServiceClient(client(t, false), f.url)
 	for _, tt := range []struct {

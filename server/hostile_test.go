@@ -26,7 +26,7 @@ import (
 // nothingHeld waits until streams hold nothing any more: what is counted for them
 // must be given back however they end.
 func nothingHeld(f *fixture) {
-	for f.streamConf.Memory.Used() != 0 || f.streams.account.Used() != 0 {
+	for f.edge.StreamMemory.Used() != 0 || f.rpc.Streams.Taken() != 0 {
 		runtime.Gosched()
 	}
 }
@@ -34,7 +34,7 @@ func nothingHeld(f *fixture) {
 // TestTooManyStreams: those beyond the bound are refused with a typed error, and
 // the others go on.
 func TestTooManyStreams(t *testing.T) {
-	f := start(t, func(c *Config) { c.bounds.streams = 3 })
+	f := start(t, func(c *Config) { c.Bounds.Streams = 3 })
 	var all []testStream
 	for range 3 {
 		all = append(all, open(t.Context(), t, f.url))
@@ -117,7 +117,7 @@ func TestStreamsAreBoundedTogether(t *testing.T) {
 	close(release)
 	first.receive(3)
 	second.receive(1)
-	for f.streamConf.Memory.Used() != 0 {
+	for f.edge.StreamMemory.Used() != 0 {
 		runtime.Gosched()
 	}
 }
@@ -161,7 +161,7 @@ func (rawCodec) Unmarshal([]byte, any) error { return nil }
 // TestClientsThatNeverRead are ended, and what they had in flight is given back.
 func TestClientsThatNeverRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout = quick })
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 1<<20)}}, nil
 		})
@@ -174,13 +174,13 @@ func TestClientsThatNeverRead(t *testing.T) {
 			st.send(invs...)
 		}
 		synctest.Wait()
-		if f.streamConf.Memory.Used() == 0 || f.streams.account.Used() != 4 {
-			t.Fatalf("%d streams have %d bytes in flight although nobody reads them", f.streams.account.Used(), f.streamConf.Memory.Used())
+		if f.edge.StreamMemory.Used() == 0 || f.rpc.Streams.Taken() != 4 {
+			t.Fatalf("%d streams have %d bytes in flight although nobody reads them", f.rpc.Streams.Taken(), f.edge.StreamMemory.Used())
 		}
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if f.streamConf.Memory.Used() != 0 || f.streams.account.Used() != 0 {
-			t.Errorf("%d streams still have %d bytes in flight", f.streams.account.Used(), f.streamConf.Memory.Used())
+		if f.edge.StreamMemory.Used() != 0 || f.rpc.Streams.Taken() != 0 {
+			t.Errorf("%d streams still have %d bytes in flight", f.rpc.Streams.Taken(), f.edge.StreamMemory.Used())
 		}
 	})
 }
@@ -205,7 +205,7 @@ func TestEndlessStreamsAreBounded(t *testing.T) {
 	for name, of := range map[string]struct {
 		open func(context.Context) error
 		most int
-	}{"watch": {watch, maxWatchers}, "tail": {tail, maxReaders}} {
+	}{"watch": {watch, 100}, "tail": {tail, 20}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range of.most {
 			if err := of.open(ctx); err != nil {

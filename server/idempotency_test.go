@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 func TestIdempotencyKey(t *testing.T) {
@@ -40,7 +41,7 @@ func TestIdempotencyKey(t *testing.T) {
 		{[]string{"a\tb"}, "", false},
 		{[]string{"a", "b"}, "", false},
 	} {
-		got, err := idempotencyKey(http.Header{headerIdempotencyKey: tt.values})
+		got, err := edge.IdempotencyKey(http.Header{edge.HeaderIdempotencyKey: tt.values})
 		if (err == nil) != tt.ok || tt.ok && got != tt.want {
 			t.Errorf("%q: %q, %v", tt.values, got, err)
 		}
@@ -54,7 +55,7 @@ func TestIdempotencyKeyReachesTheHost(t *testing.T) {
 		actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
 		call := func(key string) error {
 			req := connect.NewRequest(&greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{Type: "T", Id: "a"}, Method: "M"})
-			req.Header().Set(headerIdempotencyKey, key)
+			req.Header().Set(edge.HeaderIdempotencyKey, key)
 			_, err := actors.Invoke(t.Context(), req)
 			return err
 		}
@@ -70,17 +71,17 @@ func TestIdempotencyKeyReachesTheHost(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"PUT", "POST", "GET"} {
-		a := do(t, client(t, false), method, f.url+actorPath(key("a"), "GetIt"), "", headerIdempotencyKey, "k1")
+		a := do(t, client(t, false), method, f.url+actorPath(key("a"), "GetIt"), "", edge.HeaderIdempotencyKey, "k1")
 		want := map[bool]string{true: "k1"}[method != "GET"] // a read has nothing to record
 		if inv, _ := f.host.last(); a.StatusCode != http.StatusOK || inv.IdempotencyKey != want {
 			t.Errorf("%s: %s; the host got %q", method, a.Status, inv.IdempotencyKey)
 		}
 	}
-	if a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "", headerIdempotencyKey, strings.Repeat("k", 256)); a.StatusCode != http.StatusBadRequest {
+	if a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "", edge.HeaderIdempotencyKey, strings.Repeat("k", 256)); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("a key of 256 bytes: %s", a.Status)
 	}
 	f.host.fails(actor.ErrKeyReused)
-	if a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "", headerIdempotencyKey, "k"); a.StatusCode != http.StatusUnprocessableEntity || a.failure(t).Kind != "idempotency_key_reused" {
+	if a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "", edge.HeaderIdempotencyKey, "k"); a.StatusCode != http.StatusUnprocessableEntity || a.failure(t).Kind != "idempotency_key_reused" {
 		t.Errorf("a key used again: %s %s", a.Status, a.body)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // TestJSONPayloads are given and answered as JSON in every protocol.
@@ -91,7 +92,7 @@ func TestUnknownMembersAreRefused(t *testing.T) {
 		if strings.HasSuffix(name, "/Watch") {
 			continue // ask does not wait for its answer
 		}
-		if answer := f.ask(t, name, m, RoleAdmin.String(), `{"apq":"mine"}`); !strings.Contains(answer, "invalid_argument") || !strings.Contains(answer, `apq`) {
+		if answer := f.ask(t, name, m, edge.RoleAdmin.String(), `{"apq":"mine"}`); !strings.Contains(answer, "invalid_argument") || !strings.Contains(answer, `apq`) {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}

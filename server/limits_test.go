@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 func TestLargePayloads(t *testing.T) {
@@ -36,7 +37,7 @@ func TestLargePayloads(t *testing.T) {
 				t.Errorf("the largest: %v", err)
 			}
 			f.host.last()
-			for _, n := range []int{limit + 1, limit + messageOverhead, 2 * limit} {
+			for _, n := range []int{limit + 1, limit + edge.MessageOverhead, 2 * limit} {
 				wantError(t, invoke(n), connect.CodeInvalidArgument, "payload_too_large")
 			}
 			if inv, ok := f.host.last(); ok {
@@ -116,7 +117,7 @@ func TestSlowClients(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, net := startInBubble(t, func(c *Config) {
-					c.bounds.readHeaderTimeout, c.bounds.bodyTimeout, c.bounds.idleTimeout = quick, quick, quick
+					c.Bounds.ReadHeaderTimeout, c.Bounds.BodyTimeout, c.Bounds.IdleTimeout = quick, quick, quick
 				})
 				c := net.conn(t)
 				began := time.Now()
@@ -185,7 +186,7 @@ func TestSlowTurnsAreNotSlowClients(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, method := range []string{"PUT", "GET"} {
 			synctest.Test(t, func(t *testing.T) {
-				f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout, c.bounds.idleTimeout = quick, quick })
+				f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout, c.Bounds.IdleTimeout = quick, quick })
 				entered, release, ended := f.host.blocks()
 				go func() {
 					<-entered
@@ -214,7 +215,7 @@ func TestBrokenHTTP(t *testing.T) {
 		"PUT /v2.0/actors/a/T/%zz/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1",
 		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n1",
 		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n",
+		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*edge.MaxHeaderBytes) + "\r\n\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\xff", 1000),
 	} {
 		c, err := net.Dial("tcp", f.Addr().String())
@@ -241,7 +242,7 @@ func TestBrokenHTTP(t *testing.T) {
 // was asked from.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.bounds.acceptTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.Bounds.AcceptTimeout = quick })
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every buffer
 		})
@@ -273,7 +274,7 @@ func TestSlowReaders(t *testing.T) {
 // long before the answer would have passed, and one that is slow but goes on gets all of it.
 func TestSlowReadersAreGivenUpByTheirRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, nil)
+		f, net := startInBubble(t, func(*Config) {})
 		const answer = 4 << 20
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, answer)}}, nil
@@ -299,7 +300,7 @@ func TestSlowReadersAreGivenUpByTheirRate(t *testing.T) {
 		if got := read(1 << 10); got > 32<<10 {
 			t.Errorf("a client that reads 1 KiB a second got %d bytes", got)
 		}
-		if used := f.requests.answers.Used(); used != 0 {
+		if used := f.edge.Requests.Answers.Used(); used != 0 {
 			t.Errorf("%d bytes of answers are counted", used)
 		}
 	})

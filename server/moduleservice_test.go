@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func send(tb testing.TB, c greenroomv1connect.ModuleServiceClient, msgs ...*gree
 	for {
 		ev, err := stream.Receive()
 		if err != nil {
-			if ended(err) {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return events, err
@@ -181,7 +182,7 @@ func TestUploadsWaitOnDisk(t *testing.T) {
 	for range 8 {
 		stream := c.Upload(ctx)
 		waiting = append(waiting, stream)
-		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(progressEvery - 1))} {
+		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(1<<20 - 1))} {
 			if err := stream.Send(m); err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +194,7 @@ func TestUploadsWaitOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := f.requests.uploads.Used(); n != 0 {
+	if n := f.edge.Requests.Uploads.Used(); n != 0 {
 		t.Errorf("they have %d bytes in memory", n)
 	}
 	cancel()
@@ -215,7 +216,7 @@ func TestModuleLife(t *testing.T) {
 	f := start(t, nil)
 	c := moduleClient(t, f)
 	ctx := t.Context()
-	wasm, old := wasmOf(downloadChunk*2+5), wasmOf(40)
+	wasm, old := wasmOf(2*256<<10+5), wasmOf(40)
 	for _, w := range [][]byte{old, wasm} {
 		if _, err := send(t, c, header(0, ""), chunk(w)); err != nil {
 			t.Fatal(err)
@@ -350,7 +351,7 @@ func TestIdleUploadsBlockNobody(t *testing.T) {
 	for range 8 {
 		idle := c.Upload(t.Context())
 		defer func() { _ = idle.CloseRequest(); _ = idle.CloseResponse() }()
-		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(progressEvery))} {
+		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(1 << 20))} {
 			if err := idle.Send(m); err != nil {
 				t.Fatal(err)
 			}
@@ -366,7 +367,7 @@ func TestIdleUploadsBlockNobody(t *testing.T) {
 
 // TestUploadsShareMemory: what has come of their messages is bounded.
 func TestUploadsShareMemory(t *testing.T) {
-	f := start(t, func(c *Config) { c.bounds.uploadMessages = 1 << 20 })
+	f := start(t, func(c *Config) { c.Bounds.UploadMessages = 1 << 20 })
 	c := moduleClient(t, f)
 	if _, err := send(t, c, header(0, ""), chunk(wasmOf(1<<19)), chunk(wasmOf(1<<19)), chunk(wasmOf(1<<19))); err != nil {
 		t.Errorf("one message after the other: %v", err)
@@ -374,13 +375,13 @@ func TestUploadsShareMemory(t *testing.T) {
 	// In one message, which is none before it is whole.
 	_, err := send(t, c, header(0, ""), chunk(wasmOf(2<<20)))
 	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
-	await(f.requests.uploads.Used, func(n int64) bool { return n == 0 })
+	await(f.edge.Requests.Uploads.Used, func(n int64) bool { return n == 0 })
 }
 
 // TestUploadsHaveADeadline: for all of a module, however busily it comes.
 func TestUploadsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout, c.bounds.uploadTimeout = quick, 5*quick })
+		f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout, c.Bounds.UploadTimeout = quick, 5*quick })
 		c := greenroomv1connect.NewModuleServiceClient(net.client(t, true), f.url, connect.WithGRPC())
 		stream := c.Upload(t.Context())
 		if err := stream.Send(header(0, "")); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/dapr"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
@@ -20,7 +22,7 @@ var oddIDs = []string{
 func TestActorPathRoundTrip(t *testing.T) {
 	for _, id := range oddIDs {
 		key := actor.Key{App: "a.b-c_1", Type: "T", ID: id}
-		got, method, err := parseActorPath(actorPath(key, "Get"))
+		got, method, err := dapr.ParseActorPath(actorPath(key, "Get"))
 		if err != nil || got != key || method != "Get" {
 			t.Errorf("%q: got %v %q, %v", id, got, method, err)
 		}
@@ -56,7 +58,7 @@ func TestParseActorPath(t *testing.T) {
 		{"/v2.0/actors/a/T/" + strings.Repeat("x", 513) + "/method/M", "at most 512", "invalid_argument"},
 	}
 	for _, tt := range tests {
-		_, _, err := parseActorPath(tt.path)
+		_, _, err := dapr.ParseActorPath(tt.path)
 		if err == nil {
 			t.Errorf("%q was accepted", tt.path)
 			continue
@@ -75,7 +77,7 @@ func FuzzActorPath(f *testing.F) {
 		f.Add("/v2.0/actors/default/Counter/" + id + "/method/Get")
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		key, method, err := parseActorPath(path)
+		key, method, err := dapr.ParseActorPath(path)
 		if err != nil {
 			var argument *actor.ArgumentError
 			var request *failure.Error
@@ -87,7 +89,7 @@ func FuzzActorPath(f *testing.F) {
 		if err := key.Validate(); err != nil {
 			t.Fatalf("%q: accepted an invalid key: %v", path, err)
 		}
-		again, method2, err := parseActorPath(actorPath(key, method))
+		again, method2, err := dapr.ParseActorPath(actorPath(key, method))
 		if err != nil || again != key || method2 != method {
 			t.Fatalf("%q: canonical form is %v.%s, %v", path, again, method2, err)
 		}
@@ -97,8 +99,8 @@ func FuzzActorPath(f *testing.F) {
 	})
 }
 
-// actorPath is the inverse of parseActorPath.
+// actorPath is the inverse of ParseActorPath.
 func actorPath(key actor.Key, method string) string {
-	return actorsPrefix + url.PathEscape(key.App) + "/" + url.PathEscape(key.Type) + "/" +
+	return edge.ActorsPrefix + url.PathEscape(key.App) + "/" + url.PathEscape(key.Type) + "/" +
 		url.PathEscape(key.ID) + "/method/" + url.PathEscape(method)
 }

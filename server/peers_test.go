@@ -17,6 +17,8 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // noCalls refuses every hello.
@@ -77,7 +79,7 @@ func TestPeersAndClients(t *testing.T) {
 	for name, tt := range map[string]struct{ apart bool }{"one port": {false}, "a port of their own": {true}} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, func(c *Config) {
-				c.Peers = &Peers{Cluster: "test", Credentials: ours, Interconnect: noCalls{}}
+				c.Peers, c.Interconnect = &edge.Peers{Cluster: "test", Credentials: ours}, noCalls{}
 				if tt.apart {
 					c.Peers.Addr = "127.0.0.1:0"
 				}
@@ -114,8 +116,8 @@ func TestPeersBesideTLS(t *testing.T) {
 	a.sign("server", a.cert, a.key)
 	ours := clusterCredentials(t, "k")
 	f := start(t, func(c *Config) {
-		c.TLS = TLSConfig{CertFile: a.file("server.pem"), KeyFile: a.file("server.key")}
-		c.Peers = &Peers{Cluster: "test", Credentials: ours, Interconnect: noCalls{}}
+		c.TLS = edge.TLSConfig{CertFile: a.file("server.pem"), KeyFile: a.file("server.key")}
+		c.Peers, c.Interconnect = &edge.Peers{Cluster: "test", Credentials: ours}, noCalls{}
 	})
 	between, api := f.url+greenroomv1connect.InterconnectServiceViewProcedure, f.url+greenroomv1connect.ActorServiceGetActorProcedure
 	if got := get(t, between, ours.Client()); !strings.HasPrefix(got, "500") {
@@ -137,7 +139,7 @@ func TestPeersBesideTLS(t *testing.T) {
 func TestPeersWithoutCertificates(t *testing.T) {
 	f := start(t, func(c *Config) {
 		withRoles(c)
-		c.Peers = &Peers{Cluster: "test", Interconnect: noCalls{}}
+		c.Peers, c.Interconnect = &edge.Peers{Cluster: "test"}, noCalls{}
 	})
 	for token, want := range map[string]string{"": "401", "invoke": "403", "admin-mine": "403", "admin": "500"} {
 		got := do(t, client(t, false), "POST", f.url+greenroomv1connect.InterconnectServiceViewProcedure, "{}",
@@ -150,16 +152,16 @@ func TestPeersWithoutCertificates(t *testing.T) {
 
 // TestPeersBeyondLoopback need credentials.
 func TestPeersBeyondLoopback(t *testing.T) {
-	conf := Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long", Peers: &Peers{Cluster: "test", Interconnect: noCalls{}}}
-	if err := conf.Peers.validate(conf); err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
+	conf := Config{Config: edge.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long", Peers: &edge.Peers{Cluster: "test"}}, Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Interconnect: noCalls{}}}
+	if _, err := New(conf); err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
 		t.Errorf("without credentials: %v", err)
 	}
 	conf.Peers.Addr = "127.0.0.1:0"
-	if err := conf.Peers.validate(conf); err != nil {
+	if _, err := New(conf); err != nil {
 		t.Errorf("apart, on loopback: %v", err)
 	}
 	conf.Peers.Addr, conf.Peers.Credentials = "", clusterCredentials(t, "k")
-	if err := conf.Peers.validate(conf); err != nil {
+	if _, err := New(conf); err != nil {
 		t.Errorf("with credentials: %v", err)
 	}
 }
@@ -168,7 +170,7 @@ func TestPeersBeyondLoopback(t *testing.T) {
 // stopping.
 func TestSilentConnections(t *testing.T) {
 	f := start(t, func(c *Config) {
-		c.Peers = &Peers{Cluster: "test", Credentials: clusterCredentials(t, "k"), Interconnect: noCalls{}}
+		c.Peers, c.Interconnect = &edge.Peers{Cluster: "test", Credentials: clusterCredentials(t, "k")}, noCalls{}
 	})
 	for range 3 {
 		conn, err := net.Dial("tcp", f.Addr().String())

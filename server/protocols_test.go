@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
@@ -74,8 +75,8 @@ func TestProtocols(t *testing.T) {
 				t.Errorf("got %v", res.Msg)
 			}
 			inv, _ := f.host.last()
-			if inv.Key != key(id) || inv.Method != "Add" || inv.ReadOnly || inv.ID == "" || inv.ID != res.Header().Get(headerRequestID) {
-				t.Errorf("the host got %+v; request ID %q", inv, res.Header().Get(headerRequestID))
+			if inv.Key != key(id) || inv.Method != "Add" || inv.ReadOnly || inv.ID == "" || inv.ID != res.Header().Get(edge.HeaderRequestID) {
+				t.Errorf("the host got %+v; request ID %q", inv, res.Header().Get(edge.HeaderRequestID))
 			}
 
 			query, err := actors.Query(t.Context(), connect.NewRequest(&greenroomv1.QueryRequest{
@@ -316,7 +317,7 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	}
 	a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1")
 	w := a.failure(t)
-	if a.StatusCode != http.StatusInternalServerError || w.Kind != "internal" || w.RequestID != a.Header.Get(headerRequestID) {
+	if a.StatusCode != http.StatusInternalServerError || w.Kind != "internal" || w.RequestID != a.Header.Get(edge.HeaderRequestID) {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 	if log := f.log.String(); !strings.Contains(log, "secret of ours") || !strings.Contains(log, w.RequestID) {
@@ -390,7 +391,7 @@ func TestHealth(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		c.bounds.healthInterval = time.Hour
+		c.Bounds.HealthInterval = time.Hour
 	})
 	for _, p := range protocols() {
 		if p.name == "Connect with GET" {

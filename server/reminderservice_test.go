@@ -25,6 +25,7 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
@@ -592,7 +593,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // TestBucketsAreListed with whose they are, to those who may see them.
 func TestBucketsAreListed(t *testing.T) {
 	f := startReminders(t, nil, func(c *Config) {
-		c.Tokens = []Token{{Name: "all", Secret: "all", Role: RoleInvoke}, {Name: "mine", Secret: "mine", Role: RoleInvoke, App: "default"}}
+		c.Tokens = []edge.Token{{Name: "all", Secret: "all", Role: edge.RoleInvoke}, {Name: "mine", Secret: "mine", Role: edge.RoleInvoke, App: "default"}}
 	})
 	all, mine := connect.WithInterceptors(bearer("all")), connect.WithInterceptors(bearer("mine"))
 	c := greenroomv1connect.NewReminderServiceClient(client(t, false), f.url, all)

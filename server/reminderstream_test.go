@@ -200,7 +200,7 @@ func TestSubscriberHostileFrames(t *testing.T) {
 		"too many":             of(func(h *greenroomv1.SubscriberHello) { h.Subscriptions = many }),
 		"too many at a time":   of(func(h *greenroomv1.SubscriberHello) { h.MaxExecutions = 1<<32 - 1 }),
 		"a bad app":            of(func(h *greenroomv1.SubscriberHello) { h.App = "a/b" }),
-		"a large frame":        of(func(h *greenroomv1.SubscriberHello) { h.App = strings.Repeat("a", subscriberFrame) }),
+		"a large frame":        of(func(h *greenroomv1.SubscriberHello) { h.App = strings.Repeat("a", 64<<10) }),
 	} {
 		err := f.connectAs(t, "", frames...).ends()
 		if code := connect.CodeOf(err); code != connect.CodeInvalidArgument || len(err.Error()) > 500 {

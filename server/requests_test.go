@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // await waits until a count is what it must become.
@@ -53,7 +54,7 @@ func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, bod
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	const part, fit = 60 << 10, 4
 	f := start(t, func(c *Config) { c.MaxRequestsBytes = (fit*part + 10<<10) * 8 / 7 })
-	held := f.requests.bodies.Used
+	held := f.edge.Requests.Bodies.Used
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	var bodies []io.Closer
@@ -110,7 +111,7 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // more than a connection holds
 	})
-	waiting := f.requests.answers.Used
+	waiting := f.edge.Requests.Answers.Used
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -140,9 +141,9 @@ func TestAnswersOfOneAppRefuseNoOther(t *testing.T) {
 	const readers, answer = 17, 4 << 20
 	f := start(t, func(c *Config) {
 		c.MaxRequestsBytes = 64 << 20
-		c.Tokens = []Token{
-			{Name: "loud", Secret: "loud-0123456789abcdef", Role: RoleInvoke, App: "loud"},
-			{Name: "quiet", Secret: "quiet-0123456789abcdef", Role: RoleInvoke, App: "quiet"},
+		c.Tokens = []edge.Token{
+			{Name: "loud", Secret: "loud-0123456789abcdef", Role: edge.RoleInvoke, App: "loud"},
+			{Name: "quiet", Secret: "quiet-0123456789abcdef", Role: edge.RoleInvoke, App: "quiet"},
 		}
 	})
 	all := make(chan struct{}) // every call is admitted before one is answered
@@ -165,7 +166,7 @@ func TestAnswersOfOneAppRefuseNoOther(t *testing.T) {
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 		fmt.Fprintf(c, "GET /v2.0/actors/loud/T/%d/method/Get HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer loud-0123456789abcdef\r\n\r\n", n)
 	}
-	await(f.requests.answers.Used, func(n int64) bool { return n == readers*answer })
+	await(f.edge.Requests.Answers.Used, func(n int64) bool { return n == readers*answer })
 	call := func(app string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+"/v2.0/actors/"+app+"/T/x/method/Add", strings.NewReader("{}"))
 		if err != nil {
@@ -203,7 +204,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := zw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	unpack := f.newBoundedGzip(1<<20, errPayloadTooLarge(1<<20))
+	unpack := f.edge.NewBoundedGzip(1<<20, edge.ErrPayloadTooLarge(1<<20))
 	first, second := unpack(), unpack()
 	for _, d := range []connect.Decompressor{first, second} {
 		if err := d.Reset(bytes.NewReader(packed.Bytes())); err != nil {
@@ -220,7 +221,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if held := f.requests.bodies.Used(); held != 0 {
+	if held := f.edge.Requests.Bodies.Used(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 
@@ -241,25 +242,54 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(f.requests.bodies.Used, func(n int64) bool { return n == 0 })
+	await(f.edge.Requests.Bodies.Used, func(n int64) bool { return n == 0 })
 }
 
 // TestStreamsOfOneAppRefuseNoOther: the streams of one app's token, and what they hold, leave
 // streams and bytes to another's.
 func TestStreamsOfOneAppRefuseNoOther(t *testing.T) {
-	f := newFixture(t, func(c *Config) { c.bounds.streams = 16 })
-	for f.streams.enter("loud") == nil && f.subscribers.enter("loud") == nil {
+	f := newFixture(t, func(c *Config) { c.Bounds.Streams = 16 })
+	for f.rpc.Streams.Enter("loud") == nil {
 	}
-	if n := f.streams.account.Used(); n != 14 {
+	if n := f.rpc.Streams.Taken(); n != 14 {
 		t.Errorf("one app has %d of 16 streams", n)
 	}
-	if err := errors.Join(f.streams.enter("quiet"), f.subscribers.enter("quiet")); err != nil {
+	if err := f.rpc.Streams.Enter("quiet"); err != nil {
 		t.Errorf("another app's: %v", err)
 	}
-	memory := f.streamConf.Memory
+	memory := f.edge.StreamMemory
 	for memory.Receive("loud", 1<<20, 0) == nil {
 	}
 	if err := memory.Receive("quiet", 1<<20, 0); err != nil {
 		t.Errorf("another app's bytes: %v", err)
+	}
+}
+
+// TestServerBoundsConnections: with all connections taken, the server closes new ones, counts
+// them, and serves those that it has.
+func TestServerBoundsConnections(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxConnections = 2 })
+	c := client(t, false)
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 {
+		t.Fatal(a.Status)
+	}
+	first, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if n, err := second.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a connection beyond the bound got %d bytes", n)
+	}
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 { // on the connection that is open
+		t.Fatal(a.Status)
+	}
+	if a := do(t, c, "GET", f.url+"/metrics", ""); !strings.Contains(a.body, "greenroom_connections_refused_total 1\n") {
+		t.Errorf("the refused connection is not counted: %s", a.body)
 	}
 }

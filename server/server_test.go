@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/greenroom-run/greenroom/internal/leaktest"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
@@ -35,7 +37,7 @@ func start(tb testing.TB, change func(*Config)) *fixture {
 	}
 	stopAtEnd(tb, f)
 	scheme := "http://"
-	if f.tls != nil {
+	if f.conf.TLS.CertFile != "" {
 		scheme = "https://"
 	}
 	f.url = scheme + f.Addr().String()
@@ -47,8 +49,8 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
 	f := &fixture{host: &fakeHost{}, modules: newFakeModules(), log: &syncBuffer{}}
 	conf := Config{
-		Addr: "127.0.0.1:0", Host: f.host, Modules: f.modules, Actors: fakeLister(5),
-		Logger: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Config:   edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+		Backends: rpc.Backends{Host: f.host, Modules: f.modules, Actors: fakeLister(5)},
 	}
 	if change != nil {
 		change(&conf)
@@ -105,7 +107,7 @@ func TestListeningRule(t *testing.T) {
 		{"0.0.0.0:0", func(c *Config) { c.Insecure = true }, true},
 	}
 	for _, tt := range tests {
-		conf := Config{Addr: tt.addr, Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}
+		conf := Config{Config: edge.Config{Addr: tt.addr}, Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}}
 		if tt.change != nil {
 			tt.change(&conf)
 		}
@@ -124,7 +126,7 @@ func TestListeningRule(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	good := Config{Addr: "127.0.0.1:0", Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}
+	good := Config{Config: edge.Config{Addr: "127.0.0.1:0"}, Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}}
 	tests := []struct {
 		name   string
 		change func(*Config)
@@ -142,7 +144,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"MaxRequestsBytes", func(c *Config) { c.MaxRequestsBytes = -1 }},
 		{"KeyFile", func(c *Config) { c.TLS.CertFile = "x" }},
 		{"CertFile", func(c *Config) { c.TLS.ClientCAFile = "x" }},
-		{"certificate", func(c *Config) { c.TLS = TLSConfig{CertFile: "/none", KeyFile: "/none"} }},
+		{"certificate", func(c *Config) { c.TLS = edge.TLSConfig{CertFile: "/none", KeyFile: "/none"} }},
 	}
 	for _, tt := range tests {
 		conf := good
@@ -154,7 +156,7 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestLifecycle(t *testing.T) {
-	conf := Config{Addr: "127.0.0.1:0", Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Logger: slog.New(slog.DiscardHandler)}
+	conf := Config{Config: edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}}
 	s, err := New(conf)
 	if err != nil {
 		t.Fatal(err)
@@ -268,10 +270,10 @@ func TestStopIsBounded(t *testing.T) {
 // watchUntilStopping returns when health says that the server is stopping.
 func watchUntilStopping(f *fixture) {
 	for {
-		now := f.health.now()
-		if now.stopped {
+		now := f.rpc.Health.Now()
+		if now.Stopped {
 			return
 		}
-		<-now.changed
+		<-now.Changed
 	}
 }

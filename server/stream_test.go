@@ -206,7 +206,7 @@ func TestInvokeStreamValidates(t *testing.T) {
 // TestInvokeStreamIsBounded: what is too much is refused at once, and may come
 // again when there is room.
 func TestInvokeStreamIsBounded(t *testing.T) {
-	f := start(t, func(c *Config) { c.bounds.streamInvocations, c.bounds.streamBytes = 3, 10*streamOverhead })
+	f := start(t, func(c *Config) { c.Bounds.StreamInvocations, c.Bounds.StreamBytes = 3, 10*streamOverhead })
 	entered, release, _ := f.host.blocks()
 	st := open(t.Context(), t, f.url)
 	st.send(invocation(1, "a"), invocation(2, "b"), invocation(3, "c"), invocation(4, "d"), invocation(5, "e"))
@@ -370,7 +370,7 @@ func TestInvokeStreamStopForced(t *testing.T) {
 // invocations alive, nor the memory of their replies.
 func TestInvokeStreamSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout = quick })
 		st := openBy(t.Context(), t, net.client(t, true), f.url)
 		gone := make(chan struct{})
 		f.host.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
@@ -389,7 +389,7 @@ func TestInvokeStreamSlowReader(t *testing.T) {
 func TestInvokeStreamBadMessages(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxPayloadBytes = 1000 })
 	st := open(t.Context(), t, f.url)
-	if err := st.Send(&greenroomv1.InvokeStreamRequest{Invocations: []*greenroomv1.StreamInvocation{{Payload: make([]byte, minStreamMessage)}}}); err != nil {
+	if err := st.Send(&greenroomv1.InvokeStreamRequest{Invocations: []*greenroomv1.StreamInvocation{{Payload: make([]byte, 4<<20)}}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := st.Receive()

@@ -20,6 +20,8 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // authority signs certificates for a test.
@@ -104,7 +106,7 @@ func TestTLS(t *testing.T) {
 	ca := newAuthority(t)
 	ca.sign("server", ca.cert, ca.key)
 	f := start(t, func(c *Config) {
-		c.TLS = TLSConfig{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key")}
+		c.TLS = edge.TLSConfig{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key")}
 	})
 	for _, p := range protocols() {
 		actors := greenroomv1connect.NewActorServiceClient(ca.client(p.http2, ""), f.url, p.opts...)
@@ -140,7 +142,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	f := start(t, func(c *Config) {
 		c.Addr = "0.0.0.0:0" // certificates are enough to be reached by others
-		c.TLS = TLSConfig{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key"), ClientCAFile: ca.file("ca.pem")}
+		c.TLS = edge.TLSConfig{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key"), ClientCAFile: ca.file("ca.pem")}
 	})
 	_, port, err := net.SplitHostPort(f.Addr().String())
 	if err != nil {
@@ -167,9 +169,9 @@ func TestClientCertificates(t *testing.T) {
 
 func TestBadClientAuthority(t *testing.T) {
 	ca := newAuthority(t)
-	conf := Config{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}
+	conf := Config{Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}}
 	for _, file := range []string{ca.file("none"), ca.file("ca.key")} {
-		conf.TLS = TLSConfig{CertFile: ca.file("ca.pem"), KeyFile: ca.file("ca.key"), ClientCAFile: file}
+		conf.TLS = edge.TLSConfig{CertFile: ca.file("ca.pem"), KeyFile: ca.file("ca.key"), ClientCAFile: file}
 		if _, err := New(conf); err == nil {
 			t.Errorf("%s was taken", file)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/grants"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // fakeSettings are empty, whatever is set.
@@ -39,53 +42,53 @@ func (fakeSettings) Missing(context.Context, string, abi.Capabilities) (abi.Capa
 }
 
 // rolesOf has every procedure and what it needs; 0: nothing.
-var rolesOf = map[string]Role{
-	"/greenroom.v1.ActorService/Invoke":                              RoleInvoke,
-	"/greenroom.v1.ActorService/InvokeStream":                        RoleRead, // and RoleInvoke for invocations that are not read-only
-	"/greenroom.v1.ActorService/Query":                               RoleRead,
-	"/greenroom.v1.ActorService/GetActor":                            RoleRead,
-	"/greenroom.v1.ActorService/ListActors":                          RoleRead,
-	"/greenroom.v1.ActorService/GetState":                            RoleRead,
-	"/greenroom.v1.ActorService/DeleteActor":                         RoleDeploy,
-	"/greenroom.v1.ModuleService/Upload":                             RoleDeploy,
-	"/greenroom.v1.ModuleService/Download":                           RoleRead,
-	"/greenroom.v1.ModuleService/GetModule":                          RoleRead,
-	"/greenroom.v1.ModuleService/ListModules":                        RoleRead,
-	"/greenroom.v1.ModuleService/DeleteModule":                       RoleDeploy,
-	"/greenroom.v1.ModuleService/Deploy":                             RoleDeploy,
-	"/greenroom.v1.ModuleService/Rollback":                           RoleDeploy,
-	"/greenroom.v1.ModuleService/Undeploy":                           RoleDeploy,
-	"/greenroom.v1.ModuleService/ListApps":                           RoleRead,
-	"/greenroom.v1.ModuleService/History":                            RoleRead,
-	"/greenroom.v1.ModuleService/ListTypes":                          RoleRead,
-	"/greenroom.v1.LogService/Tail":                                  RoleRead,
-	"/greenroom.v1.SettingsService/GetSettings":                      RoleDeploy,
-	"/greenroom.v1.SettingsService/SetConfig":                        RoleAdmin,
-	"/greenroom.v1.SettingsService/UnsetConfig":                      RoleAdmin,
-	"/greenroom.v1.SettingsService/SetSecret":                        RoleAdmin,
-	"/greenroom.v1.SettingsService/UnsetSecret":                      RoleAdmin,
-	"/greenroom.v1.SettingsService/GrantHTTP":                        RoleAdmin,
-	"/greenroom.v1.SettingsService/RevokeHTTP":                       RoleAdmin,
-	"/greenroom.v1.ClusterService/ListHosts":                         RoleRead,
-	"/greenroom.v1.ClusterService/DrainHost":                         RoleAdmin,
-	"/greenroom.v1.ClusterService/Where":                             RoleRead,
-	"/greenroom.v1.ClusterService/ListSticky":                        RoleRead,
-	"/greenroom.v1.ClusterService/GetPlacement":                      RoleRead,
-	"/greenroom.v1.ReminderService/CreateReminder":                   RoleInvoke,
-	"/greenroom.v1.ReminderService/GetReminder":                      RoleRead,
-	"/greenroom.v1.ReminderService/ListReminders":                    RoleRead,
-	"/greenroom.v1.ReminderService/DeleteReminders":                  RoleInvoke,
-	"/greenroom.v1.ReminderService/PauseReminders":                   RoleInvoke,
-	"/greenroom.v1.ReminderService/ResumeReminders":                  RoleInvoke,
-	"/greenroom.v1.ReminderService/ListDeadLetters":                  RoleRead,
-	"/greenroom.v1.ReminderService/RetryDeadLetter":                  RoleInvoke,
-	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 RoleDeploy,
-	"/greenroom.v1.ReminderService/ListBuckets":                      RoleRead,
+var rolesOf = map[string]edge.Role{
+	"/greenroom.v1.ActorService/Invoke":                              edge.RoleInvoke,
+	"/greenroom.v1.ActorService/InvokeStream":                        edge.RoleRead, // and RoleInvoke for invocations that are not read-only
+	"/greenroom.v1.ActorService/Query":                               edge.RoleRead,
+	"/greenroom.v1.ActorService/GetActor":                            edge.RoleRead,
+	"/greenroom.v1.ActorService/ListActors":                          edge.RoleRead,
+	"/greenroom.v1.ActorService/GetState":                            edge.RoleRead,
+	"/greenroom.v1.ActorService/DeleteActor":                         edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/Upload":                             edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/Download":                           edge.RoleRead,
+	"/greenroom.v1.ModuleService/GetModule":                          edge.RoleRead,
+	"/greenroom.v1.ModuleService/ListModules":                        edge.RoleRead,
+	"/greenroom.v1.ModuleService/DeleteModule":                       edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/Deploy":                             edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/Rollback":                           edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/Undeploy":                           edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/ListApps":                           edge.RoleRead,
+	"/greenroom.v1.ModuleService/History":                            edge.RoleRead,
+	"/greenroom.v1.ModuleService/ListTypes":                          edge.RoleRead,
+	"/greenroom.v1.LogService/Tail":                                  edge.RoleRead,
+	"/greenroom.v1.SettingsService/GetSettings":                      edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/SetConfig":                        edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetConfig":                      edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/SetSecret":                        edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetSecret":                      edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/GrantHTTP":                        edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/RevokeHTTP":                       edge.RoleAdmin,
+	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
+	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,
+	"/greenroom.v1.ClusterService/Where":                             edge.RoleRead,
+	"/greenroom.v1.ClusterService/ListSticky":                        edge.RoleRead,
+	"/greenroom.v1.ClusterService/GetPlacement":                      edge.RoleRead,
+	"/greenroom.v1.ReminderService/CreateReminder":                   edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/GetReminder":                      edge.RoleRead,
+	"/greenroom.v1.ReminderService/ListReminders":                    edge.RoleRead,
+	"/greenroom.v1.ReminderService/DeleteReminders":                  edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/PauseReminders":                   edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/ResumeReminders":                  edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/ListDeadLetters":                  edge.RoleRead,
+	"/greenroom.v1.ReminderService/RetryDeadLetter":                  edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 edge.RoleDeploy,
+	"/greenroom.v1.ReminderService/ListBuckets":                      edge.RoleRead,
 	"/grpc.health.v1.Health/Check":                                   0,
-	"/greenroom.v1.ReminderService/Connect":                          RoleInvoke,
+	"/greenroom.v1.ReminderService/Connect":                          edge.RoleInvoke,
 	"/grpc.health.v1.Health/Watch":                                   0,
-	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      RoleRead,
-	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": RoleRead,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      edge.RoleRead,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": edge.RoleRead,
 }
 
 // procedures are all that the services of the server have.
@@ -110,15 +113,15 @@ func procedures(tb testing.TB) map[string]protoreflect.MethodDescriptor {
 	return all
 }
 
-var allRoles = []Role{RoleRead, RoleInvoke, RoleDeploy, RoleAdmin}
+var allRoles = []edge.Role{edge.RoleRead, edge.RoleInvoke, edge.RoleDeploy, edge.RoleAdmin}
 
 // withRoles gives a server a token for each role, with the role's name, and, if
 // it is for one app only, the app's after it.
 func withRoles(c *Config) {
 	for _, role := range allRoles {
 		c.Tokens = append(c.Tokens,
-			Token{Name: role.String(), Secret: role.String(), Role: role},
-			Token{Name: role.String() + ".mine", Secret: role.String() + "-mine", Role: role, App: "mine"})
+			edge.Token{Name: role.String(), Secret: role.String(), Role: role},
+			edge.Token{Name: role.String() + ".mine", Secret: role.String() + "-mine", Role: role, App: "mine"})
 	}
 	c.Settings, c.Cluster, c.Reminders = fakeSettings{}, fakeCluster{}, noReminders{}
 }
@@ -145,7 +148,7 @@ const denied = "permission_denied"
 func TestRolesOfProcedures(t *testing.T) {
 	f := start(t, withRoles)
 	all := procedures(t)
-	for path := range f.routes.exact {
+	for path := range f.edge.Routes.Exact {
 		if _, ok := all[path]; !ok && strings.Contains(path[1:], "/") {
 			all[path] = nil // of reflection, whose descriptors are its own
 		}
@@ -173,16 +176,16 @@ func TestRolesOfPaths(t *testing.T) {
 	f := start(t, withRoles)
 	for _, tt := range []struct {
 		method, path string
-		want         Role
+		want         edge.Role
 	}{
-		{"GET", actorPath(key("a"), "Get"), RoleRead},
-		{"PUT", actorPath(key("a"), "Add"), RoleInvoke},
-		{"POST", actorPath(key("a"), "Get"), RoleInvoke},
-		{"PATCH", actorPath(key("a"), "Get"), RoleInvoke},
-		{"GET", "/metrics", RoleRead},
+		{"GET", actorPath(key("a"), "Get"), edge.RoleRead},
+		{"PUT", actorPath(key("a"), "Add"), edge.RoleInvoke},
+		{"POST", actorPath(key("a"), "Get"), edge.RoleInvoke},
+		{"PATCH", actorPath(key("a"), "Get"), edge.RoleInvoke},
+		{"GET", "/metrics", edge.RoleRead},
 		{"GET", "/healthz", 0},
 		{"GET", "/readyz", 0},
-		{"GET", "/nothing", RoleRead},
+		{"GET", "/nothing", edge.RoleRead},
 	} {
 		for _, role := range allRoles {
 			a := do(t, client(t, false), tt.method, f.url+tt.path, "", "Authorization", "Bearer "+role.String())
@@ -279,41 +282,57 @@ func TestRolesOnStreams(t *testing.T) {
 
 // TestTokensAreChecked: what New refuses.
 func TestTokensAreChecked(t *testing.T) {
-	good := Token{Name: "ci", Secret: "s", Role: RoleRead}
-	for name, change := range map[string]func(*Token){
-		"no name": func(t *Token) { t.Name = "" }, "no secret": func(t *Token) { t.Secret = "" }, "no role": func(t *Token) { t.Role = 0 },
-		"an unknown role": func(t *Token) { t.Role = RoleAdmin + 1 }, "a space": func(t *Token) { t.Secret = "a b" }, "app": func(t *Token) { t.App = "a b" },
-		"another's name": func(t *Token) { t.Name, t.Secret = "other", "x" }, "another's secret": func(t *Token) { t.Secret = "o" },
+	good := edge.Token{Name: "ci", Secret: "s", Role: edge.RoleRead}
+	for name, change := range map[string]func(*edge.Token){
+		"no name": func(t *edge.Token) { t.Name = "" }, "no secret": func(t *edge.Token) { t.Secret = "" }, "no role": func(t *edge.Token) { t.Role = 0 },
+		"an unknown role": func(t *edge.Token) { t.Role = edge.RoleAdmin + 1 }, "a space": func(t *edge.Token) { t.Secret = "a b" }, "app": func(t *edge.Token) { t.App = "a b" },
+		"another's name": func(t *edge.Token) { t.Name, t.Secret = "other", "x" }, "another's secret": func(t *edge.Token) { t.Secret = "o" },
 	} {
 		bad := good
 		change(&bad)
-		conf := Config{Addr: "127.0.0.1:0", Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0),
-			Tokens: []Token{{Name: "other", Secret: "o", Role: RoleRead}, bad}}
+		conf := Config{
+			Config:   edge.Config{Addr: "127.0.0.1:0", Tokens: []edge.Token{{Name: "other", Secret: "o", Role: edge.RoleRead}, bad}},
+			Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)},
+		}
 		if _, err := New(conf); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
 	for _, role := range allRoles {
-		if got, err := ParseRole(role.String()); err != nil || got != role {
+		if got, err := edge.ParseRole(role.String()); err != nil || got != role {
 			t.Errorf("%v: %v, %v", role, got, err)
 		}
 	}
-	if _, err := ParseRole("root"); err == nil {
+	if _, err := edge.ParseRole("root"); err == nil {
 		t.Error("root is a role")
 	}
 }
 
+// listenerAt is a listener that claims another address.
+type listenerAt struct {
+	net.Listener
+	at net.Addr
+}
+
+func (l listenerAt) Addr() net.Addr { return l.at }
+
 // TestWarnings of what is permitted and seldom meant.
 func TestWarnings(t *testing.T) {
 	f := start(t, func(c *Config) {
-		c.Tokens = []Token{{Name: "short", Secret: "123456789012345", Role: RoleRead}, {Name: "long", Secret: "1234567890123456", Role: RoleRead}}
+		c.Tokens = []edge.Token{{Name: "short", Secret: "123456789012345", Role: edge.RoleRead}, {Name: "long", Secret: "1234567890123456", Role: edge.RoleRead}}
 	})
 	log := f.log.String()
 	if !strings.Contains(log, "token=short") || strings.Contains(log, "token=long") || strings.Contains(log, "plain text") {
 		t.Error(log)
 	}
-	// The address is one that others reach; nobody does, since nothing listens.
-	f.warn(t.Context(), addressOf("192.0.2.1:1"))
+	// The address is one that others reach; nobody does, since the listener is another one.
+	f = start(t, func(c *Config) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Token, c.Listener = "a-token-that-is-long", listenerAt{l, addressOf("192.0.2.1:1")}
+	})
 	if !strings.Contains(f.log.String(), "plain text") {
 		t.Error(f.log.String())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 const (
@@ -90,7 +91,7 @@ func TestTraceContext(t *testing.T) {
 func TestTraceInLogs(t *testing.T) {
 	f := start(t, nil)
 	h, url, log := f.host, f.url, f.log
-	h.fails(errPanicked) // internal: the log has it
+	h.fails(edge.ErrPanicked) // internal: the log has it
 	do(t, client(t, false), http.MethodPost, url+"/v2.0/actors/default/Counter/a/method/Add", "", "traceparent", asParent)
 	inv, _ := h.last()
 	st := open(t.Context(), t, url)

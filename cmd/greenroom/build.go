@@ -20,7 +20,7 @@ func (f *buildFlags) register(cmd *cobra.Command) {
 	completeFlag(cmd, "toolchain", fixedCompletion(guestbuild.TinyGo, guestbuild.Go, guestbuild.Cargo))
 }
 
-func (c *cli) buildCommand() *cobra.Command {
+func buildCommand(c *cli) *cobra.Command {
 	var f buildFlags
 	var out string
 	cmd := &cobra.Command{
@@ -33,7 +33,7 @@ with TinyGo where it is installed, else with Go.`,
   greenroom build shop --file shop.wasm --toolchain go`,
 		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.build(cmd.Context(), optional(args, "."), out, f)
+			r, err := build(cmd.Context(), c, optional(args, "."), out, f)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func optional(args []string, otherwise string) string {
 
 // build builds a guest and says so on standard error, together with what the
 // compiler prints, as it comes: cargo may take a minute.
-func (c *cli) build(ctx context.Context, dir, out string, f buildFlags) (guestbuild.Result, error) {
+func build(ctx context.Context, c *cli, dir, out string, f buildFlags) (guestbuild.Result, error) {
 	log := c.stderr
 	if c.wantsJSON() {
 		log = io.Discard

@@ -30,7 +30,7 @@ type callFlags struct {
 	timeout        time.Duration
 }
 
-func (c *cli) callCommand() *cobra.Command {
+func callCommand(c *cli) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
 		Use:   "call TYPE ID METHOD [PAYLOAD]",
@@ -59,7 +59,7 @@ SDKs, so that a misspelt one is as if it were not there.`,
   jq -c .order order.json | greenroom call Cart alice Import - | jq .total
   greenroom call -- Counter -5 Add '{"amount": 1}'`,
 		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
-		ValidArgsFunction: c.completeCall,
+		ValidArgsFunction: complete{c}.call,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("idempotency-key") {
 				// Without a key the call would be repeated as if it had none.
@@ -70,7 +70,7 @@ SDKs, so that a misspelt one is as if it were not there.`,
 					return usagef("--idempotency-key is for calls that change their actor; leave it out with --query")
 				}
 			}
-			return c.call(cmd.Context(), args, f)
+			return call(cmd.Context(), c, args, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -84,8 +84,8 @@ SDKs, so that a misspelt one is as if it were not there.`,
 	return cmd
 }
 
-func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
-	key, err := c.actorKey(args[0], args[1])
+func call(ctx context.Context, c *cli, args []string, f callFlags) error {
+	key, err := actorKey(c, args[0], args[1])
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 	}
 	var payload []byte
 	if len(args) == 4 {
-		if payload, err = c.readPayload(ctx, args[3], f.contentType); err != nil {
+		if payload, err = readPayload(ctx, c, args[3], f.contentType); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType, Consistency: consistency,
 		}))
 		if err != nil {
-			return c.withAdvice(ctx, a, err, args, f.timeout)
+			return withAdvice(ctx, c, a, err, args, f.timeout)
 		}
 		reply, header = resp.Msg, resp.Header()
 	} else {
@@ -134,14 +134,14 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		}
 		resp, err := a.actors.Invoke(ctx, req)
 		if err != nil {
-			return c.withAdvice(ctx, a, err, args, f.timeout)
+			return withAdvice(ctx, c, a, err, args, f.timeout)
 		}
 		reply, header = resp.Msg, resp.Header()
 	}
 	fuel, err := strconv.ParseUint(header.Get("Greenroom-Fuel"), 10, 64)
 	known := err == nil // an older server does not say
 	if c.wantsJSON() {
-		return c.writeReply(reply, fuel)
+		return writeReply(c, reply, fuel)
 	}
 	if f.verbose {
 		c.printf(c.stderr, "version %d", reply.GetVersion())
@@ -150,18 +150,18 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		}
 		c.printf(c.stderr, "\n")
 	}
-	return c.writePayload(reply.GetPayload(), reply.GetContentType())
+	return writePayload(c, reply.GetPayload(), reply.GetContentType())
 }
 
 // withAdvice adds to the error of a call what the caller can do about it, if that is known.
-func (c *cli) withAdvice(ctx context.Context, a *api, err error, args []string, timeout time.Duration) error {
+func withAdvice(ctx context.Context, c *cli, a *api, err error, args []string, timeout time.Duration) error {
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
 		return &hintedError{err, fmt.Sprintf("the call had %s; give it longer with --timeout", timeout)}
-	case c.describe(err).Kind != "permission_denied":
-		return c.withNearest(ctx, a, err, args[:1], args[2])
+	case describeError(c, err).Kind != "permission_denied":
+		return withNearest(ctx, c, a, err, args[:1], args[2])
 	}
-	served, listErr := c.listTypes(ctx, a)
+	served, listErr := listTypes(ctx, c, a)
 	if listErr != nil {
 		return err // which says enough
 	}
@@ -186,7 +186,7 @@ type callReply interface {
 }
 
 // actorKey makes a key in the app of --app, and checks it.
-func (c *cli) actorKey(typ, id string) (*greenroomv1.ActorKey, error) {
+func actorKey(c *cli, typ, id string) (*greenroomv1.ActorKey, error) {
 	if err := (actor.Key{App: c.app, Type: typ, ID: id}).Validate(); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (c *cli) actorKey(typ, id string) (*greenroomv1.ActorKey, error) {
 }
 
 // readPayload reads what PAYLOAD stands for.
-func (c *cli) readPayload(ctx context.Context, arg, contentType string) ([]byte, error) {
+func readPayload(ctx context.Context, c *cli, arg, contentType string) ([]byte, error) {
 	var payload []byte
 	var err error
 	source := "PAYLOAD"
@@ -253,7 +253,7 @@ func checkJSON(text []byte) error {
 
 // writePayload writes a reply: as it came into a file or a pipe, so that nothing
 // in it steers it on a terminal.
-func (c *cli) writePayload(payload []byte, contentType string) error {
+func writePayload(c *cli, payload []byte, contentType string) error {
 	if len(payload) == 0 {
 		return nil
 	}
@@ -297,7 +297,7 @@ func terminalPayload(payload []byte, contentType string) (shown []byte, ok bool)
 func isText(contentType string) bool { return strings.HasPrefix(contentType, "text/") }
 
 // writeReply writes a reply with what came beside it, for programs.
-func (c *cli) writeReply(reply callReply, fuel uint64) error {
+func writeReply(c *cli, reply callReply, fuel uint64) error {
 	payload, contentType := reply.GetPayload(), reply.GetContentType()
 	out := struct {
 		Payload       json.RawMessage `json:"payload,omitempty"`

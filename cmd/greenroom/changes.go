@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -149,8 +147,8 @@ func hasType(m *greenroomv1.Module, name string) bool {
 }
 
 // changesOf compares a module with what the server serves now.
-func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, names []string, placements []*greenroomv1.TypePlacement) (changes, error) {
-	served, err := c.listTypes(ctx, a)
+func changesOf(ctx context.Context, c *cli, a *api, m *greenroomv1.Module, names []string, placements []*greenroomv1.TypePlacement) (changes, error) {
+	served, err := listTypes(ctx, c, a)
 	if err != nil {
 		return changes{}, err
 	}
@@ -160,17 +158,17 @@ func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, name
 		if old[digest] != nil || digest == m.Digest || !hasType(m, t.Type.GetName()) {
 			continue
 		}
-		resp, err := a.modules.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{App: c.app, Digest: digest}))
+		resp, err := unary(ctx, a.modules.GetModule, &greenroomv1.GetModuleRequest{App: c.app, Digest: digest})
 		if err != nil {
 			continue // a module that cannot be described must not keep a better one out
 		}
-		old[digest] = resp.Msg.Module
+		old[digest] = resp.Module
 	}
 	return compare(m, names, placements, served, old), nil
 }
 
 // showChanges prints what a deployment changes, before it does.
-func (c *cli) showChanges(ch changes) {
+func showChanges(c *cli, ch changes) {
 	for _, line := range ch.lines {
 		colour := dim
 		switch line[0] {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
 // Exit statuses.
@@ -23,24 +24,19 @@ const (
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// cli is one run of the command line: what it reads and writes, and the global
-// flags.
+// cli is one run of the command line: its console, the server that it works with, and the
+// global flags. Each command is a function that takes it.
 type cli struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	getenv         func(string) string
-
-	server, token, app            string
-	caCert, clientCert, clientKey string // files
-	output                        string // "table" or "json"
-	noColor                       bool
+	console
+	endpoint
+	app string
 }
 
 // run runs one command line and returns the exit status. It touches nothing of
 // the process but what it is given, so that tests can call it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
-	root := c.rootCommand()
+	c := &cli{console: console{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}}
+	root := rootCommand(c)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -52,7 +48,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || isCanceled(err)) {
 		return exitInterrupted
 	}
-	c.showError(cmd, err)
+	showError(c, cmd, err)
 	if isUsage(err) {
 		return exitUsage
 	}
@@ -66,7 +62,7 @@ const (
 	groupOperate = "operate"
 )
 
-func (c *cli) rootCommand() *cobra.Command {
+func rootCommand(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "greenroom",
 		Short: "Durable virtual actors in WebAssembly",
@@ -103,13 +99,13 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	completeFlag(root, "output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
-		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand(), c.protoCommand())...)
+		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), protoCommand(c))...)
 	root.AddCommand(
-		inGroup(groupInspect, c.actorsCommand(), c.remindersCommand(), c.appsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand(), c.undeployCommand(), c.logsCommand(),
-			c.configCommand(), c.secretsCommand(), c.grantsCommand())...)
+		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
+			configCommand(c), secretsCommand(c), grantsCommand(c))...)
 	root.AddCommand(
-		inGroup(groupOperate, c.serveCommand(), c.hostsCommand(), c.whereCommand(), c.stickyCommand(), c.placementCommand(), c.bucketsCommand(), c.storeCommand(), c.doctorCommand(), c.versionCommand())...)
-	root.AddCommand(c.referenceCommand())
+		inGroup(groupOperate, serveCommand(c), hostsCommand(c), whereCommand(c), stickyCommand(c), placementCommand(c), bucketsCommand(c), storeCommand(c), doctorCommand(c), versionCommand(c))...)
+	root.AddCommand(referenceCommand(c))
 	root.SetCompletionCommandGroupID(groupOperate)
 	return root
 }
@@ -142,6 +138,28 @@ func (c *cli) fromEnv(flags *pflag.FlagSet, flag, env string, value *string) (so
 		return env
 	}
 	return "--" + flag
+}
+
+// withAPI runs a command that needs a server.
+func (c *cli) withAPI(run func(cmd *cobra.Command, a *api, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a, err := c.api()
+		if err != nil {
+			return err
+		}
+		return run(cmd, a, args)
+	}
+}
+
+// withActor runs a command that is about the actor that its first arguments name.
+func (c *cli) withActor(run func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		key, err := actorKey(c, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return c.withAPI(func(cmd *cobra.Command, a *api, args []string) error { return run(cmd, a, key, args) })(cmd, args)
+	}
 }
 
 // usageError is a command line that cannot be understood.

@@ -179,8 +179,8 @@ func TestFlagsWinOverEnvironment(t *testing.T) {
 // serveConfig is what serve makes of its flags and the environment.
 func serveConfig(t *testing.T, args []string, env map[string]string) (node.Config, error) {
 	t.Helper()
-	c := &cli{stderr: new(bytes.Buffer), getenv: func(name string) string { return env[name] }}
-	cmd, _, err := c.rootCommand().Find([]string{"serve"})
+	c := &cli{console: console{stderr: new(bytes.Buffer), getenv: func(name string) string { return env[name] }}}
+	cmd, _, err := rootCommand(c).Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func serveConfig(t *testing.T, args []string, env map[string]string) (node.Confi
 		t.Fatal(err)
 	}
 	value := func(flag string) string { return cmd.Flag(flag).Value.String() }
-	return c.nodeConfig(cmd.Flags(), serveFlags{
+	return nodeConfig(c, cmd.Flags(), serveFlags{
 		listen: value("listen"), dataDir: value("data-dir"), store: value("store"), tokenFile: value("token-file"),
 		logFormat: "text", logLevel: "info", cluster: node.ClusterConfig{Name: value("cluster-name")},
 	})
@@ -407,7 +407,7 @@ func TestDoctorSaysWhyNotReady(t *testing.T) {
 // TestTableColumns: rows that lack their last cells do not end the columns of the others.
 func TestTableColumns(t *testing.T) {
 	var out bytes.Buffer
-	c := &cli{stdout: &out, getenv: noEnv}
+	c := &cli{console: console{stdout: &out, getenv: noEnv}}
 	c.table([]string{"TYPE", "SCHEMA", "PLACEMENT"}, [][]string{{"Cart", "0"}, {"Till", "0", "any"}})
 	if want := "TYPE  SCHEMA  PLACEMENT\nCart  0\nTill  0       any\n"; out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
@@ -482,7 +482,7 @@ func TestRemediesNameFlags(t *testing.T) {
 			t.Fatal(detailErr)
 		}
 		err.AddDetail(detail)
-		if got := (&cli{}).describe(err).Remedy; !strings.Contains(got, want) {
+		if got := describeError(&cli{}, err).Remedy; !strings.Contains(got, want) {
 			t.Errorf("%s: the remedy is %q", kind, got)
 		}
 	}

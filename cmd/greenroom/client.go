@@ -35,14 +35,20 @@ type api struct {
 	url  string
 }
 
+// endpoint is how a server is reached.
+type endpoint struct {
+	server, token                 string
+	caCert, clientCert, clientKey string // files
+}
+
 // api connects lazily: nothing is sent before the first call.
-func (c *cli) api() (*api, error) {
-	base, err := serverURL(c.server)
+func (e *endpoint) api() (*api, error) {
+	base, err := serverURL(e.server)
 	if err != nil {
 		return nil, err
 	}
-	c.server = base
-	tlsConfig, err := c.tlsConfig()
+	e.server = base
+	tlsConfig, err := e.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +60,7 @@ func (c *cli) api() (*api, error) {
 	h2.Protocols = new(http.Protocols)
 	h2.Protocols.SetHTTP2(true)
 	h2.Protocols.SetUnencryptedHTTP2(true)
-	auth := connect.WithInterceptors(bearer(c.token))
+	auth := connect.WithInterceptors(bearer(e.token))
 	client := &http.Client{Transport: plain}
 	return &api{
 		actors:    greenroomv1connect.NewActorServiceClient(client, base, auth),
@@ -67,6 +73,17 @@ func (c *cli) api() (*api, error) {
 		http:      client,
 		url:       base,
 	}, nil
+}
+
+// unary calls a method of the API, for [apiTimeout] at most.
+func unary[Req, Resp any](ctx context.Context, method func(context.Context, *connect.Request[Req]) (*connect.Response[Resp], error), req *Req) (*Resp, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	resp, err := method(ctx, connect.NewRequest(req))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Msg, nil
 }
 
 // serverURL checks and completes what the user gave as the server.
@@ -82,24 +99,24 @@ func serverURL(s string) (string, error) {
 	return strings.TrimRight(full, "/"), nil
 }
 
-func (c *cli) tlsConfig() (*tls.Config, error) {
+func (e *endpoint) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.caCert != "" {
-		pem, err := os.ReadFile(c.caCert)
+	if e.caCert != "" {
+		pem, err := os.ReadFile(e.caCert)
 		if err != nil {
 			return nil, fmt.Errorf("read --ca-cert: %w", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("--ca-cert %s holds no certificate in PEM", c.caCert)
+			return nil, usagef("--ca-cert %s holds no certificate in PEM", e.caCert)
 		}
 	}
 	switch {
-	case c.clientCert == "" && c.clientKey == "":
-	case c.clientCert == "" || c.clientKey == "":
+	case e.clientCert == "" && e.clientKey == "":
+	case e.clientCert == "" || e.clientKey == "":
 		return nil, usagef("--client-cert and --client-key go together; give both")
 	default:
-		cert, err := tls.LoadX509KeyPair(c.clientCert, c.clientKey)
+		cert, err := tls.LoadX509KeyPair(e.clientCert, e.clientKey)
 		if err != nil {
 			return nil, fmt.Errorf("load --client-cert: %w", err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler"
 )
 
-func (c *cli) hostsCommand() *cobra.Command {
+func hostsCommand(c *cli) *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the servers of the cluster", Args: takes(),
 		Long: `List the servers that share the store: which leads, how many ranges of types each
@@ -30,7 +30,7 @@ holds many ranges, some of them side by side: "greenroom placement show" counts 
 as one.`,
 		Example: "  greenroom hosts list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			resp, err := c.listHosts(cmd.Context(), &greenroomv1.ListHostsRequest{})
+			resp, err := listHosts(cmd.Context(), c, &greenroomv1.ListHostsRequest{})
 			if err != nil {
 				return clusterError(err)
 			}
@@ -54,27 +54,21 @@ as one.`,
 again. HOST is its ID, the beginning of it, or its name. Calls that arrive there are
 sent on to the others. Stopping a server does the same by itself.`,
 		Example: "  greenroom hosts drain web-2",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.cluster.DrainHost(ctx, connect.NewRequest(&greenroomv1.DrainHostRequest{Host: args[0]}))
-			if err != nil && c.describe(err).Kind == string(actor.ErrHostGone.Kind()) {
-				return c.withHosts(ctx, a, err)
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.cluster.DrainHost, &greenroomv1.DrainHostRequest{Host: args[0]})
+			if err != nil && describeError(c, err).Kind == string(actor.ErrHostGone.Kind()) {
+				return withHosts(cmd.Context(), c, a, err)
 			}
 			if err != nil {
 				return clusterError(err)
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			c.printf(c.stderr, "%s drains; `greenroom hosts list` shows how far it is\n", resp.Msg.HostId)
-			c.noteNobodyTakes(ctx, a, resp.Msg.HostId)
+			c.printf(c.stderr, "%s drains; `greenroom hosts list` shows how far it is\n", resp.HostId)
+			noteNobodyTakes(cmd.Context(), c, a, resp.HostId)
 			return nil
-		},
+		}),
 	}
 	return group(&cobra.Command{
 		Use: "hosts", Short: "The servers of a cluster",
@@ -84,22 +78,22 @@ sent on to the others. Stopping a server does the same by itself.`,
 }
 
 // noteNobodyTakes says so if no other server is there to take what a draining one holds.
-func (c *cli) noteNobodyTakes(ctx context.Context, a *api, draining string) {
-	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
-	if err != nil || slices.ContainsFunc(takers(all.Msg), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
+func noteNobodyTakes(ctx context.Context, c *cli, a *api, draining string) {
+	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
+	if err != nil || slices.ContainsFunc(takers(all), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
 		return
 	}
 	c.warnings([]string{"no other server takes actors, so that calls of those that it gives up wait; a server that drains takes nothing until it is started again"})
 }
 
 // withHosts adds to an error about a server that is not there which there are.
-func (c *cli) withHosts(ctx context.Context, a *api, err error) error {
-	all, listErr := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+func withHosts(ctx context.Context, c *cli, a *api, err error) error {
+	all, listErr := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 	if listErr != nil {
 		return err // which says enough
 	}
 	var names []string
-	for _, h := range all.Msg.Hosts {
+	for _, h := range all.Hosts {
 		names = append(names, serverName(h))
 	}
 	return &hintedError{err, "the servers are " + strings.Join(sorted(names), ", ")}
@@ -115,13 +109,13 @@ func serverName(h *greenroomv1.ClusterHost) string {
 
 // hostIDs returns the IDs of the servers that a person means by their ID, the beginning of
 // it, or their name, as drain does.
-func (c *cli) hostIDs(ctx context.Context, a *api, what string) ([]string, error) {
-	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+func hostIDs(ctx context.Context, c *cli, a *api, what string) ([]string, error) {
+	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 	if err != nil {
 		return nil, err
 	}
 	var ids, names []string
-	for _, h := range all.Msg.Hosts {
+	for _, h := range all.Hosts {
 		if h.HostId == what {
 			return []string{what}, nil
 		}
@@ -138,12 +132,12 @@ func (c *cli) hostIDs(ctx context.Context, a *api, what string) ([]string, error
 
 // hostNames returns the names of the servers by their IDs.
 func hostNames(ctx context.Context, a *api) (map[string]string, error) {
-	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 	if err != nil {
 		return nil, err
 	}
-	names := make(map[string]string, len(all.Msg.Hosts))
-	for _, h := range all.Msg.Hosts {
+	names := make(map[string]string, len(all.Hosts))
+	for _, h := range all.Hosts {
 		names[h.HostId] = h.Name
 	}
 	return names, nil
@@ -197,40 +191,32 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 	return strings.Join(words, ", ")
 }
 
-func (c *cli) listHosts(ctx context.Context, req *greenroomv1.ListHostsRequest) (*greenroomv1.ListHostsResponse, error) {
+func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (*greenroomv1.ListHostsResponse, error) {
 	a, err := c.api()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(req))
+	resp, err := unary(ctx, a.cluster.ListHosts, req)
 	if err != nil {
 		return nil, err
 	}
-	return resp.Msg, nil
+	return resp, nil
 }
 
-func (c *cli) whereCommand() *cobra.Command {
+func whereCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
 		Long:    "Say which server of the cluster holds an actor now. An actor of a type any or\nstateless is held by none, and a sticky one by none before its first call. Of a\nring:SERVERS type the servers follow that answer its read-only methods.",
 		Example: "  greenroom where Cart alice --app shop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.cluster.Where(ctx, connect.NewRequest(&greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]}))
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.cluster.Where, &greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]})
 			if err != nil {
 				return clusterError(err)
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			switch m := resp.Msg; {
+			switch m := resp; {
 			case m.Moving:
 				c.printf(c.stdout, "moving (%s)\n", m.Placement)
 			case m.HostId == "" && m.Name != "":
@@ -240,31 +226,28 @@ func (c *cli) whereCommand() *cobra.Command {
 			default:
 				c.printf(c.stdout, "%s %s %s (%s)\n", m.HostId, m.Name, m.Address, m.Placement)
 			}
-			for _, r := range resp.Msg.Readers {
+			for _, r := range resp.Readers {
 				c.printf(c.stdout, "%s %s %s (reads)\n", r.HostId, r.Name, r.Address)
 			}
 			return nil
-		},
+		}),
 	}
 }
 
-func (c *cli) stickyCommand() *cobra.Command {
+func stickyCommand(c *cli) *cobra.Command {
 	var typ, owner string
 	var all bool
 	list := &cobra.Command{
 		Use: "list", Short: "List sticky actors and who owns them", Args: takes(),
 		Long:    "List the sticky actors of the app that a server owns now.",
 		Example: "  greenroom sticky list --type Cart --app shop",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 			defer cancel()
 			owners := []string{""}
 			if owner != "" {
-				if owners, err = c.hostIDs(ctx, a, owner); err != nil {
+				var err error
+				if owners, err = hostIDs(ctx, c, a, owner); err != nil {
 					return clusterError(err)
 				}
 			}
@@ -272,19 +255,19 @@ func (c *cli) stickyCommand() *cobra.Command {
 			for _, id := range owners { // several have one name while one takes the place of another
 				req := &greenroomv1.ListStickyRequest{App: c.app, Type: typ, Owner: id}
 				for {
-					resp, err := a.cluster.ListSticky(ctx, connect.NewRequest(req))
+					resp, err := unary(ctx, a.cluster.ListSticky, req)
 					if err != nil {
 						return clusterError(err)
 					}
-					found.Actors = append(found.Actors, resp.Msg.Actors...)
-					found.NextPageToken = resp.Msg.NextPageToken
-					if req.PageToken = resp.Msg.NextPageToken; req.PageToken == "" || !all {
+					found.Actors = append(found.Actors, resp.Actors...)
+					found.NextPageToken = resp.NextPageToken
+					if req.PageToken = resp.NextPageToken; req.PageToken == "" || !all {
 						break
 					}
 				}
 			}
 			if typ != "" && len(found.Actors) == 0 {
-				c.noteUnknownType(ctx, a, typ)
+				noteUnknownType(ctx, c, a, typ)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(found)
@@ -306,7 +289,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 				c.printf(c.stderr, "%s there are more; list them with --all\n", c.paint(c.stderr, yellow, "note:"))
 			}
 			return nil
-		},
+		}),
 	}
 	list.Flags().StringVar(&typ, "type", "", "of this actor `type` alone")
 	list.Flags().StringVar(&owner, "owner", "", "of the server with this `name` or ID alone")
@@ -318,7 +301,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 	}, list)
 }
 
-func (c *cli) placementCommand() *cobra.Command {
+func placementCommand(c *cli) *cobra.Command {
 	var ranges bool
 	show := &cobra.Command{
 		Use: "show TYPE", Short: "Show which server holds how much of a type", Args: takes("TYPE"),
@@ -333,33 +316,27 @@ Of a sticky type it is where actors go that have no owner yet.
 Where parts of a type are called much more than others, their calls per second are
 shown, and what was moved to another server because of them.`,
 		Example:           "  greenroom placement show Cart --app shop\n  greenroom placement show Cart --ranges",
-		ValidArgsFunction: c.completeTypes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.cluster.GetPlacement(ctx, connect.NewRequest(&greenroomv1.GetPlacementRequest{App: c.app, Type: args[0]}))
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.cluster.GetPlacement, &greenroomv1.GetPlacementRequest{App: c.app, Type: args[0]})
 			if err != nil {
 				return clusterError(err)
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			names, err := hostNames(ctx, a)
+			names, err := hostNames(cmd.Context(), a)
 			if err != nil {
 				return clusterError(err)
 			}
-			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)
+			c.printf(c.stderr, "placement %s\n", resp.Placement)
 			if ranges {
-				c.showRanges(resp.Msg, names)
+				showRanges(c, resp, names)
 			} else {
-				c.showShares(resp.Msg, names)
+				showShares(c, resp, names)
 			}
 			return nil
-		},
+		}),
 	}
 	show.Flags().BoolVar(&ranges, "ranges", false, "each range of the hash space, in order")
 	return group(&cobra.Command{
@@ -370,7 +347,7 @@ shown, and what was moved to another server because of them.`,
 }
 
 // showRanges prints the table of a type as it is. names are those of servers, by ID.
-func (c *cli) showRanges(m *greenroomv1.GetPlacementResponse, names map[string]string) {
+func showRanges(c *cli, m *greenroomv1.GetPlacementResponse, names map[string]string) {
 	named := func(ids []string) string {
 		hosts := make([]string, len(ids))
 		for i, id := range ids {
@@ -424,7 +401,7 @@ func nobodyHolds(r *greenroomv1.TableRange) string {
 }
 
 // showShares prints which servers hold how much of a type.
-func (c *cli) showShares(m *greenroomv1.GetPlacementResponse, names map[string]string) {
+func showShares(c *cli, m *greenroomv1.GetPlacementResponse, names map[string]string) {
 	shares := sharesOf(m.Ranges, names)
 	header := []string{"SERVER", "HOST", "RANGES", "SHARE"}
 	if isRead(m.Ranges) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -30,9 +30,12 @@ func completeFlag(cmd *cobra.Command, flag string, fn completer) {
 	}
 }
 
+// complete completes the arguments of commands.
+type complete struct{ *cli }
+
 // ask calls fn with the server of the flags so far. Without a server there is
 // nothing to complete, and nothing to say about it on the command line.
-func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (c complete) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	// Cobra completes without running PersistentPreRunE.
 	if err := c.readGlobals(cmd.Flags()); err != nil {
@@ -56,13 +59,13 @@ func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]co
 	return found, none
 }
 
-// completeTypes completes an actor type as the first argument or flag value.
-func (c *cli) completeTypes(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// types completes an actor type as the first argument or flag value.
+func (c complete) types(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 && cmd.Name() != "deploy" && cmd.Name() != "undeploy" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
-		types, err := c.listTypes(ctx, a)
+		types, err := listTypes(ctx, c.cli, a)
 		var found []cobra.Completion
 		for _, t := range types {
 			found = append(found, cobra.CompletionWithDesc(t.Type.GetName(), methodNames(t.Type)))
@@ -71,19 +74,19 @@ func (c *cli) completeTypes(cmd *cobra.Command, args []string, _ string) ([]cobr
 	})
 }
 
-// completeActor completes TYPE ID.
-func (c *cli) completeActor(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// actor completes TYPE ID.
+func (c complete) actor(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return c.completeTypes(cmd, args, toComplete)
+		return c.types(cmd, args, toComplete)
 	case 1:
 		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
-			resp, err := a.actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{App: c.app, Type: args[0], PageSize: 100}))
+			resp, err := unary(ctx, a.actors.ListActors, &greenroomv1.ListActorsRequest{App: c.app, Type: args[0], PageSize: 100})
 			if err != nil {
 				return nil, err
 			}
 			var found []cobra.Completion
-			for _, x := range resp.Msg.Actors {
+			for _, x := range resp.Actors {
 				found = append(found, x.Key.GetId())
 			}
 			return found, nil
@@ -92,14 +95,14 @@ func (c *cli) completeActor(cmd *cobra.Command, args []string, toComplete string
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeCall completes TYPE ID METHOD [@file].
-func (c *cli) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// call completes TYPE ID METHOD [@file].
+func (c complete) call(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0, 1:
-		return c.completeActor(cmd, args, toComplete)
+		return c.actor(cmd, args, toComplete)
 	case 2:
 		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
-			types, err := c.listTypes(ctx, a)
+			types, err := listTypes(ctx, c.cli, a)
 			var found []cobra.Completion
 			for _, t := range types {
 				if t.Type.GetName() != args[0] {
@@ -119,20 +122,49 @@ func (c *cli) completeCall(cmd *cobra.Command, args []string, toComplete string)
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeModules completes a digest.
-func (c *cli) completeModules(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// modules completes a digest.
+func (c complete) modules(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
-		resp, err := a.modules.ListModules(ctx, connect.NewRequest(&greenroomv1.ListModulesRequest{App: c.app, PageSize: 100}))
+		resp, err := unary(ctx, a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: 100})
 		if err != nil {
 			return nil, err
 		}
 		var found []cobra.Completion
-		for _, m := range resp.Msg.Modules {
+		for _, m := range resp.Modules {
 			found = append(found, cobra.CompletionWithDesc(short(m.Digest), typeNames(m)))
 		}
 		return found, nil
 	})
+}
+
+// reminder completes TYPE ID NAME.
+func (c complete) reminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 2 {
+		return c.actor(cmd, args, toComplete)
+	}
+	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+		resp, err := unary(ctx, a.reminders.ListReminders, &greenroomv1.ListRemindersRequest{App: c.app, Type: args[0], Id: args[1]})
+		if err != nil {
+			return nil, err
+		}
+		var found []cobra.Completion
+		for _, r := range resp.Reminders {
+			found = append(found, cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r)))
+		}
+		return found, nil
+	})
+}
+
+// newReminder completes TYPE ID NAME METHOD.
+func (c complete) newReminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch {
+	case len(args) == 3 && args[0] != actor.SubscriptionType:
+		return c.call(cmd, args[:2], toComplete)
+	case len(args) < 3:
+		return c.reminder(cmd, args, toComplete)
+	}
+	return nil, cobra.ShellCompDirectiveDefault // @FILE
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
@@ -26,7 +25,7 @@ type deployFlags struct {
 	message    string
 }
 
-func (c *cli) deployCommand() *cobra.Command {
+func deployCommand(c *cli) *cobra.Command {
 	var f deployFlags
 	cmd := &cobra.Command{
 		Use:   "deploy [DIR | FILE.wasm]",
@@ -56,7 +55,7 @@ manifest is another module.`,
   greenroom deploy plugin.wasm --manifest manifest.json`,
 		Args: takes("[DIR | FILE.wasm]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.deploy(cmd.Context(), optional(args, "."), f)
+			return deploy(cmd.Context(), c, optional(args, "."), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -68,16 +67,16 @@ manifest is another module.`,
 	messageFlag(cmd, &f.message)
 	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	f.build.register(cmd)
-	completeFlag(cmd, "type", c.completeTypes)
+	completeFlag(cmd, "type", complete{c}.types)
 	return cmd
 }
 
-func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
+func deploy(ctx context.Context, c *cli, target string, f deployFlags) error {
 	placements, err := placementsOf(f.placements)
 	if err != nil {
 		return err
 	}
-	path, err := c.moduleFile(ctx, target, f.build)
+	path, err := moduleFile(ctx, c, target, f.build)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	if err != nil {
 		return err
 	}
-	module, err := c.upload(ctx, a, path, f.manifest)
+	module, err := upload(ctx, c, a, path, f.manifest)
 	if err != nil {
 		return err
 	}
@@ -97,42 +96,42 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	change, err := c.changesOf(ctx, a, module, f.types, placements)
+	change, err := changesOf(ctx, c, a, module, f.types, placements)
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
-		return c.showDryRun(module, change)
+		return showDryRun(c, module, change)
 	}
 	if !c.wantsJSON() {
-		c.showChanges(change)
+		showChanges(c, change)
 	}
-	resp, err := a.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{
+	resp, err := unary(ctx, a.modules.Deploy, &greenroomv1.DeployRequest{
 		App: c.app, Digest: module.Digest, Types: f.types, Placements: placements, Force: f.force, Message: f.message,
-	}))
+	})
 	if err != nil {
 		return err
 	}
 	if c.wantsJSON() {
-		return c.writeDeployed(module, resp.Msg)
+		return writeDeployed(c, module, resp)
 	}
 	c.printf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
-	c.deploymentTable(resp.Msg.Deployments)
-	c.showCapabilities(resp.Msg.Deployments)
-	warnings := resp.Msg.Warnings
+	deploymentTable(c, resp.Deployments)
+	showCapabilities(c, resp.Deployments)
+	warnings := resp.Warnings
 	if len(change.warnings) > 0 {
 		// The server's are of the same changes, but for what it alone knows: reminders. At
 		// worst something is said twice.
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "reminder") })
 	}
 	c.warnings(warnings)
-	c.noteAbsentServers(ctx, a, placements)
+	noteAbsentServers(ctx, c, a, placements)
 	return nil
 }
 
 // noteAbsentServers says which servers that a static placement names are not there: it is
 // no error, since they may come.
-func (c *cli) noteAbsentServers(ctx context.Context, a *api, placements []*greenroomv1.TypePlacement) {
+func noteAbsentServers(ctx context.Context, c *cli, a *api, placements []*greenroomv1.TypePlacement) {
 	var hosts []*greenroomv1.ClusterHost
 	for _, p := range placements {
 		names, static := strings.CutPrefix(p.Placement, "static:")
@@ -140,11 +139,11 @@ func (c *cli) noteAbsentServers(ctx context.Context, a *api, placements []*green
 			continue
 		}
 		if hosts == nil {
-			resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+			resp, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 			if err != nil {
 				return // a server that is alone, or one that does not know now
 			}
-			hosts = resp.Msg.Hosts
+			hosts = resp.Hosts
 		}
 		for name := range strings.SplitSeq(names, ",") {
 			if !slices.ContainsFunc(hosts, func(h *greenroomv1.ClusterHost) bool { return h.Name == name }) {
@@ -201,7 +200,7 @@ func checkPlacements(m *greenroomv1.Module, types []string, placements []*greenr
 }
 
 // showDryRun says what a deployment would change.
-func (c *cli) showDryRun(module *greenroomv1.Module, change changes) error {
+func showDryRun(c *cli, module *greenroomv1.Module, change changes) error {
 	if c.wantsJSON() {
 		raw, err := messageJSON(module)
 		if err != nil {
@@ -213,13 +212,13 @@ func (c *cli) showDryRun(module *greenroomv1.Module, change changes) error {
 			Warnings []string        `json:"warnings"`
 		}{raw, append([]string{}, change.lines...), append([]string{}, change.warnings...)})
 	}
-	c.showChanges(change)
+	showChanges(c, change)
 	c.printf(c.stderr, "nothing was deployed (--dry-run)\n")
 	return nil
 }
 
 // moduleFile returns the module that target names, built if it is a folder.
-func (c *cli) moduleFile(ctx context.Context, target string, f buildFlags) (string, error) {
+func moduleFile(ctx context.Context, c *cli, target string, f buildFlags) (string, error) {
 	info, err := os.Stat(target)
 	if err != nil {
 		return "", fmt.Errorf("find what to deploy: %w", err)
@@ -230,11 +229,11 @@ func (c *cli) moduleFile(ctx context.Context, target string, f buildFlags) (stri
 	if !c.wantsJSON() {
 		c.printf(c.stderr, "building %s\n", target)
 	}
-	r, err := c.build(ctx, target, "", f)
+	r, err := build(ctx, c, target, "", f)
 	return r.Path, err
 }
 
-func (c *cli) writeDeployed(module *greenroomv1.Module, resp *greenroomv1.DeployResponse) error {
+func writeDeployed(c *cli, module *greenroomv1.Module, resp *greenroomv1.DeployResponse) error {
 	out := struct {
 		Module      json.RawMessage   `json:"module"`
 		Deployments []json.RawMessage `json:"deployments"`

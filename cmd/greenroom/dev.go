@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 const (
@@ -44,7 +45,7 @@ type devFlags struct {
 	compileTime time.Duration
 }
 
-func (c *cli) devCommand() *cobra.Command {
+func devCommand(c *cli) *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "dev [DIR]",
@@ -59,7 +60,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
   greenroom dev shop --listen 127.0.0.1:9000`,
 		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.dev(cmd.Context(), optional(args, "."), f)
+			return dev(cmd.Context(), c, optional(args, "."), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -76,7 +77,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	return cmd
 }
 
-func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
+func dev(ctx context.Context, c *cli, dir string, f devFlags) error {
 	if f.compileTime < 0 {
 		return usagef("--compile-time is %s; give a time above 0", f.compileTime)
 	}
@@ -111,7 +112,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 	cfg := node.Config{
 		DataDir:  f.dataDir,
 		CacheDir: c.getenv("GREENROOM_CACHE_DIR"),
-		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
+		Server:   server.Config{Config: edge.Config{Addr: f.listen, ShowStacks: true, Token: c.token}},
 		GuestLog: logs.Add,
 		TurnEnd:  logs.Call,
 
@@ -124,10 +125,10 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		if err != nil {
 			return err
 		}
-		if err := c.bootstrap(ctx, a, f); err != nil {
+		if err := bootstrap(ctx, c, a, f); err != nil {
 			return err
 		}
-		c.devBanner(dir, lang, f.dataDir)
+		devBanner(c, dir, lang, f.dataDir)
 		d := &devLoop{cli: c, dir: dir, flags: f, api: a}
 		d.run(ctx, watcher.Changes)
 		c.printf(c.stderr, "\nstopping\n")
@@ -145,7 +146,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 }
 
-func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
+func devBanner(c *cli, dir string, lang guestbuild.Language, dataDir string) {
 	name := filepath.Base(dir)
 	if abs, err := filepath.Abs(dir); err == nil {
 		name = filepath.Base(abs)
@@ -153,15 +154,15 @@ func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
 	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
 	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
 	c.printf(c.stderr, "\n")
-	if c.server != "http://"+server.DefaultAddr {
-		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", server.DefaultAddr, c.server)
+	if c.server != "http://"+edge.DefaultAddr {
+		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", edge.DefaultAddr, c.server)
 	}
 }
 
 // freeDevAddress returns the first loopback address that nobody listens on. It
 // may be taken before it is used; then the server says so.
 func freeDevAddress(ctx context.Context) (string, error) {
-	host, first, err := net.SplitHostPort(server.DefaultAddr)
+	host, first, err := net.SplitHostPort(edge.DefaultAddr)
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
@@ -197,8 +198,8 @@ type devLoop struct {
 func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 	for {
 		if err := d.cycle(ctx); err != nil && ctx.Err() == nil {
-			d.showError(nil, err)
-			if compilerWasSlow(d.describe(err)) {
+			showError(d.cli, nil, err)
+			if compilerWasSlow(describeError(d.cli, err)) {
 				d.printf(d.stderr, "save again to retry, or start dev with a longer --compile-time\n")
 			}
 			if d.deployed != "" {
@@ -220,7 +221,7 @@ func compilerWasSlow(e shownError) bool {
 }
 
 func (d *devLoop) cycle(ctx context.Context) error {
-	r, err := d.build(ctx, d.dir, "", d.flags.build)
+	r, err := build(ctx, d.cli, d.dir, "", d.flags.build)
 	if err != nil {
 		return err
 	}
@@ -255,7 +256,7 @@ func (d *devLoop) cycle(ctx context.Context) error {
 // deployModule deploys a module, unless it serves all its types already: since
 // the last time that dev ran here.
 func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error {
-	served, err := d.listTypes(ctx, d.api)
+	served, err := listTypes(ctx, d.cli, d.api)
 	if err != nil {
 		return err
 	}
@@ -276,7 +277,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 	for _, dep := range resp.Msg.Deployments {
 		d.printf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
 	}
-	d.showCapabilities(resp.Msg.Deployments)
+	showCapabilities(d.cli, resp.Msg.Deployments)
 	d.warnings(resp.Msg.Warnings)
 	return nil
 }
@@ -292,7 +293,7 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 			break
 		}
 	}
-	call, curl := "greenroom call"+d.elsewhere(), "curl"
+	call, curl := "greenroom call"+elsewhere(d.cli), "curl"
 	if d.app != actor.DefaultApp {
 		call += " --app " + d.app
 	}

@@ -88,15 +88,15 @@ func (g *guestLogs) write(l guestLine) {
 		c.printf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
 	}
 	if l.end != nil {
-		c.callLine(c.stderr, l.at, l.end)
+		callLine(c, c.stderr, l.at, l.end)
 		return
 	}
-	c.guestLine(c.stderr, l)
+	showGuestLine(c, c.stderr, l)
 }
 
 // callLine prints how a call ended. What a turn failed of is in the log beside
 // it; what was refused before it became one is said here.
-func (c *cli) callLine(w io.Writer, at time.Time, e *host.TurnEnd) {
+func callLine(c *cli, w io.Writer, at time.Time, e *host.TurnEnd) {
 	method := e.Method
 	if method == "" {
 		method = "(delete)"
@@ -119,8 +119,8 @@ func (c *cli) callLine(w io.Writer, at time.Time, e *host.TurnEnd) {
 		c.paint(w, dim, fmt.Sprintf("(%s, fuel %d%s)", e.Duration.Round(10*time.Microsecond), e.Fuel, runs)))
 }
 
-// guestLine prints one entry of a guest's log, which may have several lines.
-func (c *cli) guestLine(w io.Writer, l guestLine) {
+// showGuestLine prints one entry of a guest's log, which may have several lines.
+func showGuestLine(c *cli, w io.Writer, l guestLine) {
 	level := slog.Level(l.log.Level)
 	colour := dim
 	switch {

@@ -25,7 +25,7 @@ func (g *gate) Write(p []byte) (int, error) {
 // not fit is counted, and what is queued is printed in order.
 func TestGuestLogsNeverBlock(t *testing.T) {
 	out := &gate{open: make(chan struct{})}
-	g := newGuestLogs(&cli{stderr: out, getenv: noEnv})
+	g := newGuestLogs(&cli{console: console{stderr: out, getenv: noEnv}})
 	const lines = guestLogQueue + 100
 	for i := range lines {
 		g.Add(host.GuestLog{Key: actor.Key{App: "default", Type: "Counter", ID: "me"}, Method: "Add", Text: fmt.Sprintf("line %d", i)})
@@ -48,7 +48,7 @@ func TestGuestLogsNeverBlock(t *testing.T) {
 // What guests log cannot steer the terminal, and each line says whose it is.
 func TestGuestLogLines(t *testing.T) {
 	var out bytes.Buffer
-	g := newGuestLogs(&cli{stderr: &out, getenv: noEnv})
+	g := newGuestLogs(&cli{console: console{stderr: &out, getenv: noEnv}})
 	g.Add(host.GuestLog{Key: actor.Key{App: "default", Type: "Cart", ID: "a b"}, Method: "Add", Level: 8, Text: "one\n\ttwo \x1b[2J"})
 	g.Close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -60,7 +60,7 @@ func TestGuestLogLines(t *testing.T) {
 // TestCallLines: dev says how each call ended, and why if the log does not.
 func TestCallLines(t *testing.T) {
 	var out bytes.Buffer
-	g := newGuestLogs(&cli{stderr: &out, getenv: noEnv})
+	g := newGuestLogs(&cli{console: console{stderr: &out, getenv: noEnv}})
 	key := actor.Key{App: "default", Type: "Cart", ID: "a b"}
 	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneWarm, Runs: 2, Fuel: 71, Duration: 1234567})
 	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneWarm, Runs: 1, Err: &actor.FuelError{Used: 2, Limit: 1}})

@@ -42,7 +42,7 @@ const (
 	diskFail = 256 << 20
 )
 
-func (c *cli) doctorCommand() *cobra.Command {
+func doctorCommand(c *cli) *cobra.Command {
 	var dataDir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -57,23 +57,23 @@ failed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := toolchainFindings(guestbuild.Probe(cmd.Context()))
-			server, err := c.serverFindings(cmd.Context())
+			server, err := serverFindings(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			findings = append(findings, server...)
 			if server[0].Verdict == verdictOK {
-				findings = append(findings, c.clusterFindings(cmd.Context())...)
+				findings = append(findings, clusterFindings(cmd.Context(), c)...)
 			}
 			findings = append(findings, diskFinding(dataDir))
-			return c.showFindings(findings)
+			return showFindings(c, findings)
 		},
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", ".", "`folder` whose disk is checked")
 	return cmd
 }
 
-func (c *cli) showFindings(findings []finding) error {
+func showFindings(c *cli, findings []finding) error {
 	failed := 0
 	for _, f := range findings {
 		if f.Verdict == verdictFail {
@@ -133,7 +133,7 @@ func toolchainFindings(found []guestbuild.Status) []finding {
 
 // serverFindings looks at the server from the outside in, and stops where
 // nothing further can be seen.
-func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
+func serverFindings(ctx context.Context, c *cli) ([]finding, error) {
 	a, err := c.api()
 	if err != nil {
 		return nil, err
@@ -147,11 +147,11 @@ func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
 		server.Verdict, server.Remedy = verdictFail, "start one with `greenroom dev` or `greenroom serve`, or name another with --server"
 		server.Found = fmt.Sprintf("%s answers %s", a.url, http.StatusText(live))
 		if err != nil {
-			server.Found = c.describe(connect.NewError(connect.CodeUnavailable, err)).Message
+			server.Found = describeError(c, connect.NewError(connect.CodeUnavailable, err)).Message
 		}
 		return []finding{server}, nil
 	}
-	out := []finding{server, c.authFinding(ctx, a)}
+	out := []finding{server, authFinding(ctx, c, a)}
 
 	ready, _, reason, err := get(ctx, a, "/readyz")
 	store := finding{Check: "store", Verdict: verdictOK, Found: "the server reaches its store"}
@@ -164,11 +164,11 @@ func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
 	return append(out, store, clock), nil
 }
 
-func (c *cli) authFinding(ctx context.Context, a *api) finding {
+func authFinding(ctx context.Context, c *cli, a *api) finding {
 	f := finding{Check: "auth", Verdict: verdictOK, Found: "the API lets you in"}
-	_, err := a.modules.ListTypes(ctx, connect.NewRequest(&greenroomv1.ListTypesRequest{App: c.app}))
+	_, err := unary(ctx, a.modules.ListTypes, &greenroomv1.ListTypesRequest{App: c.app})
 	if err != nil {
-		s := c.describe(err)
+		s := describeError(c, err)
 		f.Verdict, f.Found, f.Remedy = verdictFail, s.Message, s.Remedy
 	}
 	return f

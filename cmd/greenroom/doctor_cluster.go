@@ -14,11 +14,11 @@ import (
 )
 
 // clusterFindings judge the cluster of the server, if it has one.
-func (c *cli) clusterFindings(ctx context.Context) []finding {
-	resp, err := c.listHosts(ctx, &greenroomv1.ListHostsRequest{Reach: true})
+func clusterFindings(ctx context.Context, c *cli) []finding {
+	resp, err := listHosts(ctx, c, &greenroomv1.ListHostsRequest{Reach: true})
 	refused := connect.CodeOf(err) == connect.CodePermissionDenied
 	if refused { // that is for admins; the rest is not
-		resp, err = c.listHosts(ctx, &greenroomv1.ListHostsRequest{})
+		resp, err = listHosts(ctx, c, &greenroomv1.ListHostsRequest{})
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented, connect.CodeNotFound:

@@ -63,8 +63,8 @@ type shownFault struct {
 
 // showError writes err to standard error in the format of --output. cmd is
 // needed for usage errors only.
-func (c *cli) showError(cmd *cobra.Command, err error) {
-	s := c.describe(err)
+func showError(c *cli, cmd *cobra.Command, err error) {
+	s := describeError(c, err)
 	if c.wantsJSON() {
 		_ = writeJSON(c.stderr, map[string]shownError{"error": s}) // nowhere left to say so
 		return
@@ -103,7 +103,7 @@ func (c *cli) showError(cmd *cobra.Command, err error) {
 	}
 }
 
-func (c *cli) describe(err error) shownError {
+func describeError(c *cli, err error) shownError {
 	var (
 		argument  *actor.ArgumentError
 		compile   *guestbuild.CompileError
@@ -123,14 +123,14 @@ func (c *cli) describe(err error) shownError {
 	case errors.As(err, &toolchain):
 		return shownError{Message: err.Error(), Kind: kindToolchain}
 	case errors.As(err, &rpc):
-		return c.describeRPC(err, rpc)
+		return describeRPC(c, err, rpc)
 	}
 	return shownError{Message: err.Error(), Kind: kindLocal}
 }
 
-func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
+func describeRPC(c *cli, err error, rpc *connect.Error) shownError {
 	if !connect.IsWireError(rpc) {
-		return c.describeUnanswered(err, rpc)
+		return describeUnanswered(c, err, rpc)
 	}
 	s := shownError{Message: rpc.Message(), Code: rpc.Code().String(), Kind: rpc.Code().String()}
 	for _, d := range rpc.Details() {
@@ -178,7 +178,7 @@ func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
 }
 
 // describeUnanswered describes a call that got no answer from the server.
-func (c *cli) describeUnanswered(err error, rpc *connect.Error) shownError {
+func describeUnanswered(c *cli, err error, rpc *connect.Error) shownError {
 	s := shownError{Kind: kindUnreachable}
 	var network *net.OpError
 	var authority x509.UnknownAuthorityError

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) historyCommand() *cobra.Command {
+func historyCommand(c *cli) *cobra.Command {
 	var page pageFlags
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
@@ -20,34 +18,25 @@ func (c *cli) historyCommand() *cobra.Command {
 		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted, or it took\nthe type out of service.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
-		ValidArgsFunction: c.completeTypes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			var deployments []*greenroomv1.Deployment
-			next, err := page.collect(func(size int32, token string) (string, error) {
-				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-				defer cancel()
-				resp, err := a.modules.History(ctx, connect.NewRequest(&greenroomv1.HistoryRequest{
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			list := &greenroomv1.HistoryResponse{}
+			var err error
+			list.Deployments, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Deployment, string, error) {
+				resp, err := unary(cmd.Context(), a.modules.History, &greenroomv1.HistoryRequest{
 					App: c.app, Type: args[0], PageSize: size, PageToken: token,
-				}))
+				})
 				if err != nil {
-					return "", c.withNearest(ctx, a, err, args, "")
+					err = withNearest(cmd.Context(), c, a, err, args, "")
 				}
-				deployments = append(deployments, resp.Msg.Deployments...)
-				return resp.Msg.NextPageToken, nil
+				return resp.GetDeployments(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.HistoryResponse{Deployments: deployments, NextPageToken: next})
-			}
 			header := []string{"GENERATION", "MODULE", "SCHEMA", "DEPLOYED", "NOTE"}
-			rows := make([][]string, len(deployments))
-			for i, d := range deployments {
+			rows := make([][]string, len(list.Deployments))
+			for i, d := range list.Deployments {
 				note := ""
 				if i == 0 && page.token == "" {
 					note = "current"
@@ -70,10 +59,8 @@ func (c *cli) historyCommand() *cobra.Command {
 					header = append(header[:5], "MESSAGE")
 				}
 			}
-			c.table(header, rows)
-			c.more(cmd, next)
-			return nil
-		},
+			return c.list(cmd, list, header, rows, "app %s has no deployments of %s", c.app, args[0])
+		}),
 	}
 	page.register(cmd)
 	return cmd

@@ -25,7 +25,7 @@ type logsFlags struct {
 	since  time.Duration
 }
 
-func (c *cli) logsCommand() *cobra.Command {
+func logsCommand(c *cli) *cobra.Command {
 	var f logsFlags
 	cmd := &cobra.Command{
 		Use:   "logs [TYPE [ID]]",
@@ -44,9 +44,9 @@ happened, and the first line of the next run says so.`,
   greenroom logs --since 10m
   greenroom logs -f --level warn -o json`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: c.completeTypes,
+		ValidArgsFunction: complete{c}.types,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.logs(cmd.Context(), args, f)
+			return logs(cmd.Context(), c, args, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -58,7 +58,7 @@ happened, and the first line of the next run says so.`,
 	return cmd
 }
 
-func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
+func logs(ctx context.Context, c *cli, args []string, f logsFlags) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level)); err != nil {
 		return usagef("--level is %q; give debug, info, warn or error", f.level)
@@ -84,7 +84,7 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 		return err
 	}
 	if len(args) > 0 {
-		c.noteUnknownType(ctx, a, args[0])
+		noteUnknownType(ctx, c, a, args[0])
 	}
 	stream, err := a.logs.Tail(ctx, connect.NewRequest(req))
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	}
 	defer func() { _ = stream.Close() }() // it was read to its end, or given up
 	for stream.Receive() {
-		if err := c.printLogs(stream.Msg()); err != nil {
+		if err := printLogs(c, stream.Msg()); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	return stream.Err()
 }
 
-func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
+func printLogs(c *cli, msg *greenroomv1.TailResponse) error {
 	if c.wantsJSON() {
 		for _, l := range msg.Lines {
 			if err := c.writeLine(l); err != nil {
@@ -118,7 +118,7 @@ func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
 		c.printf(c.stderr, "(%d lines were dropped here: guests log faster than they can be shown)\n", msg.Dropped)
 	}
 	for _, l := range msg.Lines {
-		c.guestLine(c.stdout, guestLine{at: l.Time.AsTime().Local(), log: host.GuestLog{
+		showGuestLine(c, c.stdout, guestLine{at: l.Time.AsTime().Local(), log: host.GuestLog{
 			Key:    actor.Key{App: l.Actor.App, Type: l.Actor.Type, ID: l.Actor.Id},
 			Method: l.Method, Level: l.Level, Text: l.Text,
 		}})

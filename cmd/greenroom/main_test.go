@@ -22,6 +22,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and docs/cli.md")
@@ -127,7 +128,7 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	cfg := node.Config{
 		DataDir:  ts.MkAbs("server-data"),
 		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
-		Server:   server.Config{Addr: "127.0.0.1:0"},
+		Server:   server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
 		Limits:   host.Limits{TurnDeadline: patience}, CompileTime: patience,
 		Logger: log,
 	}
@@ -177,7 +178,7 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 		name, advertise, _ := strings.Cut(arg, "=")
 		n, err := node.New(node.Config{
 			StoreURL: url, CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"), Version: "v1.2.3",
-			Server: server.Config{Addr: "127.0.0.1:0"},
+			Server: server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
 			Limits: host.Limits{TurnDeadline: patience}, CompileTime: patience,
 			Logger:  log.With("server", name),
 			Cluster: &node.ClusterConfig{HostName: name, Advertise: advertise},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) modulesCommand() *cobra.Command {
+func modulesCommand(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "modules",
 		Aliases: []string{"module"},
@@ -24,52 +25,32 @@ func (c *cli) modulesCommand() *cobra.Command {
 hexadecimal, or at least 6 of its first digits.`,
 		Example: `  greenroom modules list
   greenroom modules upload build/counter.wasm`,
-	}, c.modulesListCommand(), c.modulesGetCommand(), c.modulesUploadCommand(), c.modulesDownloadCommand(), c.modulesDeleteCommand())
+	}, modulesListCommand(c), modulesGetCommand(c), modulesUploadCommand(c), modulesDownloadCommand(c), modulesDeleteCommand(c))
 }
 
-func (c *cli) modulesListCommand() *cobra.Command {
+func modulesListCommand(c *cli) *cobra.Command {
 	var page pageFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the modules of the app",
 		Example: `  greenroom modules list`,
 		Args:    takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			var modules []*greenroomv1.Module
-			next, err := page.collect(func(size int32, token string) (string, error) {
-				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-				defer cancel()
-				resp, err := a.modules.ListModules(ctx, connect.NewRequest(&greenroomv1.ListModulesRequest{
-					App: c.app, PageSize: size, PageToken: token,
-				}))
-				if err != nil {
-					return "", err
-				}
-				modules = append(modules, resp.Msg.Modules...)
-				return resp.Msg.NextPageToken, nil
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
+			list := &greenroomv1.ListModulesResponse{}
+			var err error
+			list.Modules, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Module, string, error) {
+				resp, err := unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
+				return resp.GetModules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.ListModulesResponse{Modules: modules, NextPageToken: next})
-			}
-			if len(modules) == 0 {
-				c.printf(c.stderr, "app %s has no modules; upload one with `greenroom deploy`\n", c.app)
-				return nil
-			}
-			rows := make([][]string, len(modules))
-			for i, m := range modules {
-				rows[i] = []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
-			}
-			c.table([]string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows)
-			c.more(cmd, next)
-			return nil
-		},
+			rows := rowsOf(list.Modules, func(m *greenroomv1.Module) []string {
+				return []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
+			})
+			return c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
+				"app %s has no modules; upload one with `greenroom deploy`", c.app)
+		}),
 	}
 	page.register(cmd)
 	return cmd
@@ -96,49 +77,38 @@ func takesDigest(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (c *cli) modulesGetCommand() *cobra.Command {
+func modulesGetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get DIGEST",
 		Short:             "Describe a module and what it serves",
 		Example:           `  greenroom modules get 3f2a9c`,
 		Args:              takesDigest,
-		ValidArgsFunction: c.completeModules,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.modules.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{App: c.app, Digest: args[0]}))
+		ValidArgsFunction: complete{c}.modules,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.modules.GetModule, &greenroomv1.GetModuleRequest{App: c.app, Digest: args[0]})
 			if err != nil {
 				return err
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			m := resp.Msg.Module
+			m := resp.Module
 			c.facts(c.stdout, "", "app", m.App, "digest", m.Digest, "size", size(m.Size), "sdk", m.Sdk, "uploaded", when(m.CreatedAt))
 			serving := map[string]string{}
-			for _, d := range resp.Msg.Serving {
+			for _, d := range resp.Serving {
 				serving[d.Type] = fmt.Sprintf("as generation %d", d.Generation)
 			}
-			rows := make([][]string, len(m.Types))
-			for i, t := range m.Types {
-				served := serving[t.Name]
-				if served == "" {
-					served = "no"
-				}
-				rows[i] = []string{t.Name, methodNames(t), t.Placement, t.Instance, schema(t.StateSchema), served}
-			}
+			rows := rowsOf(m.Types, func(t *greenroomv1.ActorType) []string {
+				return []string{t.Name, methodNames(t), t.Placement, t.Instance, schema(t.StateSchema), cmp.Or(serving[t.Name], "no")}
+			})
 			c.printf(c.stdout, "\n")
 			c.table([]string{"TYPE", "METHODS", "PLACEMENT", "INSTANCE", "SCHEMA", "SERVED"}, rows)
 			return nil
-		},
+		}),
 	}
 }
 
-func (c *cli) modulesUploadCommand() *cobra.Command {
+func modulesUploadCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "upload FILE.wasm",
 		Short: "Upload a module without deploying it",
@@ -147,12 +117,8 @@ it, says everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
 		Args:    takes("FILE.wasm"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			m, err := c.upload(cmd.Context(), a, args[0], "")
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			m, err := upload(cmd.Context(), c, a, args[0], "")
 			if err != nil {
 				return err
 			}
@@ -161,11 +127,11 @@ changes nothing.`,
 			}
 			c.printf(c.stdout, "%s\n", m.Digest)
 			return nil
-		},
+		}),
 	}
 }
 
-func (c *cli) modulesDownloadCommand() *cobra.Command {
+func modulesDownloadCommand(c *cli) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "download DIGEST",
@@ -173,12 +139,8 @@ func (c *cli) modulesDownloadCommand() *cobra.Command {
 		Example: `  greenroom modules download 3f2a9c --file counter.wasm
   greenroom modules download 3f2a9c --file - | wasm-objdump -x -`,
 		Args:              takesDigest,
-		ValidArgsFunction: c.completeModules,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
+		ValidArgsFunction: complete{c}.modules,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			if out == "-" && isTerminal(c.stdout) {
 				return usagef("a module would upset the terminal; redirect it, or name a file with --file")
 			}
@@ -186,16 +148,16 @@ func (c *cli) modulesDownloadCommand() *cobra.Command {
 				out = short(args[0]) + ".wasm"
 			}
 			if out == "-" {
-				_, err := c.download(cmd.Context(), a, args[0], c.stdout)
+				_, err := download(cmd.Context(), c, a, args[0], c.stdout)
 				return err
 			}
-			n, err := c.downloadFile(cmd.Context(), a, args[0], out)
+			n, err := downloadFile(cmd.Context(), c, a, args[0], out)
 			if err != nil {
 				return err
 			}
 			c.printf(c.stderr, "wrote %s to %s\n", size(n), out)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&out, "file", "", "`path` to write to, - for standard output (default DIGEST.wasm)")
 	return cmd
@@ -203,14 +165,14 @@ func (c *cli) modulesDownloadCommand() *cobra.Command {
 
 // downloadFile writes a module to path, which keeps what it had if the download
 // breaks off.
-func (c *cli) downloadFile(ctx context.Context, a *api, digest, path string) (int64, error) {
+func downloadFile(ctx context.Context, c *cli, a *api, digest, path string) (int64, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".greenroom-download-")
 	if err != nil {
 		return 0, fmt.Errorf("write module: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already if all went well
 	defer tmp.Close()
-	n, err := c.download(ctx, a, digest, tmp)
+	n, err := download(ctx, c, a, digest, tmp)
 	if err != nil {
 		return 0, err
 	}
@@ -226,7 +188,7 @@ func (c *cli) downloadFile(ctx context.Context, a *api, digest, path string) (in
 	return n, nil
 }
 
-func (c *cli) download(ctx context.Context, a *api, digest string, w io.Writer) (int64, error) {
+func download(ctx context.Context, c *cli, a *api, digest string, w io.Writer) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	stream, err := a.modules.Download(ctx, connect.NewRequest(&greenroomv1.DownloadRequest{App: c.app, Digest: digest}))
@@ -252,7 +214,7 @@ func (c *cli) download(ctx context.Context, a *api, digest string, w io.Writer) 
 	return got, nil
 }
 
-func (c *cli) modulesDeleteCommand() *cobra.Command {
+func modulesDeleteCommand(c *cli) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:               "delete DIGEST",
@@ -260,26 +222,16 @@ func (c *cli) modulesDeleteCommand() *cobra.Command {
 		Long:              "Delete a module. One that serves a type is kept: deploy another, roll back, or undeploy\nthe type first.",
 		Example:           `  greenroom modules delete 3f2a9c --yes`,
 		Args:              takesDigest,
-		ValidArgsFunction: c.completeModules,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
+		ValidArgsFunction: complete{c}.modules,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete module %s of app %s?", short(args[0]), c.app)); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			if _, err := a.modules.DeleteModule(ctx, connect.NewRequest(&greenroomv1.DeleteModuleRequest{App: c.app, Digest: args[0]})); err != nil {
+			if _, err := unary(cmd.Context(), a.modules.DeleteModule, &greenroomv1.DeleteModuleRequest{App: c.app, Digest: args[0]}); err != nil {
 				return err
 			}
-			if c.wantsJSON() {
-				return writeJSON(c.stdout, struct{}{})
-			}
-			c.printf(c.stderr, "deleted module %s\n", short(args[0]))
-			return nil
-		},
+			return c.done("deleted module %s", short(args[0]))
+		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd

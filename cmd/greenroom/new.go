@@ -27,7 +27,7 @@ const rustSDK = "greenroom"
 //go:embed templates
 var templates embed.FS
 
-func (c *cli) newCommand() *cobra.Command {
+func newCommand(c *cli) *cobra.Command {
 	var lang string
 	cmd := &cobra.Command{
 		Use:   "new --lang go|rust NAME",
@@ -38,7 +38,7 @@ copy of the SDK in .greenroom/sdk, so that it needs no network; commit it.`,
   cd shop && greenroom dev`,
 		Args: takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return c.newProject(args[0], guestbuild.Language(lang))
+			return newProject(c, args[0], guestbuild.Language(lang))
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", "", "language: go or rust")
@@ -49,7 +49,7 @@ copy of the SDK in .greenroom/sdk, so that it needs no network; commit it.`,
 // Names that go, cargo and file systems all take.
 var projectName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
-func (c *cli) newProject(path string, lang guestbuild.Language) error {
+func newProject(c *cli, path string, lang guestbuild.Language) error {
 	name := filepath.Base(path)
 	if !projectName.MatchString(name) {
 		return usagef("%q is no name for a project; use a-z, 0-9, - and _, and begin with a letter", name)
@@ -93,7 +93,7 @@ func (c *cli) newProject(path string, lang guestbuild.Language) error {
 	if c.wantsJSON() {
 		return writeJSON(c.stdout, map[string]string{"path": path, "lang": string(lang)})
 	}
-	c.nextSteps(path, lang)
+	nextSteps(c, path, lang)
 	return nil
 }
 
@@ -110,7 +110,7 @@ func isFree(path string) error {
 }
 
 // goWorkspace returns the go.work that go commands in dir heed; empty if none.
-func (c *cli) goWorkspace(dir string) string {
+func goWorkspace(c *cli, dir string) string {
 	if v := c.getenv("GOWORK"); v == "off" {
 		return ""
 	} else if v != "" {
@@ -133,11 +133,11 @@ func (c *cli) goWorkspace(dir string) string {
 	}
 }
 
-func (c *cli) nextSteps(path string, lang guestbuild.Language) {
+func nextSteps(c *cli, path string, lang guestbuild.Language) {
 	test := "go test ./..."
 	if lang == guestbuild.LanguageRust {
 		test = "cargo test"
-	} else if workspace := c.goWorkspace(path); workspace != "" {
+	} else if workspace := goWorkspace(c, path); workspace != "" {
 		test = "GOWORK=off " + test
 		defer c.printf(c.stderr, "\n%s is a workspace that this project is not part of: go commands need GOWORK=off here.\nMove the project out of that folder to do without.\n", workspace)
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +15,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -24,7 +28,17 @@ const (
 	outputJSON  = "json"
 )
 
-func (c *cli) wantsJSON() bool { return c.output == outputJSON }
+// console is what a command line reads and writes, and how.
+type console struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+
+	output  string // "table" or "json"
+	noColor bool
+}
+
+func (c *console) wantsJSON() bool { return c.output == outputJSON }
 
 // isTerminal reports whether a person looks at w (or types into it).
 func isTerminal(w any) bool {
@@ -49,7 +63,7 @@ type painted string
 
 // paint cleans text as [printable] does and colours it for w, if w is a terminal
 // and nobody objects.
-func (c *cli) paint(w io.Writer, s style, text string) painted {
+func (c *console) paint(w io.Writer, s style, text string) painted {
 	text = printable(text)
 	if c.noColor || c.getenv("NO_COLOR") != "" || c.getenv("TERM") == "dumb" || !isTerminal(w) {
 		return painted(text)
@@ -59,7 +73,7 @@ func (c *cli) paint(w io.Writer, s style, text string) painted {
 
 // printf writes for people. Strings and errors among args may come from guests
 // and servers and are cleaned; format and what is painted are ours.
-func (c *cli) printf(w io.Writer, format string, args ...any) {
+func (c *console) printf(w io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case string:
@@ -72,7 +86,7 @@ func (c *cli) printf(w io.Writer, format string, args ...any) {
 }
 
 // table writes aligned columns. Colours would count as width: it has none.
-func (c *cli) table(header []string, rows [][]string) {
+func (c *console) table(header []string, rows [][]string) {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
@@ -90,7 +104,7 @@ func (c *cli) table(header []string, rows [][]string) {
 }
 
 // facts writes a list of names with values, one a line.
-func (c *cli) facts(w io.Writer, indent string, pairs ...string) {
+func (c *console) facts(w io.Writer, indent string, pairs ...string) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -199,7 +213,7 @@ func messagesJSON[M proto.Message](ms []M) ([]json.RawMessage, error) {
 }
 
 // writeMessage writes m for -o json.
-func (c *cli) writeMessage(m proto.Message) error {
+func (c *console) writeMessage(m proto.Message) error {
 	raw, err := messageJSON(m)
 	if err != nil {
 		return err
@@ -207,8 +221,61 @@ func (c *cli) writeMessage(m proto.Message) error {
 	return writeJSON(c.stdout, raw)
 }
 
+// list shows a page of a listing, and how to get the next one; where it has nothing, what
+// none and its arguments say.
+func (c *console) list(cmd *cobra.Command, l listing, header []string, rows [][]string, none string, args ...any) error {
+	switch {
+	case c.wantsJSON():
+		return c.writeMessage(l)
+	case len(rows) == 0:
+		c.printf(c.stderr, none+"\n", args...)
+		return nil
+	}
+	c.table(header, rows)
+	if next := l.GetNextPageToken(); next != "" {
+		c.printf(c.stderr, "there are more: add --page-token %s for the next page, or --all (see `%s --help`)\n", next, cmd.CommandPath())
+	}
+	return nil
+}
+
+// done ends a command that has no result: message says what it did.
+func (c *console) done(message string, args ...any) error {
+	if c.wantsJSON() {
+		return writeJSON(c.stdout, struct{}{})
+	}
+	c.printf(c.stderr, message+"\n", args...)
+	return nil
+}
+
+// confirm asks before something is lost. Where nobody can answer, only --yes
+// is a yes.
+func (c *console) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(c.stdin) || !isTerminal(c.stderr) {
+		return usagef("nobody is there to confirm; add --yes")
+	}
+	c.printf(c.stderr, "%s [y/N] ", question)
+	answer, err := interruptible(ctx, func() (string, error) { return bufio.NewReader(c.stdin).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was deleted")
+}
+
+func (c *console) warnings(ws []string) {
+	for _, w := range ws {
+		c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "warning:"), w)
+	}
+}
+
 // writeLine prints m as one line of JSON, for streams.
-func (c *cli) writeLine(m proto.Message) error {
+func (c *console) writeLine(m proto.Message) error {
 	raw, err := messageJSON(m)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ var (
 
 // TestPagesShowWhatThereIs: every command and flag that a page shows exists.
 func TestPagesShowWhatThereIs(t *testing.T) {
-	root := (&cli{getenv: noEnv}).rootCommand()
+	root := rootCommand(&cli{console: console{getenv: noEnv}})
 	root.InitDefaultCompletionCmd()
 	commands := 0
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../examples/*/README.md", "../../guest-sdk/*/README.md", "../../bench/README.md"} {
@@ -58,7 +58,7 @@ var (
 // TestDeploySaysWhatThereIs: every flag of serve and every variable that the files of
 // deploy name exists.
 func TestDeploySaysWhatThereIs(t *testing.T) {
-	serve := (&cli{getenv: noEnv}).serveCommand()
+	serve := serveCommand(&cli{console: console{getenv: noEnv}})
 	sources, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

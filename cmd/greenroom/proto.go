@@ -24,7 +24,7 @@ import (
 // descriptorSet is the file with all descriptors, for tools that read no sources.
 const descriptorSet = "greenroom.binpb"
 
-func (c *cli) protoCommand() *cobra.Command {
+func protoCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "proto [DIR]",
 		Short: "Write the API's protos, to generate clients from",
@@ -44,12 +44,12 @@ has them.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return c.writeProtos(dir)
+			return writeProtos(c, dir)
 		},
 	}
 }
 
-func (c *cli) writeProtos(dir string) error {
+func writeProtos(c *cli, dir string) error {
 	files, err := protoFiles()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // referenceCommand prints the part of docs/cli.md that is generated.
-func (c *cli) referenceCommand() *cobra.Command {
+func referenceCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference",
 		Short:  "Print the reference of all commands in Markdown",

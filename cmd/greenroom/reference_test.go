@@ -70,5 +70,5 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			check(child)
 		}
 	}
-	check((&cli{getenv: noEnv}).rootCommand())
+	check(rootCommand(&cli{console: console{getenv: noEnv}}))
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,7 +15,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) remindersCommand() *cobra.Command {
+func remindersCommand(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "reminders",
 		Aliases: []string{"reminder"},
@@ -27,12 +27,12 @@ show them all, and set, pause and delete them from outside.`,
   greenroom reminders create Cart alice expire Expire --after 30m
   greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin
   greenroom reminders deadletters list`,
-	}, c.remindersListCommand(), c.remindersGetCommand(), c.remindersCreateCommand(), c.remindersDeleteCommand(),
-		c.remindersPauseCommand(true), c.remindersPauseCommand(false), c.deadLettersCommand(),
-		c.remindersExportCommand(), c.remindersImportCommand())
+	}, remindersListCommand(c), remindersGetCommand(c), remindersCreateCommand(c), remindersDeleteCommand(c),
+		remindersPauseCommand(c, true), remindersPauseCommand(c, false), deadLettersCommand(c),
+		remindersExportCommand(c), remindersImportCommand(c))
 }
 
-func (c *cli) remindersListCommand() *cobra.Command {
+func remindersListCommand(c *cli) *cobra.Command {
 	var page pageFlags
 	var prefix, from, before string
 	var within time.Duration
@@ -49,7 +49,7 @@ zone of this machine.`,
   greenroom reminders list Cart alice
   greenroom reminders list --due-within 1h --all -o json | jq -r '.reminders[].name'`,
 		Args:              takes("[TYPE]", "[ID]"),
-		ValidArgsFunction: c.completeActor,
+		ValidArgsFunction: complete{c}.actor,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &greenroomv1.ListRemindersRequest{App: c.app, Prefix: prefix}
 			if len(args) > 0 {
@@ -81,40 +81,31 @@ zone of this machine.`,
 			if err != nil {
 				return err
 			}
-			var list []*greenroomv1.Reminder
-			next, err := page.collect(func(size int32, token string) (string, error) {
+			list := &greenroomv1.ListRemindersResponse{}
+			list.Reminders, list.NextPageToken, err = collect(&page, func(size int32, token string) (page []*greenroomv1.Reminder, next string, err error) {
 				for req.PageToken = token; ; { // a page by due times may be short, or empty
-					resp, err := c.remindersPage(cmd.Context(), a, req, size)
+					resp, err := remindersPage(cmd.Context(), c, a, req, size)
 					if err != nil {
-						return "", err
+						return nil, "", err
 					}
-					list = append(list, resp.Reminders...)
+					page = append(page, resp.Reminders...)
 					req.PageToken = resp.NextPageToken
 					if size -= int32(len(resp.Reminders)); size <= 0 || req.PageToken == "" { //nolint:gosec // a page
-						return req.PageToken, nil
+						return page, req.PageToken, nil
 					}
 				}
 			})
 			if err != nil {
 				return err
 			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.ListRemindersResponse{Reminders: list, NextPageToken: next})
+			none := "app %s has no such reminders"
+			if len(args) == 0 && req.DueFrom == nil && req.DueBefore == nil {
+				none = "app %s has no reminders; add one with `greenroom reminders create TYPE ID NAME METHOD`"
 			}
-			if len(list) == 0 && len(args) == 0 && req.DueFrom == nil && req.DueBefore == nil {
-				return c.listed("reminders", "greenroom reminders create TYPE ID NAME METHOD", nil, nil)
-			}
-			if len(list) == 0 {
-				c.printf(c.stderr, "app %s has no such reminders\n", c.app)
-				return nil
-			}
-			rows := make([][]string, len(list))
-			for i, r := range list {
-				rows[i] = []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.FireAt), scheduleText(r), reminderState(r, time.Now())}
-			}
-			c.table([]string{"TYPE", "ID", "NAME", "METHOD", "NEXT", "SCHEDULE", "STATE"}, rows)
-			c.more(cmd, next)
-			return nil
+			rows := rowsOf(list.Reminders, func(r *greenroomv1.Reminder) []string {
+				return []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.FireAt), scheduleText(r), reminderState(r, time.Now())}
+			})
+			return c.list(cmd, list, []string{"TYPE", "ID", "NAME", "METHOD", "NEXT", "SCHEDULE", "STATE"}, rows, none, c.app)
 		},
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only names that begin with this `text`; with TYPE and ID")
@@ -179,39 +170,29 @@ func attemptsOf(p *greenroomv1.FailurePolicy) uint32 {
 	return actor.DefaultAttempts
 }
 
-func (c *cli) remindersGetCommand() *cobra.Command {
+func remindersGetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get TYPE ID NAME",
 		Short:             "Describe a reminder",
 		Long:              "Describe a reminder. Its payload is shown as it is with -o json, in base64.",
 		Example:           `  greenroom reminders get Cart alice expire`,
 		Args:              takes("TYPE", "ID", "NAME"),
-		ValidArgsFunction: c.completeReminder,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := c.actorKey(args[0], args[1])
-			if err != nil {
-				return err
-			}
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.reminders.GetReminder(ctx, connect.NewRequest(&greenroomv1.GetReminderRequest{Actor: key, Name: args[2]}))
+		ValidArgsFunction: complete{c}.reminder,
+		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
+			resp, err := unary(cmd.Context(), a.reminders.GetReminder, &greenroomv1.GetReminderRequest{Actor: key, Name: args[2]})
 			if err != nil {
 				return err
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg.Reminder)
+				return c.writeMessage(resp.Reminder)
 			}
-			c.describeReminder(resp.Msg.Reminder)
+			describeReminder(c, resp.Reminder)
 			return nil
-		},
+		}),
 	}
 }
 
-func (c *cli) describeReminder(r *greenroomv1.Reminder) {
+func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	spec := r.Spec
 	payload := ""
 	if n := len(spec.GetPayload()); n > 0 {
@@ -307,14 +288,10 @@ func (s selection) what(app string) string {
 }
 
 // pages calls change for each page until there is none, and returns the sum.
-func (c *cli) pages(ctx context.Context, change func(ctx context.Context, token string) (n uint32, next string, err error)) (uint32, error) {
+func pages(ctx context.Context, c *cli, change func(ctx context.Context, token string) (n uint32, next string, err error)) (uint32, error) {
 	sum, token := uint32(0), ""
 	for {
-		n, next, err := func() (uint32, string, error) {
-			ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-			defer cancel()
-			return change(ctx, token)
-		}()
+		n, next, err := change(ctx, token)
 		sum += n
 		if err != nil || next == "" {
 			return sum, err
@@ -324,7 +301,7 @@ func (c *cli) pages(ctx context.Context, change func(ctx context.Context, token 
 }
 
 // changed says how many reminders were changed.
-func (c *cli) changed(n uint32, done string) error {
+func changed(c *cli, n uint32, done string) error {
 	if c.wantsJSON() {
 		return writeJSON(c.stdout, map[string]uint32{done: n})
 	}
@@ -336,7 +313,7 @@ func (c *cli) changed(n uint32, done string) error {
 	return nil
 }
 
-func (c *cli) remindersDeleteCommand() *cobra.Command {
+func remindersDeleteCommand(c *cli) *cobra.Command {
 	var yes, all bool
 	cmd := &cobra.Command{
 		Use:   "delete [TYPE] [ID] [NAME]",
@@ -348,7 +325,7 @@ question.`,
   greenroom reminders delete Cart alice --all
   greenroom reminders delete Cart --all --yes`,
 		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
-		ValidArgsFunction: c.completeReminder,
+		ValidArgsFunction: complete{c}.reminder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := selected(args, all)
 			if err != nil {
@@ -363,22 +340,19 @@ question.`,
 					return err
 				}
 			}
-			n, err := c.pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
-				resp, err := a.reminders.DeleteReminders(ctx, connect.NewRequest(&greenroomv1.DeleteRemindersRequest{
+			n, err := pages(cmd.Context(), c, func(ctx context.Context, token string) (uint32, string, error) {
+				resp, err := unary(ctx, a.reminders.DeleteReminders, &greenroomv1.DeleteRemindersRequest{
 					App: c.app, Type: s.typ, Id: s.id, Name: s.name, All: all, PageToken: token,
-				}))
-				if err != nil {
-					return 0, "", err
-				}
-				return resp.Msg.Deleted, resp.Msg.NextPageToken, nil
+				})
+				return resp.GetDeleted(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
 			if n == 0 && all && s.typ != "" {
-				c.noteUnknownType(cmd.Context(), a, s.typ)
+				noteUnknownType(cmd.Context(), c, a, s.typ)
 			}
-			return c.changed(n, "deleted")
+			return changed(c, n, "deleted")
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all of the actor, of the type, or of the app")
@@ -386,7 +360,7 @@ question.`,
 	return cmd
 }
 
-func (c *cli) remindersPauseCommand(pause bool) *cobra.Command {
+func remindersPauseCommand(c *cli, pause bool) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "pause [TYPE] [ID] [NAME]",
@@ -396,7 +370,7 @@ actor, the type or the app that there are; those that are set later fire.`,
 		Example: `  greenroom reminders pause Cart alice expire
   greenroom reminders pause Cart --all`,
 		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
-		ValidArgsFunction: c.completeReminder,
+		ValidArgsFunction: complete{c}.reminder,
 	}
 	if !pause {
 		cmd.Use, cmd.Short = "resume [TYPE] [ID] [NAME]", "Let a paused reminder fire again, or all of an actor, a type or the app"
@@ -414,58 +388,34 @@ actor, the type or the app.`
 		if err != nil {
 			return err
 		}
-		n, err := c.pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
+		n, err := pages(cmd.Context(), c, func(ctx context.Context, token string) (uint32, string, error) {
 			if pause {
-				resp, err := a.reminders.PauseReminders(ctx, connect.NewRequest(&greenroomv1.PauseRemindersRequest{
+				resp, err := unary(ctx, a.reminders.PauseReminders, &greenroomv1.PauseRemindersRequest{
 					App: c.app, Type: s.typ, Id: s.id, Name: s.name, PageToken: token,
-				}))
-				if err != nil {
-					return 0, "", err
-				}
-				return resp.Msg.Changed, resp.Msg.NextPageToken, nil
+				})
+				return resp.GetChanged(), resp.GetNextPageToken(), err
 			}
-			resp, err := a.reminders.ResumeReminders(ctx, connect.NewRequest(&greenroomv1.ResumeRemindersRequest{
+			resp, err := unary(ctx, a.reminders.ResumeReminders, &greenroomv1.ResumeRemindersRequest{
 				App: c.app, Type: s.typ, Id: s.id, Name: s.name, PageToken: token,
-			}))
-			if err != nil {
-				return 0, "", err
-			}
-			return resp.Msg.Changed, resp.Msg.NextPageToken, nil
+			})
+			return resp.GetChanged(), resp.GetNextPageToken(), err
 		})
 		if err != nil {
 			return err
 		}
 		if n == 0 && s.typ != "" {
-			c.noteUnknownType(cmd.Context(), a, s.typ)
+			noteUnknownType(cmd.Context(), c, a, s.typ)
 		}
 		if pause {
-			return c.changed(n, "paused")
+			return changed(c, n, "paused")
 		}
-		return c.changed(n, "resumed")
+		return changed(c, n, "resumed")
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all of the actor, of the type, or of the app")
 	return cmd
 }
 
-// completeReminder completes TYPE ID NAME.
-func (c *cli) completeReminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) != 2 {
-		return c.completeActor(cmd, args, toComplete)
-	}
-	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
-		resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(&greenroomv1.ListRemindersRequest{App: c.app, Type: args[0], Id: args[1]}))
-		if err != nil {
-			return nil, err
-		}
-		var found []cobra.Completion
-		for _, r := range resp.Msg.Reminders {
-			found = append(found, cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r)))
-		}
-		return found, nil
-	})
-}
-
-func (c *cli) deadLettersCommand() *cobra.Command {
+func deadLettersCommand(c *cli) *cobra.Command {
 	var page pageFlags
 	list := &cobra.Command{
 		Use:   "list [TYPE]",
@@ -474,32 +424,19 @@ func (c *cli) deadLettersCommand() *cobra.Command {
 		Example: `  greenroom reminders deadletters list
   greenroom reminders deadletters list Cart --all -o json`,
 		Args:              takes("[TYPE]"),
-		ValidArgsFunction: c.completeTypes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			list, err := deadLetters(cmd.Context(), c, a, args, &page)
 			if err != nil {
 				return err
 			}
-			letters, next, err := c.deadLetters(cmd.Context(), a, args, &page)
-			if err != nil {
-				return err
-			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.ListDeadLettersResponse{DeadLetters: letters, NextPageToken: next})
-			}
-			if len(letters) == 0 {
-				c.printf(c.stderr, "app %s has no dead letters\n", c.app)
-				return nil
-			}
-			rows := make([][]string, len(letters))
-			for i, l := range letters {
+			rows := rowsOf(list.DeadLetters, func(l *greenroomv1.DeadLetter) []string {
 				r := l.Reminder
-				rows[i] = []string{l.Id, r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), when(l.FailedAt), l.Reason}
-			}
-			c.table([]string{"DEAD LETTER", "TYPE", "ID", "NAME", "METHOD", "DUE", "FAILED", "REASON"}, rows)
-			c.more(cmd, next)
-			return nil
-		},
+				return []string{l.Id, r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), when(l.FailedAt), l.Reason}
+			})
+			return c.list(cmd, list, []string{"DEAD LETTER", "TYPE", "ID", "NAME", "METHOD", "DUE", "FAILED", "REASON"}, rows,
+				"app %s has no dead letters", c.app)
+		}),
 	}
 	page.register(list)
 	return group(&cobra.Command{
@@ -509,27 +446,20 @@ was delivered as often as it may be, it is kept as a dead letter, and the remind
 goes on with its next occurrence. A dead letter stays until it is retried or deleted.`,
 		Example: `  greenroom reminders deadletters list
   greenroom reminders deadletters retry A-17-xkcdabcd-1792226400000000`,
-	}, list, c.deadLetterCommand(true), c.deadLetterCommand(false))
+	}, list, deadLetterCommand(c, true), deadLetterCommand(c, false))
 }
 
 // deadLetters lists those of the type that args may name.
-func (c *cli) deadLetters(ctx context.Context, a *api, args []string, page *pageFlags) ([]*greenroomv1.DeadLetter, string, error) {
-	typ := strings.Join(args, "")
-	var letters []*greenroomv1.DeadLetter
-	next, err := page.collect(func(size int32, token string) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-		defer cancel()
-		resp, err := a.reminders.ListDeadLetters(ctx, connect.NewRequest(&greenroomv1.ListDeadLettersRequest{App: c.app, Type: typ, PageSize: size, PageToken: token}))
-		if err != nil {
-			return "", err
-		}
-		letters = append(letters, resp.Msg.DeadLetters...)
-		return resp.Msg.NextPageToken, nil
+func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (list *greenroomv1.ListDeadLettersResponse, err error) {
+	list = &greenroomv1.ListDeadLettersResponse{}
+	list.DeadLetters, list.NextPageToken, err = collect(page, func(size int32, token string) ([]*greenroomv1.DeadLetter, string, error) {
+		resp, err := unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
+		return resp.GetDeadLetters(), resp.GetNextPageToken(), err
 	})
-	return letters, next, err
+	return list, err
 }
 
-func (c *cli) deadLetterCommand(retry bool) *cobra.Command {
+func deadLetterCommand(c *cli, retry bool) *cobra.Command {
 	var all, yes bool
 	var typ string
 	cmd := &cobra.Command{
@@ -558,11 +488,11 @@ many attempts as before, and is no dead letter any more.`
 		}
 		ids := args
 		if all {
-			var letters []*greenroomv1.DeadLetter
-			if letters, _, err = c.deadLetters(cmd.Context(), a, []string{typ}, &pageFlags{limit: 1000, all: true}); err != nil {
+			list, err := deadLetters(cmd.Context(), c, a, []string{typ}, &pageFlags{limit: 1000, all: true})
+			if err != nil {
 				return err
 			}
-			for _, l := range letters {
+			for _, l := range list.DeadLetters {
 				ids = append(ids, l.Id)
 			}
 			if !retry && len(ids) > 0 {
@@ -571,7 +501,7 @@ many attempts as before, and is no dead letter any more.`
 				}
 			}
 		}
-		return c.eachDeadLetter(cmd.Context(), a, ids, retry)
+		return eachDeadLetter(cmd.Context(), c, a, ids, retry)
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all dead letters of the app")
 	cmd.Flags().StringVar(&typ, "type", "", "with --all: of this actor `type` alone")
@@ -581,31 +511,27 @@ many attempts as before, and is no dead letter any more.`
 	return cmd
 }
 
-func (c *cli) eachDeadLetter(ctx context.Context, a *api, ids []string, retry bool) error {
+func eachDeadLetter(ctx context.Context, c *cli, a *api, ids []string, retry bool) error {
 	done := "deleted"
 	if retry {
 		done = "retried"
 	}
 	n := uint32(0)
 	for _, id := range ids {
-		err := func() error {
-			ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-			defer cancel()
-			if retry {
-				_, err := a.reminders.RetryDeadLetter(ctx, connect.NewRequest(&greenroomv1.RetryDeadLetterRequest{App: c.app, Id: id}))
-				if err == nil {
-					n++
-				}
-				return err
-			}
-			resp, err := a.reminders.DeleteDeadLetter(ctx, connect.NewRequest(&greenroomv1.DeleteDeadLetterRequest{App: c.app, Id: id}))
-			if err == nil && resp.Msg.Existed {
-				n++
-			}
-			return err
-		}()
+		var err error
+		existed := true
+		if retry {
+			_, err = unary(ctx, a.reminders.RetryDeadLetter, &greenroomv1.RetryDeadLetterRequest{App: c.app, Id: id})
+		} else {
+			var resp *greenroomv1.DeleteDeadLetterResponse
+			resp, err = unary(ctx, a.reminders.DeleteDeadLetter, &greenroomv1.DeleteDeadLetterRequest{App: c.app, Id: id})
+			existed = resp.GetExisted()
+		}
 		if err != nil {
 			return fmt.Errorf("%s after %d were %s: %w", id, n, done, err)
+		}
+		if existed {
+			n++
 		}
 	}
 	if c.wantsJSON() {
@@ -615,7 +541,7 @@ func (c *cli) eachDeadLetter(ctx context.Context, a *api, ids []string, retry bo
 	return nil
 }
 
-func (c *cli) bucketsCommand() *cobra.Command {
+func bucketsCommand(c *cli) *cobra.Command {
 	var page pageFlags
 	var every bool
 	list := &cobra.Command{
@@ -627,55 +553,33 @@ does; one delivers its reminders. USED is how many of its tokens were handed out
 RATE/S how many deliveries of its reminders begin a second, lately and about.`,
 		Example: "  greenroom buckets list --every-app",
 		Args:    takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			app := c.app
 			if every {
 				app = ""
 			}
-			var list []*greenroomv1.Bucket
-			next, err := page.collect(func(size int32, token string) (string, error) {
-				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-				defer cancel()
-				resp, err := a.reminders.ListBuckets(ctx, connect.NewRequest(&greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token}))
-				if err != nil {
-					return "", err
-				}
-				list = append(list, resp.Msg.Buckets...)
-				return resp.Msg.NextPageToken, nil
+			list := &greenroomv1.ListBucketsResponse{}
+			var err error
+			list.Buckets, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Bucket, string, error) {
+				resp, err := unary(cmd.Context(), a.reminders.ListBuckets, &greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token})
+				return resp.GetBuckets(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.ListBucketsResponse{Buckets: list, NextPageToken: next})
-			}
-			if len(list) == 0 {
-				c.printf(c.stderr, "app %s has no buckets: it never had a reminder\n", c.app)
-				return nil
-			}
-			rows := make([][]string, len(list))
-			for i, b := range list {
+			rows := rowsOf(list.Buckets, func(b *greenroomv1.Bucket) []string {
 				state := "open"
 				if b.Closed {
 					state = "closed"
 				}
-				owner := b.Owner
-				if owner == "" {
-					owner = "nobody"
-				}
-				rows[i] = []string{
+				return []string{
 					b.App, fmt.Sprintf("%s||%s||%d", b.Prefix, b.Vector, b.FirstToken/actor.BucketSize), strconv.FormatUint(uint64(b.Used), 10), state,
-					b.Creator, owner, strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(uint64(b.Rate), 10), when(b.DeliveredTill),
+					b.Creator, cmp.Or(b.Owner, "nobody"), strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(uint64(b.Rate), 10), when(b.DeliveredTill),
 				}
-			}
-			c.table([]string{"APP", "BUCKET", "USED", "STATE", "CREATOR", "OWNER", "EPOCH", "RATE/S", "DELIVERED TILL"}, rows)
-			c.more(cmd, next)
-			return nil
-		},
+			})
+			return c.list(cmd, list, []string{"APP", "BUCKET", "USED", "STATE", "CREATOR", "OWNER", "EPOCH", "RATE/S", "DELIVERED TILL"}, rows,
+				"app %s has no buckets: it never had a reminder", c.app)
+		}),
 	}
 	page.register(list)
 	list.Flags().BoolVar(&every, "every-app", false, "of all apps, not only of --app")

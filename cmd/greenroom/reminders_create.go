@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -31,7 +29,7 @@ type reminderFlags struct {
 	keep, paused                bool
 }
 
-func (c *cli) remindersCreateCommand() *cobra.Command {
+func remindersCreateCommand(c *cli) *cobra.Command {
 	var f reminderFlags
 	cmd := &cobra.Command{
 		Use:   "create TYPE ID NAME METHOD [PAYLOAD]",
@@ -55,9 +53,9 @@ zone of this machine. Durations are like 90s, 1h30m or 250ms.`,
   greenroom reminders create Order 17 charge Charge --failure exponential --attempts 8 --retry-interval 1m
   greenroom reminders create greenroom.subscription invoices eu '{"region": "eu"}' --cron '0 6 1 * *'`,
 		Args:              takesReminder,
-		ValidArgsFunction: c.completeNewReminder,
+		ValidArgsFunction: complete{c}.newReminder,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.createReminder(cmd, args, &f)
+			return createReminder(c, cmd, args, &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -95,8 +93,8 @@ func takesReminder(cmd *cobra.Command, args []string) error {
 	return takes("TYPE", "ID", "NAME", "METHOD", "[PAYLOAD]")(cmd, args)
 }
 
-func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags) error {
-	key, err := c.actorKey(args[0], args[1])
+func createReminder(c *cli, cmd *cobra.Command, args []string, f *reminderFlags) error {
+	key, err := actorKey(c, args[0], args[1])
 	if err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags
 	}
 	spec.Method = method
 	if len(payload) > 0 {
-		if spec.Payload, err = c.readPayload(cmd.Context(), payload[0], f.contentType); err != nil {
+		if spec.Payload, err = readPayload(cmd.Context(), c, payload[0], f.contentType); err != nil {
 			return err
 		}
 		spec.ContentType = f.contentType
@@ -125,21 +123,19 @@ func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-	defer cancel()
-	resp, err := a.reminders.CreateReminder(ctx, connect.NewRequest(&greenroomv1.CreateReminderRequest{Actor: key, Name: args[2], Spec: spec, Keep: f.keep, Paused: f.paused}))
+	resp, err := unary(cmd.Context(), a.reminders.CreateReminder, &greenroomv1.CreateReminderRequest{Actor: key, Name: args[2], Spec: spec, Keep: f.keep, Paused: f.paused})
 	if err != nil {
-		return c.withNearest(ctx, a, err, args[:1], method)
+		return withNearest(cmd.Context(), c, a, err, args[:1], method)
 	}
 	if c.wantsJSON() {
-		return c.writeMessage(resp.Msg)
+		return c.writeMessage(resp)
 	}
 	said := map[greenroomv1.CreateOutcome]string{
 		greenroomv1.CreateOutcome_CREATE_OUTCOME_CREATED:  "set",
 		greenroomv1.CreateOutcome_CREATE_OUTCOME_REPLACED: "replaced",
 		greenroomv1.CreateOutcome_CREATE_OUTCOME_KEPT:     "kept",
-	}[resp.Msg.Outcome]
-	r := resp.Msg.Reminder
+	}[resp.Outcome]
+	r := resp.Reminder
 	c.printf(c.stderr, "%s %s of %s %s, due %s\n", said, r.Name, r.Actor.GetType(), r.Actor.GetId(), when(r.Due))
 	return nil
 }
@@ -239,15 +235,4 @@ func timeFlag(flag, text string) (*timestamppb.Timestamp, error) {
 func sorted(words []string) []string {
 	slices.Sort(words)
 	return words
-}
-
-// completeNewReminder completes TYPE ID NAME METHOD.
-func (c *cli) completeNewReminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	switch {
-	case len(args) == 3 && args[0] != actor.SubscriptionType:
-		return c.completeCall(cmd, args[:2], toComplete)
-	case len(args) < 3:
-		return c.completeReminder(cmd, args, toComplete)
-	}
-	return nil, cobra.ShellCompDirectiveDefault // @FILE
 }

@@ -41,7 +41,7 @@ const (
 	importsAtOnce = 16
 )
 
-func (c *cli) remindersExportCommand() *cobra.Command {
+func remindersExportCommand(c *cli) *cobra.Command {
 	var typ string
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -54,20 +54,16 @@ The file may have what is secret in payloads.`,
 		Example: `  greenroom reminders export > reminders.jsonl
   greenroom reminders export --app shop --type Cart | gzip > cart.jsonl.gz`,
 		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			return c.exportReminders(cmd.Context(), a, typ)
-		},
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
+			return exportReminders(cmd.Context(), c, a, typ)
+		}),
 	}
 	cmd.Flags().StringVar(&typ, "type", "", "only those of this actor `type`")
-	completeFlag(cmd, "type", c.completeTypes)
+	completeFlag(cmd, "type", complete{c}.types)
 	return cmd
 }
 
-func (c *cli) exportReminders(ctx context.Context, a *api, typ string) error {
+func exportReminders(ctx context.Context, c *cli, a *api, typ string) error {
 	out := bufio.NewWriter(c.stdout)
 	header, err := json.Marshal(exportHeader{exportVersion, c.app, typ, time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
@@ -76,7 +72,7 @@ func (c *cli) exportReminders(ctx context.Context, a *api, typ string) error {
 	_, _ = out.Write(append(header, '\n')) // Flush returns what fails
 	n := 0
 	for token := ""; ; {
-		page, err := c.remindersPage(ctx, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token}, 1000)
+		page, err := remindersPage(ctx, c, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token}, 1000)
 		if err != nil {
 			_ = out.Flush()
 			return fmt.Errorf("after %d reminders: %w", n, err)
@@ -107,20 +103,18 @@ func (c *cli) exportReminders(ctx context.Context, a *api, typ string) error {
 }
 
 // remindersPage lists one page of at most size reminders.
-func (c *cli) remindersPage(ctx context.Context, a *api, req *greenroomv1.ListRemindersRequest, size int32) (*greenroomv1.ListRemindersResponse, error) {
+func remindersPage(ctx context.Context, c *cli, a *api, req *greenroomv1.ListRemindersRequest, size int32) (*greenroomv1.ListRemindersResponse, error) {
 	req.PageSize = size
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(req))
+	resp, err := unary(ctx, a.reminders.ListReminders, req)
 	if err != nil {
 		return nil, err
 	}
-	return resp.Msg, nil
+	return resp, nil
 }
 
 type importFlags struct{ overwrite, keep, dryRun bool }
 
-func (c *cli) remindersImportCommand() *cobra.Command {
+func remindersImportCommand(c *cli) *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -154,7 +148,7 @@ deployed. Lines that are refused are named, and the others are imported.`,
 			if err != nil {
 				return err
 			}
-			return c.importReminders(cmd.Context(), a, in, f)
+			return importReminders(cmd.Context(), c, a, in, f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace reminders of the same name")
@@ -183,7 +177,7 @@ type importing struct {
 	fatal error // ends it
 }
 
-func (c *cli) importReminders(ctx context.Context, a *api, in io.Reader, f importFlags) error {
+func importReminders(ctx context.Context, c *cli, a *api, in io.Reader, f importFlags) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, exportedLine)
 	if err := readExportHeader(lines); err != nil {
@@ -258,7 +252,7 @@ func (im *importing) line(ctx context.Context, n int, text []byte) (ends bool) {
 		return true
 	default:
 		im.count.Refused++
-		im.c.printf(im.c.stderr, "line %d: %s\n", n, im.c.describe(err).Message)
+		im.c.printf(im.c.stderr, "line %d: %s\n", n, describeError(im.c, err).Message)
 	}
 	switch outcome {
 	case greenroomv1.CreateOutcome_CREATE_OUTCOME_CREATED:
@@ -322,24 +316,24 @@ func (im *importing) set(ctx context.Context, text []byte) (greenroomv1.CreateOu
 	if im.flags.dryRun {
 		return im.look(ctx, r)
 	}
-	resp, err := im.a.reminders.CreateReminder(ctx, connect.NewRequest(&greenroomv1.CreateReminderRequest{
+	resp, err := unary(ctx, im.a.reminders.CreateReminder, &greenroomv1.CreateReminderRequest{
 		Actor: r.Actor, Name: r.Name, Spec: r.Spec, Keep: !im.flags.overwrite, Paused: r.Paused,
-	}))
+	})
 	if err != nil {
 		return none, err
 	}
-	return resp.Msg.Outcome, nil
+	return resp.Outcome, nil
 }
 
 // look says what setting a reminder would do.
 func (im *importing) look(ctx context.Context, r *greenroomv1.Reminder) (greenroomv1.CreateOutcome, error) {
-	_, err := im.a.reminders.GetReminder(ctx, connect.NewRequest(&greenroomv1.GetReminderRequest{Actor: r.Actor, Name: r.Name}))
+	_, err := unary(ctx, im.a.reminders.GetReminder, &greenroomv1.GetReminderRequest{Actor: r.Actor, Name: r.Name})
 	switch {
 	case err == nil && im.flags.overwrite:
 		return greenroomv1.CreateOutcome_CREATE_OUTCOME_REPLACED, nil
 	case err == nil:
 		return greenroomv1.CreateOutcome_CREATE_OUTCOME_KEPT, nil
-	case im.c.describe(err).Kind == string(actor.ErrReminderNotFound.Kind()):
+	case describeError(im.c, err).Kind == string(actor.ErrReminderNotFound.Kind()):
 		return greenroomv1.CreateOutcome_CREATE_OUTCOME_CREATED, nil
 	}
 	return greenroomv1.CreateOutcome_CREATE_OUTCOME_UNSPECIFIED, err

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
 	"strconv"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) rollbackCommand() *cobra.Command {
+func rollbackCommand(c *cli) *cobra.Command {
 	var to uint64
 	var force bool
 	var message string
@@ -24,27 +22,21 @@ deployed with it comes back, too. It takes effect at once; state is not touched.
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
 		Args:              takes("TYPE"),
-		ValidArgsFunction: c.completeTypes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.modules.Rollback(ctx, connect.NewRequest(&greenroomv1.RollbackRequest{
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.modules.Rollback, &greenroomv1.RollbackRequest{
 				App: c.app, Type: args[0], Generation: to, Force: force, Message: message,
-			}))
+			})
 			if err != nil {
-				return c.withNearest(ctx, a, err, args, "")
+				return withNearest(cmd.Context(), c, a, err, args, "")
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			c.deploymentTable([]*greenroomv1.Deployment{resp.Msg.Deployment})
-			c.warnings(resp.Msg.Warnings)
+			deploymentTable(c, []*greenroomv1.Deployment{resp.Deployment})
+			c.warnings(resp.Warnings)
 			return nil
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -55,7 +47,7 @@ deployed with it comes back, too. It takes effect at once; state is not touched.
 }
 
 // deploymentTable shows what serves types from now on.
-func (c *cli) deploymentTable(ds []*greenroomv1.Deployment) {
+func deploymentTable(c *cli, ds []*greenroomv1.Deployment) {
 	header := []string{"TYPE", "GENERATION", "MODULE", "SCHEMA"}
 	rows := make([][]string, len(ds))
 	for i, d := range ds {
@@ -66,10 +58,4 @@ func (c *cli) deploymentTable(ds []*greenroomv1.Deployment) {
 		}
 	}
 	c.table(header, rows)
-}
-
-func (c *cli) warnings(ws []string) {
-	for _, w := range ws {
-		c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "warning:"), w)
-	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // defaultDataDir is where serve keeps its data if nobody says otherwise.
@@ -55,7 +56,7 @@ type serveFlags struct {
 	cluster                          node.ClusterConfig
 }
 
-func (c *cli) serveCommand() *cobra.Command {
+func serveCommand(c *cli) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -83,12 +84,12 @@ A limit of 0 is its default, except for --turn-fuel.`,
   greenroom serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.serve(cmd.Context(), cmd.Flags(), f)
+			return serve(cmd.Context(), c, cmd.Flags(), f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.listen, "listen", server.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
+	flags.StringVar(&f.listen, "listen", edge.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the embedded store (GREENROOM_DATA_DIR; default "+defaultDataDir+")")
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
 	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder; with --store, greenroom in the user's cache folder)")
@@ -101,7 +102,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.BoolVar(&f.insecure, "insecure", false, "let anyone in who reaches the address")
 	flags.StringSliceVar(&f.corsOrigins, "cors-origin", nil, "`origin` whose web pages may call, or *; may be repeated")
 	flags.BoolVar(&f.showStacks, "show-stacks", false, "send the Wasm stack of a guest that trapped to its caller")
-	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", server.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
+	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", edge.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
@@ -116,7 +117,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
-	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
 	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
 	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it those that nobody uses go, and others are not loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
@@ -130,8 +131,8 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	return cmd
 }
 
-func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) error {
-	cfg, err := c.nodeConfig(flags, f)
+func serve(ctx context.Context, c *cli, flags *pflag.FlagSet, f serveFlags) error {
+	cfg, err := nodeConfig(c, flags, f)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 }
 
 // nodeConfig reads flags, environment and files.
-func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
+func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
 	if err := refuseNegative("", flags); err != nil {
 		return node.Config{}, err
 	}
@@ -219,7 +220,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			f.cacheDir = filepath.Join(dir, "greenroom", "modules")
 		}
 	}
-	token, err := c.serverToken(f.tokenFile)
+	token, err := serverToken(c, f.tokenFile)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -230,7 +231,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if token == "" && len(tokens) == 0 && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
 		return node.Config{}, usagef("%s can be reached from other machines: give a token with --token-file or GREENROOM_TOKEN, or require client certificates with --client-ca, or let anyone in with --insecure", f.listen)
 	}
-	cluster, err := c.clusterConfig(flags, f)
+	cluster, err := clusterConfig(c, flags, f)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -262,9 +263,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		PrivateFiles:   named(f.tokenFile, f.tokensFile, f.cluster.KeyFile, f.cluster.Files.Key),
 		Cluster:        cluster,
 		Version:        binaryVersion(),
-		Server: server.Config{
+		Server: server.Config{DrainDelay: f.drainDelay, Config: edge.Config{
 			Addr:            f.listen,
-			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
+			TLS:             edge.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
 			Token:           token,
 			Tokens:          tokens,
 			Insecure:        f.insecure,
@@ -273,10 +274,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			MaxModuleBytes:  f.maxModule,
 			MaxConnections:  f.maxConnections,
 			ShowStacks:      f.showStacks,
-			DrainDelay:      f.drainDelay,
 
 			SubscriberHeartbeat: f.subscriberHeartbeat,
-		},
+		}},
 		Limits:            f.limits,
 		Overrides:         overrides,
 		MaxActivations:    f.maxActivations,
@@ -321,7 +321,7 @@ func isLoopback(addr string) bool {
 }
 
 // serverToken returns the token that callers must send, empty for none.
-func (c *cli) serverToken(file string) (string, error) {
+func serverToken(c *cli, file string) (string, error) {
 	if file == "" {
 		return c.token, nil
 	}

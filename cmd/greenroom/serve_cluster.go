@@ -38,7 +38,7 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 }
 
 // clusterConfig returns how the server takes part in a cluster; nil without a database.
-func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterConfig, error) {
+func clusterConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (*node.ClusterConfig, error) {
 	if len(f.cluster.StickyTypes) > 0 && !f.cluster.Sticky {
 		return nil, usagef("--sticky-types needs --sticky")
 	}

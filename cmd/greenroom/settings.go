@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -18,47 +17,34 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) configCommand() *cobra.Command {
+func configCommand(c *cli) *cobra.Command {
 	set := &cobra.Command{
 		Use:     "set NAME=VALUE…",
 		Short:   "Set configuration values",
 		Long:    "Set configuration values of the app. Actors read them from their next turn on.",
 		Example: "  greenroom config set region=eu currency=EUR --app shop",
 		Args:    atLeastOne("NAME=VALUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			return c.setConfig(cmd.Context(), a, args)
-		},
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			return setConfig(cmd.Context(), c, a, args)
+		}),
 	}
 	list := &cobra.Command{
 		Use: "list", Short: "List configuration values", Args: takes(),
 		Long:    "List the configuration values of the app.",
 		Example: "  greenroom config list --app shop -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.settings(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.GetSettingsResponse{Config: s.Config})
-			}
-			rows := make([][]string, len(s.Config))
-			for i, v := range s.Config {
-				rows[i] = []string{v.Name, v.Value, when(v.UpdatedAt)}
-			}
-			return c.listed("configuration values", "greenroom config set NAME=VALUE", []string{"NAME", "VALUE", "CHANGED"}, rows)
-		},
+		RunE: listSettings(c, "configuration values", "greenroom config set NAME=VALUE", []string{"NAME", "VALUE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
+			return &greenroomv1.GetSettingsResponse{Config: s.Config}, rowsOf(s.Config, func(v *greenroomv1.ConfigValue) []string {
+				return []string{v.Name, v.Value, when(v.UpdatedAt)}
+			})
+		}),
 	}
 	unset := &cobra.Command{
 		Use: "unset NAME…", Short: "Remove configuration values", Args: atLeastOne("NAME"),
 		Long:    "Remove configuration values from the app.",
 		Example: "  greenroom config unset region --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
-				_, err := a.settings.UnsetConfig(ctx, connect.NewRequest(&greenroomv1.UnsetConfigRequest{App: c.app, Name: name}))
+			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := unary(ctx, a.settings.UnsetConfig, &greenroomv1.UnsetConfigRequest{App: c.app, Name: name})
 				return err
 			})
 		},
@@ -70,7 +56,7 @@ func (c *cli) configCommand() *cobra.Command {
 	}, set, list, unset)
 }
 
-func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
+func setConfig(ctx context.Context, c *cli, a *api, pairs []string) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	for _, pair := range pairs {
@@ -84,7 +70,7 @@ func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
 	}
 	for _, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
-		if _, err := a.settings.SetConfig(ctx, connect.NewRequest(&greenroomv1.SetConfigRequest{App: c.app, Name: name, Value: value})); err != nil {
+		if _, err := unary(ctx, a.settings.SetConfig, &greenroomv1.SetConfigRequest{App: c.app, Name: name, Value: value}); err != nil {
 			return err
 		}
 		if !c.wantsJSON() {
@@ -94,7 +80,7 @@ func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
 	return nil
 }
 
-func (c *cli) secretsCommand() *cobra.Command {
+func secretsCommand(c *cli) *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Set a secret, read from the standard input",
@@ -110,12 +96,12 @@ where one line break at its end is left away. It is never shown again.`,
 			if err := actor.ValidateName("name", args[0]); err != nil {
 				return err
 			}
-			value, err := c.readSecret(args[0])
+			value, err := readSecret(c, args[0])
 			if err != nil {
 				return err
 			}
-			return c.each(cmd.Context(), args, "set %s\n", func(ctx context.Context, a *api, name string) error {
-				_, err := a.settings.SetSecret(ctx, connect.NewRequest(&greenroomv1.SetSecretRequest{App: c.app, Name: name, Value: value}))
+			return each(cmd.Context(), c, args, "set %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := unary(ctx, a.settings.SetSecret, &greenroomv1.SetSecretRequest{App: c.app, Name: name, Value: value})
 				return err
 			})
 		},
@@ -124,32 +110,23 @@ where one line break at its end is left away. It is never shown again.`,
 		Use: "list", Short: "List secrets, without their values", Args: takes(),
 		Long:    "List the secrets of the app, without their values, and the key that each is kept\nwith.",
 		Example: "  greenroom secrets list --app shop",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.settings(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.GetSettingsResponse{Secrets: s.Secrets})
-			}
-			rows := make([][]string, len(s.Secrets))
-			for i, v := range s.Secrets {
+		RunE: listSettings(c, "secrets", "greenroom secrets set NAME", []string{"NAME", "KEY", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
+			return &greenroomv1.GetSettingsResponse{Secrets: s.Secrets}, rowsOf(s.Secrets, func(v *greenroomv1.Secret) []string {
 				key := v.KeyId
 				if !v.Readable {
 					key += " (this server does not have it)"
 				}
-				rows[i] = []string{v.Name, key, when(v.UpdatedAt)}
-			}
-			return c.listed("secrets", "greenroom secrets set NAME", []string{"NAME", "KEY", "CHANGED"}, rows)
-		},
+				return []string{v.Name, key, when(v.UpdatedAt)}
+			})
+		}),
 	}
 	unset := &cobra.Command{
 		Use: "unset NAME…", Short: "Remove secrets", Args: atLeastOne("NAME"),
 		Long:    "Remove secrets from the app.",
 		Example: "  greenroom secrets unset stripe_key --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
-				_, err := a.settings.UnsetSecret(ctx, connect.NewRequest(&greenroomv1.UnsetSecretRequest{App: c.app, Name: name}))
+			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := unary(ctx, a.settings.UnsetSecret, &greenroomv1.UnsetSecretRequest{App: c.app, Name: name})
 				return err
 			})
 		},
@@ -165,7 +142,7 @@ where one line break at its end is left away. It is never shown again.`,
 const maxSecret = 64<<10 + 1
 
 // readSecret reads a secret's value without showing it.
-func (c *cli) readSecret(name string) ([]byte, error) {
+func readSecret(c *cli, name string) ([]byte, error) {
 	var value []byte
 	var err error
 	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) {
@@ -185,7 +162,7 @@ func (c *cli) readSecret(name string) ([]byte, error) {
 	return value, nil
 }
 
-func (c *cli) grantsCommand() *cobra.Command {
+func grantsCommand(c *cli) *cobra.Command {
 	var private bool
 	add := &cobra.Command{
 		Use: "add HOST…", Short: "Let actors send requests to hosts", Args: atLeastOne("HOST"),
@@ -199,8 +176,8 @@ whatever name leads there, unless --private is given.`,
 		Example: `  greenroom grants http add api.example.com '*.example.org' --app shop
   greenroom grants http add http://inventory.internal:8080 --private`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, "granted %s\n", func(ctx context.Context, a *api, host string) error {
-				_, err := a.settings.GrantHTTP(ctx, connect.NewRequest(&greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: private}))
+			return each(cmd.Context(), c, args, "granted %s\n", func(ctx context.Context, a *api, host string) error {
+				_, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: private})
 				return err
 			})
 		},
@@ -211,8 +188,8 @@ whatever name leads there, unless --private is given.`,
 		Long:    "Take grants of hosts back.",
 		Example: "  greenroom grants http remove api.example.com --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, host string) error {
-				_, err := a.settings.RevokeHTTP(ctx, connect.NewRequest(&greenroomv1.RevokeHTTPRequest{App: c.app, Host: host}))
+			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, host string) error {
+				_, err := unary(ctx, a.settings.RevokeHTTP, &greenroomv1.RevokeHTTPRequest{App: c.app, Host: host})
 				return err
 			})
 		},
@@ -221,20 +198,11 @@ whatever name leads there, unless --private is given.`,
 		Use: "list", Short: "List what the app may do", Args: takes(),
 		Long:    "List the hosts that the app's actors may send requests to.",
 		Example: "  greenroom grants list --app shop",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.settings(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if c.wantsJSON() {
-				return c.writeMessage(&greenroomv1.GetSettingsResponse{Http: s.Http})
-			}
-			rows := make([][]string, len(s.Http))
-			for i, v := range s.Http {
-				rows[i] = []string{"http", v.Host, yesNo(v.Private), when(v.UpdatedAt)}
-			}
-			return c.listed("grants", "greenroom grants http add HOST", []string{"KIND", "HOST", "PRIVATE", "CHANGED"}, rows)
-		},
+		RunE: listSettings(c, "grants", "greenroom grants http add HOST", []string{"KIND", "HOST", "PRIVATE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
+			return &greenroomv1.GetSettingsResponse{Http: s.Http}, rowsOf(s.Http, func(v *greenroomv1.HTTPGrant) []string {
+				return []string{"http", v.Host, yesNo(v.Private), when(v.UpdatedAt)}
+			})
+		}),
 	}
 	http := group(&cobra.Command{
 		Use: "http", Short: "Hosts that actors send requests to",
@@ -249,47 +217,57 @@ whatever name leads there, unless --private is given.`,
 }
 
 // bootstrap gives the app what the flags of dev say.
-func (c *cli) bootstrap(ctx context.Context, a *api, f devFlags) error {
+func bootstrap(ctx context.Context, c *cli, a *api, f devFlags) error {
 	if f.allowPrivate && len(f.allowHTTP) == 0 {
 		return usagef("--allow-private says how --allow-http is meant; give that as well")
 	}
-	if err := c.setConfig(ctx, a, f.config); err != nil {
+	if err := setConfig(ctx, c, a, f.config); err != nil {
 		return err
 	}
 	for _, host := range f.allowHTTP {
-		if _, err := a.settings.GrantHTTP(ctx, connect.NewRequest(&greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: f.allowPrivate})); err != nil {
+		if _, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: f.allowPrivate}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *cli) settings(ctx context.Context) (*greenroomv1.GetSettingsResponse, error) {
+func settings(ctx context.Context, c *cli) (*greenroomv1.GetSettingsResponse, error) {
 	a, err := c.api()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	resp, err := a.settings.GetSettings(ctx, connect.NewRequest(&greenroomv1.GetSettingsRequest{App: c.app}))
+	resp, err := unary(ctx, a.settings.GetSettings, &greenroomv1.GetSettingsRequest{App: c.app})
 	if err != nil {
 		return nil, err
 	}
-	return resp.Msg, nil
+	return resp, nil
 }
 
-func (c *cli) listed(what, remedy string, header []string, rows [][]string) error {
-	if len(rows) == 0 {
-		c.printf(c.stderr, "app %s has no %s; add one with `%s`\n", c.app, what, remedy)
+// listSettings is a command that lists those settings of the app that part picks, for JSON
+// and as rows. remedy adds one.
+func listSettings(c *cli, what, remedy string, header []string, part func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		s, err := settings(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		found, rows := part(s)
+		switch {
+		case c.wantsJSON():
+			return c.writeMessage(found)
+		case len(rows) == 0:
+			c.printf(c.stderr, "app %s has no %s; add one with `%s`\n", c.app, what, remedy)
+			return nil
+		}
+		c.table(header, rows)
 		return nil
 	}
-	c.table(header, rows)
-	return nil
 }
 
 // each calls do for each name, and says what was done. It ends with the first
 // error.
-func (c *cli) each(ctx context.Context, names []string, said string, do func(ctx context.Context, a *api, name string) error) error {
+func each(ctx context.Context, c *cli, names []string, said string, do func(ctx context.Context, a *api, name string) error) error {
 	a, err := c.api()
 	if err != nil {
 		return err
@@ -359,7 +337,7 @@ var remedies = map[string]string{
 }
 
 // showCapabilities says what was deployed uses, and how to give what it lacks.
-func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
+func showCapabilities(c *cli, ds []*greenroomv1.Deployment) {
 	var missing []string
 	seen := make(map[capabilityUse]bool)
 	for _, d := range ds {
@@ -375,7 +353,7 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 			if !strings.ContainsAny(u.name, "*[") {
 				command = fmt.Sprintf(remedies[u.kind], u.name)
 			}
-			command += c.elsewhere() + " --app " + c.app
+			command += elsewhere(c) + " --app " + c.app
 			if u.kind == "http" && anyHost(u.name) {
 				command = strings.Replace(command, "'"+u.name+"'", "HOST…", 1) +
 					"   # it declares " + u.name + ": grants of the hosts that it needs are enough"
@@ -394,7 +372,7 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 
 // elsewhere is the flag that other commands need to reach the server of this one;
 // empty where they do without.
-func (c *cli) elsewhere() string {
+func elsewhere(c *cli) string {
 	if c.server == defaultServer {
 		return ""
 	}
@@ -411,7 +389,7 @@ func anyHost(declared string) bool {
 // noteWideGrants says which grants of hosts are wider than what the app's types
 // declare, and which narrower ones are enough. Who may not see the grants is told
 // nothing.
-func (c *cli) noteWideGrants(ctx context.Context, types []*greenroomv1.ServedType) {
+func noteWideGrants(ctx context.Context, c *cli, types []*greenroomv1.ServedType) {
 	var declared []string
 	for _, t := range types {
 		declared = append(declared, t.Deployment.GetCapabilities().GetHttp()...)
@@ -419,7 +397,7 @@ func (c *cli) noteWideGrants(ctx context.Context, types []*greenroomv1.ServedTyp
 	if len(declared) == 0 {
 		return
 	}
-	given, err := c.settings(ctx)
+	given, err := settings(ctx, c)
 	if err != nil {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node"
 )
 
-func (c *cli) storeCommand() *cobra.Command {
+func storeCommand(c *cli) *cobra.Command {
 	var from, to node.StorePlace
 	copyAll := &cobra.Command{
 		Use: "copy", Short: "Copy a store into an empty one, of either kind", Args: takes(),
@@ -31,7 +31,7 @@ this machine: GREENROOM_FROM_STORE and GREENROOM_TO_STORE are not.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.fromEnv(cmd.Flags(), "from-store", "GREENROOM_FROM_STORE", &from.StoreURL)
 			c.fromEnv(cmd.Flags(), "to-store", "GREENROOM_TO_STORE", &to.StoreURL)
-			return c.copyStore(cmd.Context(), from, to)
+			return copyStore(cmd.Context(), c, from, to)
 		},
 	}
 	flags := copyAll.Flags()
@@ -50,7 +50,7 @@ this machine: GREENROOM_FROM_STORE and GREENROOM_TO_STORE are not.`,
 // progressStep is after how many things the command says how far it is.
 const progressStep = 100_000
 
-func (c *cli) copyStore(ctx context.Context, from, to node.StorePlace) error {
+func copyStore(ctx context.Context, c *cli, from, to node.StorePlace) error {
 	if (from.DataDir == "") == (from.StoreURL == "") {
 		return usagef("give either --from-data-dir or --from-store: it is what is copied")
 	}

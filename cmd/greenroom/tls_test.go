@@ -20,6 +20,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // authority makes certificates for a test.
@@ -86,9 +87,9 @@ func TestClientCertificates(t *testing.T) {
 	a.sign(&x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, "client")
 	n, err := node.New(node.Config{
 		DataDir: t.TempDir(),
-		Server: server.Config{Addr: "127.0.0.1:0", TLS: server.TLSConfig{
+		Server: server.Config{Config: edge.Config{Addr: "127.0.0.1:0", TLS: edge.TLSConfig{
 			CertFile: a.path("server.pem"), KeyFile: a.path("server.key"), ClientCAFile: a.path("ca.pem"),
-		}},
+		}}},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // tokenEntry is an entry of --tokens-file.
@@ -20,7 +20,7 @@ type tokenEntry struct {
 }
 
 // readTokens reads --tokens-file; none for no file.
-func readTokens(file string) ([]server.Token, error) {
+func readTokens(file string) ([]edge.Token, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -48,13 +48,13 @@ func readTokens(file string) ([]server.Token, error) {
 	if len(entries) == 0 {
 		return nil, usagef("--tokens-file %s has no tokens; write some, or leave the flag out", file)
 	}
-	tokens := make([]server.Token, len(entries))
+	tokens := make([]edge.Token, len(entries))
 	for i, e := range entries {
-		role, err := server.ParseRole(e.Role)
+		role, err := edge.ParseRole(e.Role)
 		if err != nil {
 			return nil, usagef("--tokens-file %s: the role of %q: %v", file, e.Name, err)
 		}
-		tokens[i] = server.Token{Name: e.Name, Secret: e.Token, Role: role, App: e.App}
+		tokens[i] = edge.Token{Name: e.Name, Secret: e.Token, Role: role, App: e.App}
 	}
 	return tokens, nil
 }

@@ -6,25 +6,20 @@ import (
 	"strconv"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) typesCommand() *cobra.Command {
+func typesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
 		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them. Where the app is granted more hosts than its types declare, that is\nsaid, with the narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.api()
-			if err != nil {
-				return err
-			}
-			types, err := c.listTypes(cmd.Context(), a)
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
+			types, err := listTypes(cmd.Context(), c, a)
 			if err != nil {
 				return err
 			}
@@ -48,30 +43,28 @@ func (c *cli) typesCommand() *cobra.Command {
 				}
 			}
 			c.table(header, rows)
-			c.noteWideGrants(cmd.Context(), types)
+			noteWideGrants(cmd.Context(), c, types)
 			return nil
-		},
+		}),
 	}
 }
 
-func (c *cli) listTypes(ctx context.Context, a *api) ([]*greenroomv1.ServedType, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	resp, err := a.modules.ListTypes(ctx, connect.NewRequest(&greenroomv1.ListTypesRequest{App: c.app}))
+func listTypes(ctx context.Context, c *cli, a *api) ([]*greenroomv1.ServedType, error) {
+	resp, err := unary(ctx, a.modules.ListTypes, &greenroomv1.ListTypesRequest{App: c.app})
 	if err != nil {
 		return nil, err
 	}
-	return resp.Msg.Types, nil
+	return resp.Types, nil
 }
 
 // noteUnknownType says that nothing serves a type, and which was probably meant.
 // It is no error: what no longer is served may have state and logs, and a guest
 // may be about to be deployed.
-func (c *cli) noteUnknownType(ctx context.Context, a *api, name string) {
+func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	if c.wantsJSON() {
 		return
 	}
-	types, err := c.listTypes(ctx, a)
+	types, err := listTypes(ctx, c, a)
 	if err != nil {
 		return // what is asked for next says the same, as an error
 	}

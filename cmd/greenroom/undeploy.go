@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strconv"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func (c *cli) undeployCommand() *cobra.Command {
+func undeployCommand(c *cli) *cobra.Command {
 	var message string
 	cmd := &cobra.Command{
 		Use:   "undeploy TYPE…",
@@ -25,30 +24,23 @@ deleted then.`,
 		Example: `  greenroom undeploy Cart
   greenroom undeploy Cart Order --app shop --message 'moved to app store'`,
 		Args:              atLeastOne("TYPE"),
-		ValidArgsFunction: c.completeTypes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := c.api()
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			resp, err := unary(cmd.Context(), a.modules.Undeploy, &greenroomv1.UndeployRequest{App: c.app, Types: args, Message: message})
 			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-			defer cancel()
-			resp, err := a.modules.Undeploy(ctx, connect.NewRequest(&greenroomv1.UndeployRequest{App: c.app, Types: args, Message: message}))
-			if err != nil {
-				return c.withNearest(ctx, a, err, args, "")
+				return withNearest(cmd.Context(), c, a, err, args, "")
 			}
 			if c.wantsJSON() {
-				return c.writeMessage(resp.Msg)
+				return c.writeMessage(resp)
 			}
-			rows := make([][]string, len(resp.Msg.Deployments))
-			for i, d := range resp.Msg.Deployments {
-				rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), when(d.CreatedAt)}
-			}
+			rows := rowsOf(resp.Deployments, func(d *greenroomv1.Deployment) []string {
+				return []string{d.Type, strconv.FormatUint(d.Generation, 10), when(d.CreatedAt)}
+			})
 			c.table([]string{"TYPE", "GENERATION", "UNDEPLOYED"}, rows)
-			c.warnings(resp.Msg.Warnings)
+			c.warnings(resp.Warnings)
 			c.printf(c.stderr, "state is kept; `greenroom rollback TYPE` brings a type back\n")
 			return nil
-		},
+		}),
 	}
 	messageFlag(cmd, &message)
 	return cmd
@@ -69,12 +61,12 @@ func (e *hintedError) Unwrap() error { return e.error }
 
 // withNearest adds to err, if it is about a type or a method that is not there,
 // which one was probably meant. method is empty where no method was named.
-func (c *cli) withNearest(ctx context.Context, a *api, err error, types []string, method string) error {
-	kind := c.describe(err).Kind
+func withNearest(ctx context.Context, c *cli, a *api, err error, types []string, method string) error {
+	kind := describeError(c, err).Kind
 	if kind != string(actor.ErrTypeNotFound.Kind()) && kind != string(actor.ErrMethodNotFound.Kind()) {
 		return err
 	}
-	served, listErr := c.listTypes(ctx, a)
+	served, listErr := listTypes(ctx, c, a)
 	if listErr != nil {
 		return err // which says enough
 	}

@@ -31,7 +31,7 @@ const (
 
 // upload sends a module file, showing the progress on standard error. The file
 // manifestPath, unless empty, becomes the manifest of the module.
-func (c *cli) upload(ctx context.Context, a *api, path, manifestPath string) (*greenroomv1.Module, error) {
+func upload(ctx context.Context, c *cli, a *api, path, manifestPath string) (*greenroomv1.Module, error) {
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err)
@@ -41,7 +41,7 @@ func (c *cli) upload(ctx context.Context, a *api, path, manifestPath string) (*g
 			return nil, err
 		}
 	}
-	p := c.startProgress(filepath.Base(path), int64(len(wasm)))
+	p := startProgress(c, filepath.Base(path), int64(len(wasm)))
 	defer p.end()
 	return sendModule(ctx, a, c.app, wasm, p)
 }
@@ -130,7 +130,7 @@ type progress interface {
 }
 
 // startProgress shows a bar on a terminal, a line anywhere else.
-func (c *cli) startProgress(name string, total int64) progress {
+func startProgress(c *cli, name string, total int64) progress {
 	if c.wantsJSON() {
 		return noProgress{}
 	}

@@ -95,7 +95,7 @@ func TestSendModule(t *testing.T) {
 			srv.Config.Protocols.SetUnencryptedHTTP2(true)
 			srv.Start()
 			defer srv.Close()
-			c := &cli{server: srv.URL, getenv: noEnv}
+			c := &cli{console: console{getenv: noEnv}, endpoint: endpoint{server: srv.URL}}
 			a, err := c.api()
 			if err != nil {
 				t.Fatal(err)

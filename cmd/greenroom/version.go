@@ -10,7 +10,7 @@ import (
 // version is set by the linker in builds that are released.
 var version string
 
-func (c *cli) versionCommand() *cobra.Command {
+func versionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this binary",

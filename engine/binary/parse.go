@@ -446,45 +446,6 @@ func (m *Module) dataSection(c *cursor) {
 	}
 }
 
-func (c *cursor) valueType() ValueType {
-	t := ValueType(c.u8())
-	switch t {
-	case I32, I64, F32, F64, V128, FuncRef, ExternRef:
-		return t
-	}
-	c.fail("uses the value type 0x%x, which WebAssembly 2.0 does not have", byte(t))
-	return 0
-}
-
-func (c *cursor) valueTypes(what string) []ValueType {
-	n := c.count(what, maxParams, 1)
-	if n == 0 {
-		return nil
-	}
-	ts := make([]ValueType, 0, n)
-	for range n {
-		ts = append(ts, c.valueType())
-	}
-	return ts
-}
-
-func (c *cursor) limits() Limits {
-	var l Limits
-	flags := c.u8()
-	if flags > 1 {
-		c.fail("has limits with the flags 0x%x; shared and 64-bit memories are not supported", flags)
-		return l
-	}
-	l.Min = c.u32()
-	if flags == 1 {
-		l.HasMax, l.Max = true, c.u32()
-		if l.Max < l.Min {
-			c.fail("has a maximum of %d below its minimum of %d", l.Max, l.Min)
-		}
-	}
-	return l
-}
-
 const (
 	opEnd       = 0x0b
 	opGlobalGet = 0x23
@@ -496,55 +457,3 @@ const (
 	opRefFunc   = 0xd2
 	opVector    = 0xfd
 )
-
-// address passes the place of a segment. It reports false where that is not just
-// an i32.const.
-func (c *cursor) address() (uint32, bool) {
-	start := c.pos
-	c.constExpr()
-	if c.err != nil || c.buf[start] != opI32Const {
-		return 0, false
-	}
-	var v int64
-	at, shift := start+1, uint(0)
-	for ; ; at++ {
-		b := c.buf[at]
-		v |= int64(b&0x7f) << shift
-		shift += 7
-		if b < 0x80 {
-			if b&0x40 != 0 {
-				v |= -1 << shift
-			}
-			break
-		}
-	}
-	return uint32(v), at+2 == c.pos
-}
-
-// constExpr passes a constant expression. Whether it is valid is the runtime's
-// to say; here only its end matters.
-func (c *cursor) constExpr() {
-	for c.err == nil {
-		switch op := c.u8(); op {
-		case opEnd:
-			return
-		case opGlobalGet, opRefFunc:
-			c.u32()
-		case opI32Const:
-			c.skipNumber(5)
-		case opI64Const:
-			c.skipNumber(10)
-		case opF32Const:
-			c.skip(4)
-		case opF64Const:
-			c.skip(8)
-		case opRefNull:
-			c.u8()
-		case opVector: // v128.const is the only constant one
-			c.u32()
-			c.skip(16)
-		default:
-			c.fail("has the instruction 0x%x in a constant expression", op)
-		}
-	}
-}

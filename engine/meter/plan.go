@@ -215,3 +215,9 @@ func (p *plan) close(s scope, around []scope) {
 		outer.cost += s.cost
 	}
 }
+
+// wrapped functions do something at their end, and so run inside a block.
+func (p *plan) wrapped() bool { return p.deepAll() || p.local }
+
+// deepAll reports whether the depth is counted around the whole body.
+func (p *plan) deepAll() bool { return p.depth > 0 && p.deep == region{} }

@@ -167,12 +167,6 @@ func (w *rewriter) count() {
 	}
 }
 
-// wrapped functions do something at their end, and so run inside a block.
-func (p *plan) wrapped() bool { return p.deepAll() || p.local }
-
-// deepAll reports whether the depth is counted around the whole body.
-func (p *plan) deepAll() bool { return p.depth > 0 && p.deep == region{} }
-
 func (w *rewriter) shift(f uint32) uint32 {
 	if f < w.m.importedFuncs {
 		return f

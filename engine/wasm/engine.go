@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,32 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 	}
 	p := newProgram(e, code.Digest, compiled, m, &prepared)
 	p.bytes = size
+	return p, nil
+}
+
+// Load implements [engine.Engine]. One compilation serves all who ask for a
+// module at the same time, and ends when all have left. A module that has
+// faults is an [*actor.InvalidModuleError].
+func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
+	p, err := e.programs.Load(ctx, &e.gate, digest, func(ctx context.Context) (*program, error) {
+		code, err := wasm(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, faults := check(code, maxPages*confine.PageSize)
+		if len(faults) > 0 {
+			return nil, &actor.InvalidModuleError{Faults: faults}
+		}
+		p, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
+		if err != nil {
+			return nil, err
+		}
+		e.programs.Put(digest, p, p.bytes)
+		return p, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load module %s: %w", digest.Short(), err)
+	}
 	return p, nil
 }
 

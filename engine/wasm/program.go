@@ -77,28 +77,85 @@ func (p *program) discard() {
 	_ = p.compiled.Close(context.Background()) // memory alone
 }
 
-// Load implements [engine.Engine]. One compilation serves all who ask for a
-// module at the same time, and ends when all have left. A module that has
-// faults is an [*actor.InvalidModuleError].
-func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
-	p, err := e.programs.Load(ctx, &e.gate, digest, func(ctx context.Context) (*program, error) {
-		code, err := wasm(ctx)
-		if err != nil {
-			return nil, err
-		}
-		m, faults := check(code, maxPages*confine.PageSize)
-		if len(faults) > 0 {
-			return nil, &actor.InvalidModuleError{Faults: faults}
-		}
-		p, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
-		if err != nil {
-			return nil, err
-		}
-		e.programs.Put(digest, p, p.bytes)
-		return p, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load module %s: %w", digest.Short(), err)
+// NewInstance implements [engine.Program]. Besides the errors of Run it returns
+// [actor.ErrOverloaded] where the host has no room for one more.
+func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (engine.Instance, error) {
+	if !p.engine.gate.Enter() {
+		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), actor.ErrStopping)
 	}
-	return p, nil
+	defer p.engine.gate.Leave()
+	i, err := p.instantiate(ctx, memoryLimit)
+	if err != nil {
+		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), err)
+	}
+	return i, nil
+}
+
+func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
+	limit := min(uint64(max(memoryLimit, 0))/confine.PageSize, p.maxPages)
+	if p.minPages > limit {
+		return nil, &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
+			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*confine.PageSize, memoryLimit)}
+	}
+	img := p.image.Load()
+	if img == nil && p.detached && limit*confine.PageSize > p.imageless.Load() {
+		var err error
+		if img, err = p.makeImage(ctx, limit*confine.PageSize); err != nil {
+			return nil, err
+		}
+	}
+	if img != nil && img.size > limit*confine.PageSize {
+		img = nil // it starts in a way of its own under this limit, or not at all
+	}
+	return p.newInstance(ctx, limit*confine.PageSize, img)
+}
+
+func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*instance, error) {
+	size := p.minPages * confine.PageSize
+	if img != nil {
+		size = img.size
+	}
+	mem, err := p.engine.pool.reserve(engine.MemoryOf(ctx), p.heap, size, limit, img)
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
+	p.instances.Add(1)
+	if err := i.start(ctx); err != nil {
+		_ = i.close(ctx) // err says more
+		return nil, err
+	}
+	mem.settle()
+	return i, nil
+}
+
+// makeImage starts an instance for its image alone. It returns nil if the guest
+// is not such that one would be right for every instance, or fails where its
+// first turn had better do so.
+func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
+	i, err := p.newInstance(ctx, limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
+	trial := &guestContext{ctx, i}
+	i.refuel(trial, trialFuel)
+	if i.mem.refused > 0 || i.warmUp(trial) != nil {
+		if ctx.Err() == nil {
+			p.imageless.Store(max(limit, p.imageless.Load()))
+		}
+		return nil, nil
+	}
+	img := takeImage(i)
+	bytes := img.bytes()
+	if p.engine.programs.Admit(ctx, bytes) != nil {
+		return nil, nil // the next instance tries again
+	}
+	if !p.image.CompareAndSwap(nil, img) {
+		p.engine.programs.Release(bytes)
+		return p.image.Load(), nil
+	}
+	p.bytes += bytes // of one that Put has yet to see
+	p.engine.programs.Extend(p.digest, p, bytes)
+	return img, nil
 }

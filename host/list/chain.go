@@ -1,7 +1,7 @@
 package list
 
-// Chain is a singly linked list, of which its elements know nothing: it may be on a stack.
-// The zero value is empty.
+// Chain is a singly linked list. Its elements have no pointer to it, so that it may be on a
+// stack. The zero value is empty.
 type Chain[E any] struct{ first, last *Place[E] }
 
 // Push puts an element, whose place is in no list or chain, behind all others.

@@ -1,6 +1,6 @@
-// Package list is a doubly linked list whose elements have their places in themselves: an
-// element of any place is found and taken out at no cost, and adding one needs no memory.
-// One lock guards the lists that exchange elements.
+// Package list has linked lists whose elements contain their places: taking an element out
+// of the middle needs no search, and adding one needs no memory. One lock guards the lists
+// that exchange elements.
 package list
 
 import "iter"

@@ -51,6 +51,23 @@ func (a *Asks[Q, A]) Ask(question Q, answer func(A, error)) {
 	}
 }
 
+// Get is Ask for a caller that waits: until ctx ends.
+func (a *Asks[Q, A]) Get(ctx context.Context, question Q) (A, error) {
+	type reply struct {
+		answer A
+		err    error
+	}
+	got := make(chan reply, 1)
+	a.Ask(question, func(answer A, err error) { got <- reply{answer, err} })
+	select {
+	case r := <-got:
+		return r.answer, r.err
+	case <-ctx.Done():
+		var none A
+		return none, ctx.Err()
+	}
+}
+
 // Wait returns when no goroutine of the pipeline is left. Nothing may be asked
 // any more.
 func (a *Asks[Q, A]) Wait() { a.working.Wait() }

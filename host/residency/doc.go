@@ -8,7 +8,7 @@
 //	Known      the states of one actor in memory
 //	History    what is known beyond: what left memory, Answered and Unsettled
 //	Answered   versions that were answered lately of actors not in memory
-//	Unsettled  actors of which a commit may still land
+//	Unsettled  actors with a commit that may still land
 //
 // What the readers of an actor in memory see:
 //

@@ -22,10 +22,10 @@ type History struct {
 // what was known.
 func (h *History) Forgets() uint64 { return h.forgets }
 
-// Forget takes over that what is being loaded may be older than what was known.
+// Forget records that what is being loaded may be older than what was known.
 func (h *History) Forget() { h.forgets++ }
 
-// Leave takes over that the state of an actor leaves memory. What was answered of it is
+// Leave records that the state of an actor leaves memory. The version that was answered is
 // remembered for reads that are allowed to be stale, should its type become one of
 // placement any; where nobody else writes, no read is stale.
 func (h *History) Leave(key actor.Key, k *Known, now time.Time) {

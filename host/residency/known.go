@@ -53,7 +53,7 @@ func (k *Known) Committed() *Row {
 // which then is committed.
 func (k *Known) Outdated() bool { return k.shown != nil || k.newest != 0 }
 
-// Confirmed takes over that what readers see was the newest after a moment.
+// Confirmed records that what readers see was the newest after a moment.
 func (k *Known) Confirmed(asked time.Time) {
 	if asked.After(k.Current) {
 		k.Current = asked

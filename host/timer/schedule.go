@@ -218,7 +218,7 @@ func (s *Schedule) Begin(t *Timer, now time.Time) bool {
 	return true
 }
 
-// Ended takes over that the turn of a firing has ended with err. active reports whether the
+// Ended records that the turn of a firing has ended with err. active reports whether the
 // actor has an activation. ok reports whether there is anything to say about the firing.
 func (s *Schedule) Ended(t *Timer, err error, active bool, now time.Time) (f Fired, ok bool) {
 	begun, unserved := t.begun, Unserved(err)

@@ -22,6 +22,9 @@ type Reminders interface {
 	// Prepare returns the reminder that a spec asks for, with a token of its own. Errors
 	// are [*actor.ArgumentError], and others for what cannot be said now.
 	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
+	// and that no commit sets or may have set.
+	Unused(app string, tokens []actor.ReminderID)
 	// Find returns a reminder as it is stored; the zero Reminder if there is none.
 	Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
 	// Names returns the names of an actor's reminders with a prefix in byte order, the
@@ -42,6 +45,7 @@ const (
 // reminders is what a turn does to its actor's reminders, and has seen of them.
 type reminders struct {
 	effects actor.ReminderEffects
+	tokens  []actor.ReminderID // of what was set, until the effects are handed over
 	changes int
 	bytes   int64
 	problem string
@@ -54,7 +58,7 @@ type reminders struct {
 // owns it.
 func (t *Turn) Effects() actor.ReminderEffects {
 	e := t.reminders.effects
-	t.reminders.effects = actor.ReminderEffects{}
+	t.reminders.effects, t.reminders.tokens = actor.ReminderEffects{}, nil
 	if f := t.spec.Firing; f != nil {
 		e.Steps = []actor.ReminderStep{f.Step}
 	}
@@ -102,6 +106,7 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 		t.Log(int32(slog.LevelWarn), "cannot set the reminder "+strconv.Quote(spec.Name)+" now: "+err.Error())
 		return t.refuse(abi.CodeNotReady, "the host cannot create reminders now")
 	}
+	t.reminders.tokens = append(t.reminders.tokens, made.ID)
 	size := int64(made.Size())
 	if t.reminders.bytes+size > t.spec.ReminderBytes {
 		return t.refuse(abi.CodeTooLarge, fmt.Sprintf("the reminders of this turn have more than %d bytes; keep the data in the state, and name it in the reminder", t.spec.ReminderBytes))
@@ -110,6 +115,15 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	t.reminders.changes++
 	t.reminders.effects.Sets(&made)
 	return 0
+}
+
+// discardReminders gives back the tokens of reminders that are not handed over: the guest does
+// not know them.
+func (t *Turn) discardReminders() {
+	if len(t.reminders.tokens) > 0 {
+		t.env.Reminders.Unused(t.spec.Key.App, t.reminders.tokens)
+	}
+	t.reminders = reminders{}
 }
 
 // ReminderCancel implements [engine.Calls].

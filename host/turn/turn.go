@@ -116,10 +116,11 @@ var _ engine.Calls = (*Turn)(nil)
 
 // Prepare readies t for one run.
 func (t *Turn) Prepare(env *Env, spec *Spec) {
+	t.discardReminders()
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
-	t.excess, t.reminders, t.timers = "", reminders{}, TimerChanges{}
+	t.excess, t.timers = "", TimerChanges{}
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -249,8 +250,9 @@ func (t *Turn) Payload() actor.Payload { return t.reply }
 
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
+	t.discardReminders()
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
-	t.excess, t.reminders, t.timers = "", reminders{}, TimerChanges{}
+	t.excess, t.timers = "", TimerChanges{}
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

@@ -23,6 +23,8 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -218,7 +220,7 @@ func (c *cluster) listen(ctx context.Context, n *Node) error {
 	var err error
 	addr := n.cfg.Server.Addr
 	if addr == "" {
-		addr = server.DefaultAddr
+		addr = edge.DefaultAddr
 	}
 	if c.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -425,10 +427,9 @@ func (c *cluster) types() []scheduler.Type {
 	return all
 }
 
-// peersConfig is the server's part.
-func (c *cluster) peersConfig() *server.Peers {
-	return &server.Peers{
-		Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name, Interconnect: c.router,
-		Services: []server.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
-	}
+// serve adds the cluster to the configuration of the server.
+func (c *cluster) serve(cfg *server.Config) {
+	cfg.Host, cfg.Interconnect, cfg.Listener = c.router, c.router, c.listener
+	cfg.Peers = &edge.Peers{Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name}
+	cfg.PeerServices = []rpc.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}}
 }

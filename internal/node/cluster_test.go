@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // inCluster is a node on a database that forms a cluster with others, with a short lease.
@@ -271,7 +272,9 @@ func TestClusterConfig(t *testing.T) {
 		"a port too high":        {func(c *node.Config) { c.Cluster.Advertise = "web-1:99999" }, "HOST:PORT"},
 		"two words":              {func(c *node.Config) { c.Cluster.Advertise = "web 1:8080" }, "HOST:PORT"},
 		"every address, clients": {func(c *node.Config) { c.Cluster.AdvertiseAPI = "0.0.0.0:8080" }, "--advertise-api"},
-		"beyond loopback":        {func(c *node.Config) { c.Server = server.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long"} }, "--cluster-key-file"},
+		"beyond loopback": {func(c *node.Config) {
+			c.Server = server.Config{Config: edge.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long"}}
+		}, "--cluster-key-file"},
 	} {
 		cfg := inCluster(url, tt.change)
 		if cfg.Server.Addr == "" {

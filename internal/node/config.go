@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
 
@@ -115,9 +116,9 @@ const keptFiles = 2048
 // limit of 0 is not known.
 func connectionsOf(files uint64) int {
 	if files == 0 {
-		return server.DefaultMaxConnections
+		return edge.DefaultMaxConnections
 	}
-	return int(min(files-min(files/2, keptFiles), server.DefaultMaxConnections))
+	return int(min(files-min(files/2, keptFiles), edge.DefaultMaxConnections))
 }
 
 // secretsKeyFile is where the keys of secrets are; empty for nowhere.

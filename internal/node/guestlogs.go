@@ -9,8 +9,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // linesPerSecond is what the guests of one actor type may add to the server's
@@ -21,7 +21,7 @@ const linesPerSecond = 500
 // guestLogs takes what guests say to those who follow it over the API and to the
 // server's log.
 type guestLogs struct {
-	logs   *server.Logs
+	logs   *rpc.Logs
 	logger *slog.Logger
 	also   func(host.GuestLog) // instead of logger, if it is not nil
 	// turnEnd, if it is not nil, is called at the end of every call.
@@ -32,7 +32,7 @@ type guestLogs struct {
 	counts map[host.Scope]int // in that second
 }
 
-func newGuestLogs(logs *server.Logs, cfg Config) *guestLogs {
+func newGuestLogs(logs *rpc.Logs, cfg Config) *guestLogs {
 	return &guestLogs{logs: logs, logger: cfg.Logger, also: cfg.GuestLog, turnEnd: cfg.TurnEnd, counts: make(map[host.Scope]int)}
 }
 

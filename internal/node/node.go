@@ -22,6 +22,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/metrics"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
@@ -113,7 +114,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("egress", func(context.Context) error { requests.Close(); return nil })
 
-	counted, logs := metrics.New(), server.NewLogs()
+	counted, logs := metrics.New(), rpc.NewLogs()
 	n.metrics = counted
 	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
 	var ownership host.Ownership
@@ -171,7 +172,7 @@ func (n *Node) start(ctx context.Context) error {
 			return err
 		}
 		n.onStop("router", c.router.Stop)
-		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
+		c.serve(&cfg)
 		cfg.Timers = c.router
 		cfg.Cluster = c.service
 		cfg.Check = alsoReady(st.Check, c.service.Ready) // whether calls that reach this process are answered

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
-	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -42,7 +42,7 @@ func alsoReady(check func(context.Context) error, ready func() error) func(conte
 			return err
 		}
 		if err := ready(); err != nil {
-			return server.NotReady(err.Error())
+			return rpc.NotReady(err.Error())
 		}
 		return nil
 	}
@@ -97,7 +97,7 @@ func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, 
 }
 
 // firings delivers what is due to whoever runs its actor, each in a trace of its own.
-type firings struct{ host server.Host }
+type firings struct{ host rpc.Host }
 
 // Deliver implements [reminder.Deliverer].
 func (d *firings) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {

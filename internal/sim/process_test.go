@@ -18,6 +18,8 @@ import (
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
@@ -172,10 +174,13 @@ func (w *world) start(n int) *process {
 		Events: routing.Events{Forwarded: func(outcome string) { w.happened("call forwarded: " + outcome) }},
 	}))
 	p.server = must(server.New(server.Config{
-		Addr: p.address, Listener: w.net.listen(p), Host: p.router, Modules: nothing{}, Actors: nothing{}, Logger: quiet, Metrics: w.metrics,
-		Peers: &server.Peers{Cluster: app, Interconnect: p.router, Services: []server.PeerService{{
-			Handler: p.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure},
-		}}},
+		Config: edge.Config{
+			Addr: p.address, Listener: w.net.listen(p), Logger: quiet, Metrics: w.metrics, Peers: &edge.Peers{Cluster: app},
+		},
+		Backends: rpc.Backends{
+			Host: p.router, Modules: nothing{}, Actors: nothing{}, Interconnect: p.router,
+			PeerServices: []rpc.PeerService{{Handler: p.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
+		},
 	}))
 	for _, part := range []interface{ Start(context.Context) error }{p.host, p.router, p.server} {
 		if err := part.Start(context.Background()); err != nil {
@@ -245,7 +250,7 @@ func (p *process) join() {
 }
 
 // nothing stands for the parts of the server that nobody calls.
-type nothing struct{ server.Modules }
+type nothing struct{ rpc.Modules }
 
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil

@@ -1,7 +1,6 @@
 package assignment
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -116,73 +115,6 @@ func (h *Heat) moved(name protocol.TypeName, step placement.Step) {
 			source.total, target.total = max(source.total-rate, 0), target.total+rate
 		}
 	}
-}
-
-// Cool changes what was moved of one type by its heat, if that helps: at most every other
-// report, and only while nothing moves and all hosts have reported lately.
-func (t *Tables) Cool(c placement.Cooling, h *Heat, now clock.Instant) (step placement.Step, app, typ string, changed bool) {
-	if !t.granting || now < h.next {
-		return step, "", "", false
-	}
-	loads, ok := t.loads(h, now)
-	if !ok {
-		return step, "", "", false
-	}
-	asked := map[protocol.TypeName]bool{} // for
-	for _, host := range h.hosts {
-		for name := range host.types {
-			asked[name] = true
-		}
-	}
-	var states []placement.RingState
-	names := map[string]protocol.TypeName{}
-	for _, table := range t.tables {
-		policy := table.role.policy
-		if len(t.set(table.role.reports).serving) != len(loads) || !placement.IsRing(policy) || table.policy != policy || table.targets[0].ring == nil {
-			continue
-		}
-		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != stable }) {
-			return step, "", "", false // when it has settled
-		}
-		target := table.targets[0]
-		for _, name := range table.types {
-			if len(table.moved) > 0 || asked[name] {
-				names[name.String()] = name
-				states = append(states, placement.RingState{Type: name.String(), Base: target.ring, Table: target.moved, Moved: table.moved})
-			}
-		}
-	}
-	h.next = now + h.every
-	slices.SortFunc(states, func(a, b placement.RingState) int { return cmp.Compare(a.Type, b.Type) })
-	if step, changed = c.Next(loads, states, now); !changed {
-		return step, "", "", false
-	}
-	h.next = now + heatPause*h.every
-	name := names[step.Type]
-	h.moved(name, step)
-	t.Move(name.App, name.Type, step.Moved)
-	return step, name.App, name.Type, true
-}
-
-// loads returns what each host that may be given ranges is asked for; false if that is not
-// known of all.
-func (t *Tables) loads(h *Heat, now clock.Instant) (loads []placement.Load, known bool) {
-	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
-		if host := t.hosts[id]; host.draining || host.leadsOnly || len(host.report.types) == 0 {
-			continue
-		}
-		heat := h.hosts[id]
-		if heat == nil || heat.reports < heatReports || now-heat.at > heatReports*h.every {
-			return nil, false
-		}
-		l := placement.Load{Host: id, Weight: t.Weights()[id], Cells: map[string]map[placement.Cell]float64{}}
-		for name, t := range heat.types {
-			l.Total += t.total
-			l.Cells[name.String()] = t.cells
-		}
-		loads = append(loads, l)
-	}
-	return loads, true
 }
 
 // HeatKind names a step for people.

@@ -264,3 +264,29 @@ func (h heldRanges) from(p placement.Point) iter.Seq2[*HeldRange, placement.Poin
 		}
 	}
 }
+
+// order changes a range by what an order says of it.
+func (r *HeldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.Instant) {
+	switch kind {
+	case protocol.Lock:
+		r.Hosts, r.leaving = nil, len(r.among) > 0
+		if r.leaving {
+			r.locked = now
+		}
+	case protocol.Update:
+		r.Hosts, r.among, r.leaving, r.underWay, r.ripe, r.Moved = o.Hosts, o.Hosts, false, false, now, o.Moved
+		if !o.Clean {
+			r.ripe = now + RipeAfter
+		}
+	case protocol.Unlock, protocol.Remove, protocol.Form:
+		r.Hosts, r.Readers, r.underWay = o.Hosts, o.Readers, false
+		if len(r.among) == 0 {
+			r.Moved = o.Moved
+		}
+	}
+}
+
+// claimed returns a range as the host holds it.
+func (r *HeldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
+	return protocol.Range{First: r.First, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.Moved}
+}

@@ -226,32 +226,6 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	moving.parts = append(moving.parts, part)
 }
 
-// order changes a range by what an order says of it.
-func (r *HeldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.Instant) {
-	switch kind {
-	case protocol.Lock:
-		r.Hosts, r.leaving = nil, len(r.among) > 0
-		if r.leaving {
-			r.locked = now
-		}
-	case protocol.Update:
-		r.Hosts, r.among, r.leaving, r.underWay, r.ripe, r.Moved = o.Hosts, o.Hosts, false, false, now, o.Moved
-		if !o.Clean {
-			r.ripe = now + RipeAfter
-		}
-	case protocol.Unlock, protocol.Remove, protocol.Form:
-		r.Hosts, r.Readers, r.underWay = o.Hosts, o.Readers, false
-		if len(r.among) == 0 {
-			r.Moved = o.Moved
-		}
-	}
-}
-
-// claimed returns a range as the host holds it.
-func (r *HeldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
-	return protocol.Range{First: r.First, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.Moved}
-}
-
 // inAll returns the ranges that at least one part holds. A range is clean if every part
 // that holds it holds it clean.
 func inAll(ranges []protocol.Range, parts []movingPart) (out []protocol.Range) {
@@ -423,4 +397,15 @@ func (h *Holdings) Views() []*View {
 		views[i] = t.view
 	}
 	return views
+}
+
+// add takes a table in, for types that have none.
+func (h *Holdings) add(t *heldTable, names []protocol.TypeName) *heldTable {
+	t.types, t.slot, t.view = newTypeSet(names), len(h.tables), nil
+	h.tables = append(h.tables, t)
+	for _, name := range names {
+		h.types[name] = t
+	}
+	h.remapped = true
+	return t
 }

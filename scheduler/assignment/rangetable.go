@@ -228,3 +228,33 @@ func with(ids []placement.HostID, id placement.HostID) []placement.HostID {
 func sameSet(a, b []placement.HostID) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(id placement.HostID) bool { return !slices.Contains(b, id) })
 }
+
+// rests reports whether nothing of a table moves or should, and nothing of it was moved
+// because of its heat.
+func (t *rangeTable) rests() bool {
+	return !t.full && len(t.open) == 0 && !t.switching && t.policy == t.role.policy && len(t.moved) == 0
+}
+
+// same reports whether two tables that rest differ by what is clean alone.
+func (t *rangeTable) same(o *rangeTable) bool {
+	return slices.EqualFunc(t.ranges, o.ranges, func(a, b tableRange) bool {
+		return a.first == b.first && a.moved == b.moved && slices.Equal(a.hosts, b.hosts) && slices.Equal(a.holds, b.holds) && slices.Equal(a.readers, b.readers)
+	})
+}
+
+// readers returns the readers of a point that is at hosts: those of the target that has
+// it there, and the ones that were if none does.
+func (t *rangeTable) readers(was []placement.HostID, p placement.Point, hosts []placement.HostID, targets ...*placement.Table) []placement.HostID {
+	if !t.readable {
+		return nil
+	}
+	for _, target := range targets {
+		if target == nil {
+			continue
+		}
+		if r := target.Find(p); sameSet(r.Hosts, hosts) {
+			return r.Readers
+		}
+	}
+	return was
+}

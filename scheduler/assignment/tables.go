@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -26,62 +28,22 @@ const (
 // what, and what moves. It stands beside the term's [ownership.Leader], which knows the sessions: every
 // message is one of a host's newest session. It is pure state, for one goroutine at a time.
 type Tables struct {
-	hosts    map[placement.HostID]*tableHost
-	types    map[protocol.TypeName]*rangeTable
-	tables   map[uint64]*rangeTable // each once, by its group
+	fleet
+	catalog
+	outgoing
+	rings
 	granting bool
-	dirty    map[*rangeTable]struct{} // may have something to do
-	orders   []protocol.Order
-	version  uint64 // of the newest order
-	groups   uint64 // of the newest group
-	// awaited has the orders that hosts have not all answered, by version.
-	awaited map[uint64]*awaited
-	// reports are the different ones of all hosts; they are few. divides: they have changed,
-	// so that types of one table may have to be told apart.
-	reports []*report
-	divides bool
-	sets    map[string]*hostSet // by the reports that they have; of the hosts as they are
-	all     []placement.HostID  // that are connected, in order; nil: they have changed
-	even    int                 // ranges of a new table
-	rings   map[string]*placement.Table
-	// weighed has the weights of the hosts; nil: they have changed.
-	weighed map[placement.HostID]placement.Weight
-}
-
-// tableHost is what is known of a host beside its ranges.
-type tableHost struct {
-	name      string
-	connected bool // its claims are complete
-	draining  bool
-	leadsOnly bool    // it is to run nothing
-	report    *report // of the types that it can run, or would
-	claims    map[protocol.TypeName]*claim
-	// resources are what the host has announced that it has for actors.
-	resources placement.Resources
-}
-
-// claim is what a host holds of some types as its session begins.
-type claim struct {
-	policy string
-	ranges []protocol.Range
-}
-
-// awaited is an order that hosts answer.
-type awaited struct {
-	// version is that of the order. One that is repeated in another session has a version of
-	// its own, since its types may have been divided: an answer is about no more than the
-	// order that it answers.
-	version uint64
-	tables  []*rangeTable // of the types that it was about
-	ranges  []protocol.Range
+	divides  bool // the reports have changed, so that types of one table may have to be told apart
 }
 
 // NewTables returns the tables of a term that begins: nothing is known. The table of a
 // new type has so many ranges.
 func NewTables(ranges int) *Tables {
 	t := &Tables{
-		hosts: map[placement.HostID]*tableHost{}, types: map[protocol.TypeName]*rangeTable{}, tables: map[uint64]*rangeTable{},
-		dirty: map[*rangeTable]struct{}{}, awaited: map[uint64]*awaited{}, rings: map[string]*placement.Table{}, even: ranges,
+		fleet:    fleet{hosts: map[placement.HostID]*tableHost{}},
+		catalog:  catalog{types: map[protocol.TypeName]*rangeTable{}, tables: map[uint64]*rangeTable{}, dirty: map[*rangeTable]struct{}{}},
+		outgoing: outgoing{awaited: map[uint64]*awaited{}},
+		rings:    rings{ranges: ranges, known: map[string]*placement.Table{}},
 	}
 	t.hostsChanged()
 	return t
@@ -101,32 +63,6 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 	t.hostsChanged()
 }
 
-// LeadsOnly tells of a host whose session has begun that it is to run nothing. What it
-// reports of types says which deployments there are.
-func (t *Tables) LeadsOnly(id placement.HostID) {
-	if h := t.hosts[id]; h != nil {
-		h.leadsOnly = true
-		t.hostsChanged()
-	}
-}
-
-// Offers records what a host whose session has begun has for actors; without it, a host is
-// taken for a mean one.
-func (t *Tables) Offers(id placement.HostID, r placement.Resources) {
-	if h := t.hosts[id]; h != nil {
-		h.resources = r
-		t.hostsChanged()
-	}
-}
-
-// Disconnected notes that a host's session is over and no other has begun.
-func (t *Tables) Disconnected(id placement.HostID) {
-	if h := t.hosts[id]; h != nil {
-		h.connected = false
-		t.hostsChanged()
-	}
-}
-
 // Reported tells all types that a host can run.
 func (t *Tables) Reported(id placement.HostID, types []protocol.Type) {
 	h := t.hosts[id]
@@ -144,17 +80,6 @@ func (t *Tables) Reported(id placement.HostID, types []protocol.Type) {
 		}
 	}
 	t.add(newRangeTable(), unknown)
-}
-
-// KnownHosts returns the hosts that have begun a session and were not cleared.
-func (t *Tables) KnownHosts() []placement.HostID { return slices.Collect(maps.Keys(t.hosts)) }
-
-// TypesOf returns what a host has reported last; read-only.
-func (t *Tables) TypesOf(id placement.HostID) map[protocol.TypeName]protocol.Type {
-	if h := t.hosts[id]; h != nil {
-		return h.report.types
-	}
-	return nil
 }
 
 // Claim records the ranges of types that a host holds as its session begins, and under which
@@ -258,27 +183,6 @@ func (t *Tables) Updated(id placement.HostID, version uint64) {
 	})
 }
 
-// answered has an answer taken by the tables and ranges that the order was about, each of
-// which says whether it waits for another one. They get the version that they know.
-func (t *Tables) answered(version uint64, tableWaits func(*rangeTable, uint64) bool, rangeWaits func(*rangeTable, *tableRange, uint64) bool) {
-	order := t.awaited[version]
-	if order == nil {
-		return
-	}
-	waits := false
-	for _, table := range order.tables {
-		waits = tableWaits(table, order.version) || waits
-		for _, ordered := range order.ranges {
-			for i := table.index(ordered.First); i < len(table.ranges) && table.ranges[i].first <= ordered.Last; i++ {
-				waits = rangeWaits(table, &table.ranges[i], order.version) || waits
-			}
-		}
-	}
-	if !waits {
-		delete(t.awaited, version)
-	}
-}
-
 // Cleared notes that a host's row is gone: the host holds nothing.
 func (t *Tables) Cleared(id placement.HostID) {
 	h := t.hosts[id]
@@ -314,21 +218,6 @@ func (t *Tables) Drain(id placement.HostID) {
 	}
 }
 
-// Draining reports whether a host is draining.
-func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h != nil && h.draining }
-
-// Slow notes that what moves now has been moving for a while: others need not wait for it.
-func (t *Tables) Slow() {
-	for _, table := range t.tables {
-		for i := range table.ranges {
-			if r := &table.ranges[i]; r.phase != stable && !r.slow {
-				r.slow = true
-				t.dirty[table] = struct{}{}
-			}
-		}
-	}
-}
-
 // Move says which parts of a ring type are elsewhere than by the ring: in order, without
 // overlaps.
 func (t *Tables) Move(app, typ string, moved []placement.Moved) {
@@ -340,16 +229,6 @@ func (t *Tables) Move(app, typ string, moved []placement.Moved) {
 		table.setMoved(moved)
 		t.touch(table)
 	}
-}
-
-// Policy returns the policy of a type that is in force, and whether it is about to
-// change, or to come into force; empty if there is no such type.
-func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
-	table := t.types[protocol.TypeName{App: app, Type: typ}]
-	if table == nil {
-		return "", false
-	}
-	return table.policy, table.switching || table.policy == ""
 }
 
 // Plan returns the orders that follow from what happened since the last time. granting is the
@@ -411,29 +290,12 @@ func (t *Tables) sync(table *rangeTable, id placement.HostID) {
 	}
 }
 
-// order adds an order about a table, at its present version.
-func (t *Tables) order(o protocol.Order, table *rangeTable) {
-	o.Group, o.Types, o.Version, o.Policy = table.group, table.types, table.version, table.policy
-	t.orders = append(t.orders, o)
-}
-
 // broadcast adds an order for every host.
 func (t *Tables) broadcast(o protocol.Order, table *rangeTable) {
 	for _, id := range t.connected() {
 		o.To = id
 		t.order(o, table)
 	}
-}
-
-// renumber gives a table's orders from now on a version of their own.
-func (t *Tables) renumber(table *rangeTable) {
-	t.version++
-	table.version = t.version
-}
-
-// await notes that hosts answer the table's newest order.
-func (t *Tables) await(table *rangeTable, ranges []protocol.Range) {
-	t.awaited[table.version] = &awaited{table.version, []*rangeTable{table}, ranges}
 }
 
 // plan brings one table nearer to where it should be.
@@ -671,52 +533,70 @@ func (t *Tables) move(table *rangeTable) {
 	}
 }
 
-// TypeTable is what a leader knows of the table of a type.
-type TypeTable struct {
-	App, Type, Policy string
-	Version           uint64
-	Ranges            []TableRange
-}
-
-// TableRange is a range of a [TypeTable].
-type TableRange struct {
-	protocol.Range
-	// Moving: it is between its holders, or not taken over yet.
-	Moving bool
-}
-
-// Table returns the table of a type; false if the type has no table.
-func (t *Tables) Table(app, typ string) (TypeTable, bool) {
-	table := t.types[protocol.TypeName{App: app, Type: typ}]
-	if table == nil {
-		return TypeTable{}, false
+// Cool changes what was moved of one type by its heat, if that helps: at most every other
+// report, and only while nothing moves and all hosts have reported lately.
+func (t *Tables) Cool(c placement.Cooling, h *Heat, now clock.Instant) (step placement.Step, app, typ string, changed bool) {
+	if !t.granting || now < h.next {
+		return step, "", "", false
 	}
-	out := TypeTable{App: app, Type: typ, Policy: table.policy, Version: table.version}
-	for i := range table.ranges {
-		r := &table.ranges[i]
-		at := table.at(i, r.holds)
-		if !placement.Assigned(table.policy) {
-			out.Ranges = append(out.Ranges, TableRange{Range: table.at(i, r.hosts)})
-			continue
+	loads, ok := t.loads(h, now)
+	if !ok {
+		return step, "", "", false
+	}
+	asked := map[protocol.TypeName]bool{} // for
+	for _, host := range h.hosts {
+		for name := range host.types {
+			asked[name] = true
 		}
-		at.Clean = r.clean
-		out.Ranges = append(out.Ranges, TableRange{Range: at, Moving: r.phase != stable || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
 	}
-	return out, true
-}
-
-// Shares returns how many ranges of held types each host holds.
-func (t *Tables) Shares() map[placement.HostID]int {
-	shares := map[placement.HostID]int{}
+	var states []placement.RingState
+	names := map[string]protocol.TypeName{}
 	for _, table := range t.tables {
-		if !placement.Assigned(table.policy) {
+		policy := table.role.policy
+		if len(t.set(table.role.reports).serving) != len(loads) || !placement.IsRing(policy) || table.policy != policy || table.targets[0].ring == nil {
 			continue
 		}
-		for i := range table.ranges {
-			for _, id := range table.ranges[i].holds {
-				shares[id] += len(table.types)
+		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != stable }) {
+			return step, "", "", false // when it has settled
+		}
+		target := table.targets[0]
+		for _, name := range table.types {
+			if len(table.moved) > 0 || asked[name] {
+				names[name.String()] = name
+				states = append(states, placement.RingState{Type: name.String(), Base: target.ring, Table: target.moved, Moved: table.moved})
 			}
 		}
 	}
-	return shares
+	h.next = now + h.every
+	slices.SortFunc(states, func(a, b placement.RingState) int { return cmp.Compare(a.Type, b.Type) })
+	if step, changed = c.Next(loads, states, now); !changed {
+		return step, "", "", false
+	}
+	h.next = now + heatPause*h.every
+	name := names[step.Type]
+	h.moved(name, step)
+	t.Move(name.App, name.Type, step.Moved)
+	return step, name.App, name.Type, true
+}
+
+// target returns the table of all hosts that serve a table's types, and the table of those
+// hosts that are connected; nil where there are no such hosts.
+func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
+	set := t.set(table.role.reports)
+	if names := placement.StaticHosts(table.policy); len(names) > 0 {
+		return t.static(table, names, set.serving), t.static(table, names, set.there)
+	}
+	each := placement.RingHosts(table.policy)
+	var weights map[placement.HostID]placement.Weight
+	if table.policy == abi.PlacementSticky {
+		weights = t.Weights()
+	}
+	for i, hosts := range [...][]placement.HostID{set.serving, set.there} {
+		if ring := t.ring(hosts, each, weights); ring == nil {
+			table.targets[i] = target{}
+		} else if ring != table.targets[i].ring {
+			table.targets[i] = target{ring, ring.WithMoved(table.moved, hosts)}
+		}
+	}
+	return table.targets[0].moved, table.targets[1].moved
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -28,6 +29,8 @@ type tokens struct {
 	bucket actor.Bucket
 	used   uint32 // BucketSize: no bucket yet, or all of it
 	next   *actor.Bucket
+	// unused are tokens that were given back while later ones were in use, by their number.
+	unused map[uint32]struct{}
 	// replacing says that the bucket is about to be left for the next one.
 	replacing bool
 	// fetched is closed when whoever gets the next bucket has it, or has failed; nil: nobody
@@ -62,7 +65,7 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 			old := t.bucket
 			spent = &old
 		}
-		t.bucket, t.used, t.next = *t.next, 0, nil
+		t.begin()
 	}
 	id = t.bucket.Token(t.used)
 	t.used++
@@ -76,6 +79,46 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 		})
 	}
 	return id, spent, nil
+}
+
+// begin begins with the next bucket; t.mu is held.
+func (t *tokens) begin() { t.bucket, t.used, t.next, t.unused = *t.next, 0, nil, nil }
+
+// maxUnused is how many tokens of an app are remembered that were given back while later ones
+// were in use.
+const maxUnused = 1 << 14
+
+// giveBack has tokens of an app that were taken from its present bucket, and were in no commit,
+// taken again, once all that were taken after them have been given back as well: tokens count
+// upwards.
+func (c *creator) giveBack(app string, ids []actor.ReminderID) {
+	c.mu.Lock()
+	t := c.apps[app]
+	c.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range slices.Backward(ids) {
+		switch number := id.Token - id.Bucket().First(); {
+		case id.Bucket() != t.bucket || number >= t.used:
+		case number == t.used-1:
+			t.used--
+		case len(t.unused) < maxUnused:
+			if t.unused == nil {
+				t.unused = map[uint32]struct{}{}
+			}
+			t.unused[number] = struct{}{}
+		}
+	}
+	for t.used > 0 {
+		if _, unused := t.unused[t.used-1]; !unused {
+			return
+		}
+		t.used--
+		delete(t.unused, t.used)
+	}
 }
 
 // replace has nothing more taken from a bucket of an app, and reports whether it did: it
@@ -102,7 +145,7 @@ func (c *creator) replace(ctx context.Context, app string, b actor.Bucket) (bool
 			return false, nil
 		}
 	}
-	t.bucket, t.used, t.next = *t.next, 0, nil
+	t.begin()
 	return true, nil
 }
 
@@ -181,7 +224,7 @@ func (c *creator) drop(b actor.Bucket) {
 	for _, t := range c.apps {
 		t.mu.Lock()
 		if t.bucket == b {
-			t.bucket, t.used = actor.Bucket{}, actor.BucketSize
+			t.bucket, t.used, t.unused = actor.Bucket{}, actor.BucketSize, nil
 		}
 		if t.next != nil && *t.next == b {
 			t.next = nil

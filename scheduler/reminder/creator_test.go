@@ -43,3 +43,49 @@ func TestNextBucketIsAbandoned(t *testing.T) {
 		t.Errorf("after the first bucket was used up they are taken from others than the third: %v", used)
 	}
 }
+
+// Turns that set reminders and fail use up no tokens, alone or many at a time. What was committed
+// meanwhile keeps its token, and nothing is given out that is in use.
+func TestTokensOfFailedTurnsAreTakenAgain(t *testing.T) {
+	buckets := uint32(0)
+	c := newCreator(func(context.Context, string) (actor.BucketRow, error) {
+		buckets++
+		return actor.BucketRow{Bucket: actor.Bucket{Prefix: 1, Vector: anID.Vector, Index: buckets}}, nil
+	})
+	inUse := map[actor.ReminderID]bool{}
+	take := func() actor.ReminderID {
+		t.Helper()
+		id, _, err := c.take(t.Context(), "app", func(do func()) { do() })
+		if err != nil || inUse[id] {
+			t.Fatalf("%v is in use: %t; %v", id, inUse[id], err)
+		}
+		inUse[id] = true
+		return id
+	}
+	giveBack := func(ids []actor.ReminderID) {
+		for _, id := range ids {
+			delete(inUse, id)
+		}
+		c.giveBack("app", ids)
+	}
+	const turns, sets = 16, 256
+	for round := range 100 { // 409,600 tokens
+		var of [turns][]actor.ReminderID
+		for range sets {
+			for turn := range turns {
+				of[turn] = append(of[turn], take())
+			}
+		}
+		for turn := range turns {
+			giveBack(of[(turn+round)%turns])
+		}
+	}
+	committed := take()
+	lost := []actor.ReminderID{take(), take()}
+	last := take() // committed as well
+	giveBack(lost)
+	if next := take(); buckets != 1 || committed != committed.Bucket().Token(0) || next != last.Bucket().Token(4) {
+		t.Errorf("%d buckets; %v was committed, then %v, and next is %v", buckets, committed, last, next)
+	}
+	c.giveBack("other", lost)
+}

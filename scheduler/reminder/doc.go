@@ -11,13 +11,23 @@
 // (buckets) decide; they read no clock and send nothing. [Service] acts on their decisions.
 // [Admin] serves callers who set and manage reminders outside of turns.
 //
+// # Parts of a service
+//
+//	owner        takes buckets over, reads and sweeps them, gives them up (the goroutine that
+//	             looks at the store); its allocator acts while this instance leads
+//	creators     hand out tokens
+//	pending      what is in memory, under one lock; what is due and unread is dealt by app
+//	deliveries   read and plan what is due; dispatch deals the places of deliveries by app
+//	subscribers  execute what has no actor; takeovers fetch it from other instances
+//	tenure       whether this process may deliver
+//
 // # Words
 //
 //	occurrence   a time that a schedule names
 //	firing       one delivery of an occurrence, or of one that stands for several
 //	step         what the commit of a firing does to the reminder: its next occurrence, or its end
 //	token        the number that names a reminder, together with its app's prefix and the vector
-//	             of its lap; never used twice
+//	             of its lap; no two reminders have the same
 //	bucket       a range of 100,000 tokens
 //	lap          one use of an app's 32-bit range of tokens; each has its own vector
 //	creator      the only host that ever creates reminders in a bucket

@@ -196,6 +196,12 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 	return r, nil
 }
 
+// Unused gives back the tokens of an app's reminders that were prepared, in their order, and that
+// no commit sets or may have set: turns that set reminders and fail use none up.
+func (s *Service) Unused(app string, tokens []actor.ReminderID) {
+	s.creators.current().giveBack(app, tokens)
+}
+
 // Committed tells of the reminders of a commit that was applied, so that those which are
 // due soon are not found by the next look at the store only.
 func (s *Service) Committed(e *actor.ReminderEffects) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/server/reminders"
 )
 
 // ReminderEvents returns the callbacks that count the outcomes of reminders in this
@@ -26,7 +27,7 @@ func (m *Metrics) ReminderEvents() reminder.Events {
 	missed := counter("greenroom_reminders_missed_total", "Occurrences that were not delivered in time, and were passed over or stood for by another, by policy.", "policy")
 	m.registry.MustRegister(late)
 	policies := map[actor.MissedKind]prometheus.Counter{}
-	for kind, name := range MissedNames {
+	for kind, name := range reminders.MissedNames {
 		policies[kind] = missed.WithLabelValues(name)
 	}
 	return reminder.Events{
@@ -38,9 +39,6 @@ func (m *Metrics) ReminderEvents() reminder.Events {
 		Missed: func(kind actor.MissedKind, n uint32) { policies[kind].Add(float64(n)) },
 	}
 }
-
-// MissedNames are the missed policies as people write them.
-var MissedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", actor.MissedSkip: "skip", actor.MissedCatchUp: "catchup"}
 
 // RegisterReminders adds the gauges of reminders.
 func (m *Metrics) RegisterReminders(stats func() reminder.Stats) error {

@@ -13,6 +13,8 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
 // HollowRole is Greenroom's server over a host that answers at once, or after a
@@ -40,8 +42,8 @@ func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) (err 
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	s, err := server.New(server.Config{
-		Addr: "127.0.0.1:0", Host: hollowHost{work}, Modules: noModules{}, Actors: noActors{},
-		Logger: slog.New(slog.DiscardHandler),
+		Config:   edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+		Backends: rpc.Backends{Host: hollowHost{work}, Modules: noModules{}, Actors: noActors{}},
 	})
 	if err != nil {
 		return err
@@ -119,6 +121,6 @@ func (hollowHost) View(context.Context, actor.Key) (host.View, error) {
 
 // Nobody calls these.
 type (
-	noModules struct{ server.Modules }
-	noActors  struct{ server.Lister }
+	noModules struct{ rpc.Modules }
+	noActors  struct{ rpc.Lister }
 )

@@ -1,0 +1,32 @@
+package actor
+
+// Cause is what caused a turn. Admission decides it once; what follows from it is asked of
+// it everywhere else.
+type Cause uint8
+
+// The causes of turns.
+const (
+	CauseCall      Cause = iota
+	CauseKeyedCall       // a call with an idempotency key
+	CauseFiring          // a reminder
+	CauseTimer           // a timer
+)
+
+// Cause returns what causes the turn of the invocation.
+func (i *Invocation) Cause() Cause {
+	switch {
+	case i.Firing != nil:
+		return CauseFiring
+	case i.IdempotencyKey != "":
+		return CauseKeyedCall
+	}
+	return CauseCall
+}
+
+// Recorded reports whether the commit of the turn contains a record of the cause, even if the
+// turn changes nothing else: a repetition finds it. So the turn may run again after
+// it has sent something to the outside.
+func (c Cause) Recorded() bool { return c == CauseKeyedCall || c == CauseFiring }
+
+// KeepsActive reports whether the turn counts as a use of its actor.
+func (c Cause) KeepsActive() bool { return c != CauseTimer }

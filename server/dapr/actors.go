@@ -1,0 +1,226 @@
+package dapr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/reminders"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Actors serves calls of actors over plain HTTP.
+type Actors struct {
+	edge *edge.Edge
+	Config
+}
+
+// Config is what the plain HTTP form calls.
+type Config struct {
+	Host      Host             // runs turns
+	Timers    Timers           // nil: requests get 501
+	Reminders Reminders        // nil: requests get 501
+	Setter    reminders.Setter // sets and deletes Reminders
+}
+
+// Host runs turns.
+type Host interface {
+	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+}
+
+// Timers sets, cancels and reads timers of actors, wherever they are: see [host.Host.SetTimer].
+type Timers interface {
+	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
+	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
+	GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error)
+}
+
+// Reminders reads reminders.
+type Reminders interface {
+	// Now is database time; zero before there are reminders.
+	Now() time.Time
+	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
+	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
+}
+
+// New adds the plain HTTP form to an edge.
+func New(e *edge.Edge, conf Config) {
+	a := &Actors{e, conf}
+	e.HandleActors("/v2.0/", "/v2.0/actors", a.serveActor)
+}
+
+// serveActor serves everything below an actor's path.
+func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
+	switch resourceOf(r.URL.EscapedPath()) {
+	case resourceReminders:
+		a.serveReminder(w, r)
+	case resourceTimers:
+		a.serveTimer(w, r)
+	default:
+		a.serveMethod(w, r)
+	}
+}
+
+// serveMethod is the plain HTTP form of the Dapr Actors V2 proposal:
+//
+//	PUT|POST|GET /v2.0/actors/APP/TYPE/ID/method/METHOD
+//
+// The body is the payload. GET is for read-only methods; its payload, if the
+// method takes one, is the query parameter "payload".
+func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request) {
+	inv, err := a.invocationOf(r)
+	if err != nil {
+		a.refuseActor(w, r, inv, err)
+		return
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		a.refuseActor(w, r, inv, err)
+		return
+	}
+	defer cancel()
+	reply, err := a.Host.Invoke(ctx, inv)
+	edge.SetHost(w.Header(), reply)
+	if err != nil {
+		a.refuseActor(w, r, inv, err)
+		return
+	}
+	h := w.Header()
+	h.Set(edge.HeaderVersion, strconv.FormatUint(reply.Version, 10))
+	edge.SetFuel(h, reply)
+	h.Set("Content-Type", safeMediaType(reply.Payload.ContentType))
+	h.Set("Content-Length", strconv.Itoa(len(reply.Payload.Data)))
+	h.Set("Cache-Control", "no-store")
+	// A guest chooses the content type: a page of its making must not run
+	// scripts in this server's name.
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	_, _ = w.Write(reply.Payload.Data) // fails only with the connection; the turn is committed
+}
+
+// invocationOf reads everything of a request but its deadline. With an error,
+// the invocation has what is known by then.
+func (a *Actors) invocationOf(r *http.Request) (actor.Invocation, error) {
+	inv := actor.Invocation{ID: edge.RequestID(r.Context()), Caller: edge.CallerName(r.Context()), Trace: edge.TraceOf(r.Context())}
+	var err error
+	if inv.Key, inv.Method, err = ParseActorPath(r.URL.EscapedPath()); err != nil {
+		return inv, err
+	}
+	if err := edge.ExchangeOf(r.Context()).ForApp(inv.Key.App); err != nil {
+		return inv, err
+	}
+	switch v := r.Header.Get(edge.HeaderConsistency); v {
+	case "":
+	case "strong":
+		inv.Consistency = actor.ConsistencyStrong
+	default:
+		return inv, &actor.ArgumentError{Field: edge.HeaderConsistency, Problem: "is " + strconv.Quote(v) + "; write strong, or leave it out"}
+	}
+	inv.Payload.ContentType = r.Header.Get("Content-Type")
+	switch r.Method {
+	case http.MethodGet:
+		inv.ReadOnly = true
+		inv.Payload.Data, err = queryPayload(r.URL.RawQuery)
+	case http.MethodPut, http.MethodPost:
+		if inv.IdempotencyKey, err = edge.IdempotencyKey(r.Header); err != nil {
+			return inv, err
+		}
+		inv.Payload.Data, err = a.readPayload(r)
+	default:
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "actors are called with PUT, POST or, for read-only methods, GET"}
+	}
+	return inv, err
+}
+
+func queryPayload(rawQuery string) ([]byte, error) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return nil, &actor.ArgumentError{Field: "query string", Problem: "is not percent-encoded: " + err.Error()}
+	}
+	switch values := query["payload"]; len(values) {
+	case 0:
+		return nil, nil
+	case 1:
+		return []byte(values[0]), nil
+	default:
+		return nil, &actor.ArgumentError{Field: "query parameter payload", Problem: "is given more than once; give one"}
+	}
+}
+
+func (a *Actors) readPayload(r *http.Request) ([]byte, error) {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, &actor.ArgumentError{Field: "Content-Encoding", Problem: "is " + strconv.Quote(enc) + "; send the payload as it is"}
+	}
+	if r.ContentLength > a.edge.Conf.MaxPayloadBytes {
+		return nil, edge.ErrPayloadTooLarge(a.edge.Conf.MaxPayloadBytes)
+	}
+	// The claim is believed up to what costs nothing. One byte more than it, to
+	// find the end without growing.
+	data := make([]byte, 0, min(max(r.ContentLength, 511), 64<<10)+1)
+	for {
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+		n, err := r.Body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			return data, nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, &actor.ArgumentError{Field: "body", Problem: "ended before its Content-Length; send all of it"}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// withTimeout applies the deadline that the request asks for.
+func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
+	v := r.Header.Get(edge.HeaderTimeout)
+	if v == "" {
+		return r.Context(), func() {}, nil
+	}
+	ms, err := strconv.ParseUint(v, 10, 64)
+	if err != nil || len(v) > 10 {
+		return nil, nil, &actor.ArgumentError{Field: edge.HeaderTimeout, Problem: "is " + strconv.Quote(v) + "; write milliseconds in at most 10 digits"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(ms)*time.Millisecond)
+	return ctx, cancel, nil
+}
+
+// safeMediaType returns a media type as a header may carry it.
+func safeMediaType(s string) string {
+	if s == "" || s == actor.ContentTypeJSON {
+		return actor.ContentTypeJSON
+	}
+	if mediaType, params, err := mime.ParseMediaType(s); err == nil {
+		if clean := mime.FormatMediaType(mediaType, params); clean != "" {
+			return clean
+		}
+	}
+	return "application/octet-stream"
+}
+
+// refuseActor answers an error of the plain HTTP form.
+func (a *Actors) refuseActor(w http.ResponseWriter, r *http.Request, inv actor.Invocation, err error) {
+	f := a.edge.FailTurn(r.Context(), edge.RequestID(r.Context()), err, &inv)
+	if f.Status == http.StatusMethodNotAllowed && w.Header().Get("Allow") == "" {
+		allow := "GET, POST, PUT"
+		if r.Method == http.MethodGet {
+			allow = "POST, PUT" // the method exists, but is not read-only
+		}
+		w.Header().Set("Allow", allow)
+	}
+	if r.ProtoMajor == 1 && (f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout) {
+		w.Header().Set("Connection", "close") // rather than reading the rest
+	}
+	failure.WriteHTTP(w, f, edge.RequestID(r.Context()))
+}

@@ -1,0 +1,53 @@
+package edge
+
+import "time"
+
+// Bounds are the limits of a server that are the same for all. The zero value of a
+// field means its default; tests set smaller ones.
+type Bounds struct {
+	// UploadsBytes bounds what all uploads have on disk together, until each is
+	// answered. An upload may have 1 MiB all the same.
+	UploadsBytes int64
+	// UploadMessages bounds what all messages of uploads have in memory, in bytes, which
+	// have arrived or do so. A message may have 128 KiB all the same.
+	UploadMessages int64
+	// UploadTimeout is how long a client may take to send a module.
+	UploadTimeout time.Duration
+	// StreamInvocations is how many invocations one InvokeStream may have in flight:
+	// begun, or answered with the reply not yet written. StreamBytes bounds their
+	// payloads and replies; a single invocation may be larger.
+	StreamInvocations int
+	StreamBytes       int64
+	// Streams is how many InvokeStreams may be open at once.
+	Streams int
+	// ReadHeaderTimeout is how long a client may take to send the headers of a
+	// request.
+	ReadHeaderTimeout time.Duration
+	// BodyTimeout is how long a client may take to send a request's body; for
+	// streams, each message. It also bounds how long a client may take to accept
+	// each message of a stream. An InvokeStream may be silent for as long as it likes.
+	BodyTimeout time.Duration
+	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer.
+	AcceptTimeout time.Duration
+	// IdleTimeout is how long a connection without requests is kept.
+	IdleTimeout time.Duration
+	// HealthInterval is how often Config.Check is called.
+	HealthInterval time.Duration
+}
+
+// WithDefaults returns a copy of b for a server that takes modules of up to
+// maxModule bytes.
+func (b Bounds) withDefaults(maxModule int64) Bounds {
+	setDefault(&b.UploadsBytes, 16*maxModule)
+	setDefault(&b.UploadMessages, 16<<20)
+	setDefault(&b.UploadTimeout, 5*time.Minute)
+	setDefault(&b.StreamInvocations, 4096)
+	setDefault(&b.StreamBytes, 32<<20)
+	setDefault(&b.Streams, 1000)
+	setDefault(&b.ReadHeaderTimeout, 10*time.Second)
+	setDefault(&b.BodyTimeout, time.Minute)
+	setDefault(&b.AcceptTimeout, 10*time.Second)
+	setDefault(&b.IdleTimeout, 3*time.Minute)
+	setDefault(&b.HealthInterval, 2*time.Second)
+	return b
+}

@@ -1,0 +1,370 @@
+package edge
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/stream"
+)
+
+// HeaderRequestID names the request in the server's log; every answer has it.
+const HeaderRequestID = "Greenroom-Request-Id"
+
+// Exchange is one request and its answer. It stands where the handlers see the
+// [http.ResponseWriter] and the body, so that one allocation does for all that
+// is counted and bounded. Like those, it is used by one goroutine at a time,
+// except that the body may be read while the answer is written.
+type Exchange struct {
+	http.ResponseWriter
+	Edge    *Edge
+	Route   *Route
+	Control *http.ResponseController
+	ID      string
+	Trace   *actor.Trace // of the request; nil: it came with none
+	Caller  Caller       // once it is admitted
+	peers   bool         // it came where only hosts of the cluster are listened to
+	status  int          // as sent; 0 until then
+
+	// joined is the first part of a message that waits for the rest, on
+	// long-lived routes: HTTP/2 would make a frame of each part.
+	joined []byte
+
+	// partial is how much has been read of a message of a long-lived route.
+	partial int64
+
+	requestUse
+
+	body      io.ReadCloser
+	bodyLeft  int64     // bytes that may still be read
+	bodyTimed bool      // its deadline is set
+	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
+}
+
+type exchangeKey struct{}
+
+// ExchangeOf returns the exchange that a handler's context belongs to.
+func ExchangeOf(ctx context.Context) *Exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*Exchange)
+	return x
+}
+
+// RequestID returns the ID of the request that ctx belongs to.
+func RequestID(ctx context.Context) string {
+	if x := ExchangeOf(ctx); x != nil {
+		return x.ID
+	}
+	return ""
+}
+
+// CallerName returns the name of the token that the request came with, if it was
+// asked for one.
+func CallerName(ctx context.Context) string {
+	if x := ExchangeOf(ctx); x != nil {
+		return x.Caller.Name
+	}
+	return ""
+}
+
+// TraceOf returns the trace of the request that ctx belongs to; nil for none.
+func TraceOf(ctx context.Context) *actor.Trace {
+	if x := ExchangeOf(ctx); x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
+// The headers of W3C Trace Context, in the form of the keys of [http.Header].
+const (
+	headerTraceparent = "Traceparent"
+	headerTracestate  = "Tracestate"
+)
+
+// traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
+// none. One that is named twice is none.
+func traceOfRequest(h http.Header) *actor.Trace {
+	parents := h[headerTraceparent]
+	if len(parents) != 1 {
+		return nil
+	}
+	return actor.ParseTrace(parents[0], h[headerTracestate]...).Child()
+}
+
+// timeoutOf is what a request says that its caller gave it; false if it does not, or not
+// in a form that the protocols take.
+func timeoutOf(h http.Header) (actor.Timeout, bool) {
+	if v := h[HeaderTimeout]; len(v) > 0 {
+		ms, err := strconv.ParseUint(v[0], 10, 63)
+		return actor.Timeout{After: time.Duration(ms) * time.Millisecond, By: HeaderTimeout}, err == nil && len(v[0]) <= 10
+	}
+	v := h[headerGRPCTimeout]
+	if len(v) == 0 || len(v[0]) < 2 || len(v[0]) > 9 {
+		return actor.Timeout{}, false
+	}
+	unit, known := grpcUnits[v[0][len(v[0])-1]]
+	n, err := strconv.ParseUint(v[0][:len(v[0])-1], 10, 31)
+	if !known || err != nil || n > math.MaxInt64/uint64(unit) {
+		return actor.Timeout{}, false
+	}
+	return actor.Timeout{After: time.Duration(n) * unit, By: "grpc-timeout"}, true
+}
+
+// headerGRPCTimeout is gRPC's, whose values end in one of the units.
+const headerGRPCTimeout = "Grpc-Timeout"
+
+var grpcUnits = map[byte]time.Duration{
+	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+}
+
+func newRequestID() string {
+	var b [12]byte
+	rand.Read(b[:]) // never fails: see crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader notes the status.
+func (x *Exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= http.StatusOK { // 1xx are not the answer
+		x.status = status
+		x.allowWrite()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// acceptedAtOnce is how much of an answer a client must accept within the accept timeout, in
+// bytes, again and again: a client that is slower is given up.
+const acceptedAtOnce = 256 << 10
+
+// Write writes a part of the answer. For each acceptedAtOnce of it the client has the accept
+// timeout, and for each message of a stream the body timeout.
+func (x *Exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	if x.Route.LongLived {
+		return x.writeJoined(p)
+	}
+	if len(p) > alwaysReadBody {
+		defer x.writing(p)()
+	}
+	written := 0
+	for {
+		part := p[written:]
+		if len(part) > acceptedAtOnce && !x.Route.Streaming {
+			part = part[:acceptedAtOnce]
+		}
+		x.allowWrite()
+		n, err := x.ResponseWriter.Write(part)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// envelopePrefix is how a message of a stream begins, which Connect writes by
+// itself, in bytes.
+const envelopePrefix = 5
+
+func (x *Exchange) writeJoined(p []byte) (int, error) {
+	if len(x.joined) == 0 && len(p) == envelopePrefix {
+		x.joined = append(x.joined, p...)
+		return len(p), nil
+	}
+	if len(x.joined) == 0 {
+		return x.ResponseWriter.Write(p)
+	}
+	x.joined = append(x.joined, p...)
+	n, err := x.ResponseWriter.Write(x.joined)
+	if x.joined = x.joined[:0]; cap(x.joined) > 2*stream.MaxMessage {
+		x.joined = nil
+	}
+	return max(n-envelopePrefix, 0), err
+}
+
+// writeRest writes a first part that stayed alone.
+func (x *Exchange) writeRest() {
+	if len(x.joined) > 0 {
+		_, _ = x.ResponseWriter.Write(x.joined) // a broken connection shows at the next Write
+		x.joined = x.joined[:0]
+	}
+}
+
+// Flush makes an exchange an [http.Flusher], as streams need. What is flushed has
+// been accepted by the client or its connection, so that a stream may then be
+// silent for as long as it likes.
+func (x *Exchange) Flush() {
+	x.writeRest()
+	_ = x.Control.Flush() // a broken connection shows at the next Write
+	if x.Route.Streaming {
+		_ = x.Control.SetWriteDeadline(time.Time{})
+	}
+}
+
+func (x *Exchange) allowWrite() {
+	if x.Route.LongLived {
+		return
+	}
+	timeout := x.Edge.Conf.Bounds.AcceptTimeout
+	if x.Route.Streaming {
+		timeout = x.Edge.Conf.Bounds.BodyTimeout
+	}
+	_ = x.Control.SetWriteDeadline(time.Now().Add(timeout)) // without a connection there is nothing to bound
+}
+
+func (x *Exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
+
+// exchangeBody is the body of an exchange's request: bounded in size and time.
+// To an RPC handler its errors are *connect.Error values, which the protocols pass
+// on as they are.
+type exchangeBody Exchange
+
+// Read implements [io.Reader].
+func (b *exchangeBody) Read(p []byte) (int, error) {
+	if b.Route.Peer && b.Route.LongLived {
+		return b.body.Read(p) // each peer has a few, with messages that its limits bound
+	}
+	if b.Route.LongLived {
+		n, err := b.body.Read(p)
+		if full := (*Exchange)(b).messageBytes(n); full != nil {
+			return n, b.describe(full)
+		}
+		return n, err
+	}
+	if b.Route.Streaming || !b.bodyTimed {
+		b.bodyTimed = true
+		deadline := b.Edge.BodyDeadline()
+		if !b.bodyEnd.IsZero() && b.bodyEnd.Before(deadline) {
+			deadline = b.bodyEnd
+		}
+		_ = b.Control.SetReadDeadline(deadline)
+	}
+	// One byte more than allowed is asked for, to tell the end from too much.
+	if int64(len(p)) > b.bodyLeft+1 {
+		p = p[:b.bodyLeft+1]
+	}
+	n, err := b.body.Read(p)
+	if int64(n) > b.bodyLeft {
+		return int(b.bodyLeft), b.describe(b.Route.BodyErr)
+	}
+	b.bodyLeft -= int64(n)
+	if !b.Route.Streaming || b.Route.Upload {
+		if full := (*Exchange)(b).CountBody(n); full != nil {
+			return n, b.describe(full)
+		}
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		limit := b.Edge.Conf.Bounds.BodyTimeout
+		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
+			limit = b.Edge.Conf.Bounds.UploadTimeout
+		}
+		err = b.describe(&failure.Error{Kind: failure.KindBodyTimeout, Text: fmt.Sprintf("the request's body did not arrive within %v", limit)})
+	default:
+		// The connection goes on to be read, for the client's going away: that
+		// read must not run into this one's deadline.
+		_ = b.Control.SetReadDeadline(time.Time{})
+		if !b.Route.rpc && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			// The client's doing, whatever it was: nothing for the log of errors.
+			err = &actor.ArgumentError{Field: "body", Problem: "broke off, or is not in the form that its headers say; send it again"}
+		}
+	}
+	return n, err
+}
+
+func (b *exchangeBody) describe(err error) error {
+	if !b.Route.rpc {
+		return err // its handler describes it
+	}
+	f := failure.Of(err, false)
+	b.Edge.Metrics.Failed(actor.Kind(f.Detail.GetKind()))
+	return f.RPC()
+}
+
+// Close implements [io.Closer].
+func (b *exchangeBody) Close() error { return b.body.Close() }
+
+// share is what the body of a request counts for, and how much of it is read whatever
+// others hold.
+func (x *Exchange) share() (account *fair.Account, always int64) {
+	if x.Route.Upload {
+		return x.Edge.Requests.Uploads, alwaysUpload
+	}
+	return x.Edge.Requests.Bodies, alwaysReadBody
+}
+
+// Owner is the app that a request counts for; empty for callers of all apps, until the app
+// of the request is known.
+func (x *Exchange) Owner() string { return cmp.Or(x.app, x.Caller.app) }
+
+// ForApp notes the app that a request is for, and refuses the request if its caller may not
+// ask for that app, or has left too many bytes of the app's answers in the server's memory.
+func (x *Exchange) ForApp(app string) error {
+	if err := x.Caller.RequireApp(app); err != nil {
+		return err
+	}
+	x.app = app
+	if x.Route.Peer {
+		return nil
+	}
+	return x.Edge.checkAnswers(app)
+}
+
+// CountBody counts bytes of the request's body, and says why it is not read on. What
+// it counts, ReleaseBody takes off.
+func (x *Exchange) CountBody(n int) error {
+	account, always := x.share()
+	if x.BodyBytes == 0 {
+		x.bodyOwner = x.Owner()
+	}
+	full := account.Count(x.bodyOwner, int64(n))
+	if x.BodyBytes += int64(n); full != nil && x.BodyBytes > always {
+		return errRequestsFull(full)
+	}
+	return nil
+}
+
+// ReleaseBody ends the count of a request that is answered.
+func (x *Exchange) ReleaseBody() {
+	if x.BodyBytes > 0 {
+		account, _ := x.share()
+		account.Give(x.bodyOwner, x.BodyBytes)
+		x.BodyBytes = 0
+	}
+}
+
+// writing counts a part of an answer until the client has accepted it.
+func (x *Exchange) writing(p []byte) (done func()) {
+	owner, n := x.Owner(), int64(len(p))
+	x.Edge.Requests.Answers.Add(owner, n)
+	return func() { x.Edge.Requests.Answers.Give(owner, n) }
+}
+
+// messageBytes counts bytes of a stream's message that is not whole yet, and says why
+// it is not read on. What is counted, MessageReceived takes off.
+func (x *Exchange) messageBytes(n int) error {
+	err := x.Edge.StreamMemory.Receive(x.Owner(), int64(n), x.partial)
+	x.partial += int64(n)
+	return err
+}
+
+// MessageReceived says that a message has been received, or will never be.
+func (x *Exchange) MessageReceived() {
+	x.Edge.StreamMemory.Release(x.Owner(), x.partial)
+	x.partial = 0
+}

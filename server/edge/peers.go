@@ -1,0 +1,185 @@
+package edge
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/routing"
+)
+
+// Peers makes the server that of a host of a cluster: it takes what other hosts send.
+type Peers struct {
+	// Addr is where the other hosts are listened to, HOST:PORT. Empty: where clients
+	// are; hosts ask for the cluster's name, which no client does.
+	Addr string
+	// Listener is used instead of listening at Addr. Defaults to none.
+	Listener net.Listener
+	// Credentials prove that a peer belongs to the cluster. Without them peers speak
+	// plain text and are admitted as callers of the API are, with an admin's token where
+	// tokens are asked for: for loopback, or where Insecure lets everybody in.
+	Credentials *routing.Credentials
+	// Cluster is the cluster's name. Required.
+	Cluster string
+}
+
+func (p *Peers) validate(c Config) error {
+	switch {
+	case p == nil:
+		return nil
+	case p.Cluster == "":
+		return errors.New("server: Config.Peers.Cluster is empty; give the cluster's name")
+	}
+	addr := c.Addr
+	if p.Addr != "" {
+		addr = p.Addr
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("server: Config.Peers.Addr %q is not of the form HOST:PORT: %w", p.Addr, err)
+	}
+	if p.Credentials == nil && !c.Insecure && !isLoopbackName(host) {
+		return fmt.Errorf("server: other hosts reach this one at %s, from other machines too: hosts must prove that they belong to the cluster; "+
+			"give all of them the same key with --cluster-key-file, or certificates with --cluster-cert, --cluster-cert-key and --cluster-ca; a server that is alone may let them in at a loopback address, --cluster-listen 127.0.0.1:0", addr)
+	}
+	return nil
+}
+
+// tlsFor adds what peers are told to what clients are: the name that is asked for
+// tells who it is.
+func (p *Peers) tlsFor(clients, peers *tls.Config) *tls.Config {
+	name := routing.ServerName(p.Cluster)
+	if clients == nil {
+		return peers
+	}
+	conf := clients.Clone()
+	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		if h.ServerName == name {
+			return peers.GetConfigForClient(h)
+		}
+		return nil, nil //nolint:nilnil // as crypto/tls has it: the configuration itself
+	}
+	return conf
+}
+
+// splitter is a listener whose connections may begin with a TLS handshake, which peers
+// do, or not, as clients: their first byte tells.
+type splitter struct {
+	net.Listener
+	tls     *tls.Config
+	timeout time.Duration // for the first byte
+
+	accepted chan net.Conn
+	failed   chan error // of capacity 1
+	closed   chan struct{}
+	running  sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[net.Conn]struct{} // for their first byte; nil: closed
+}
+
+func newSplitter(l net.Listener, conf *tls.Config, timeout time.Duration) *splitter {
+	s := &splitter{
+		Listener: l, tls: conf, timeout: timeout,
+		accepted: make(chan net.Conn), failed: make(chan error, 1), closed: make(chan struct{}), waiting: map[net.Conn]struct{}{},
+	}
+	s.running.Go(s.run)
+	return s
+}
+
+func (s *splitter) run() {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			s.failed <- err
+			return
+		}
+		s.mu.Lock()
+		open := s.waiting != nil
+		if open {
+			s.waiting[conn] = struct{}{}
+			s.running.Go(func() { s.sort(conn) })
+		}
+		s.mu.Unlock()
+		if !open {
+			_ = conn.Close()
+		}
+	}
+}
+
+// handshake is the first byte of a TLS connection, which no HTTP request has.
+const handshake = 0x16
+
+// sort waits for a connection's first byte.
+func (s *splitter) sort(conn net.Conn) {
+	c := &begunConn{Conn: conn}
+	_ = conn.SetReadDeadline(time.Now().Add(s.timeout))
+	_, err := conn.Read(c.first[:])
+	_ = conn.SetReadDeadline(time.Time{})
+	s.mu.Lock()
+	delete(s.waiting, conn)
+	s.mu.Unlock()
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	var sorted net.Conn = c
+	if c.first[0] == handshake {
+		sorted = tls.Server(c, s.tls)
+	}
+	select {
+	case s.accepted <- sorted:
+	case <-s.closed:
+		_ = conn.Close()
+	}
+}
+
+// Accept implements [net.Listener].
+func (s *splitter) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.accepted:
+		return conn, nil
+	case err := <-s.failed:
+		return nil, err
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (s *splitter) Close() error {
+	s.mu.Lock()
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	if waiting == nil {
+		return nil
+	}
+	close(s.closed)
+	err := s.Listener.Close()
+	for conn := range waiting {
+		_ = conn.Close()
+	}
+	s.running.Wait()
+	return err
+}
+
+// begunConn is a connection whose first byte was read.
+type begunConn struct {
+	net.Conn
+	first [1]byte
+	given bool
+}
+
+// Read implements [net.Conn].
+func (c *begunConn) Read(p []byte) (int, error) {
+	if c.given || len(p) == 0 {
+		return c.Conn.Read(p)
+	}
+	c.given = true
+	p[0] = c.first[0]
+	return 1, nil
+}

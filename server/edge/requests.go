@@ -1,0 +1,45 @@
+package edge
+
+import (
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+// requestsUse is what all requests together hold that are not InvokeStreams, in bytes. Apps
+// share each account.
+type requestsUse struct {
+	// Bodies are what has been read, until the request is answered, and messages that
+	// are being unpacked, also of streams; Uploads are those of uploads, until each
+	// message is on disk.
+	Bodies, Uploads *fair.Account
+	// Answers are what waits for clients to accept it.
+	Answers *fair.Account
+}
+
+// requestUse is what one request counts for.
+type requestUse struct {
+	app string // that the request is for, once that is known
+	// BodyBytes is how much has been read of the body, unless the route is long-lived, and
+	// bodyOwner the app for which that counts.
+	BodyBytes int64
+	bodyOwner string
+}
+
+// alwaysReadBody is how much of a body is read whatever others hold, in bytes: about
+// what a connection takes anyway.
+const alwaysReadBody = 4 << 10
+
+// alwaysUpload is the same for a message of an upload.
+const alwaysUpload = 128 << 10
+
+func (u *requestsUse) init(c Config) {
+	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes})
+	u.Uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.Bounds.UploadMessages})
+	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes})
+}
+
+func errRequestsFull(full error) error {
+	return fmt.Errorf("%w: %w; send less at once, or try again later", actor.ErrHostFull, full)
+}

@@ -1,0 +1,214 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/codec"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/stream"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// actorService is ActorService over the host. protovalidate has seen every
+// request before its methods do.
+type actorService struct{ s *Services }
+
+var _ greenroomv1connect.ActorServiceHandler = (*actorService)(nil)
+
+// minStreamMessage is what a message of an InvokeStream may have whatever the limit
+// of a payload, in bytes: actor.proto says so, and clients send batches by it.
+const minStreamMessage int64 = 4 << 20
+
+func newActorService(s *Services) edge.Service {
+	sv := edge.Service{Name: greenroomv1connect.ActorServiceName}
+	payload := s.edge.PayloadRoute()
+	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.HandlerOptions(payload)...)
+	sv.Serve(edge.RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure)
+	sv.Serve(edge.RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
+	sv.Serve(edge.RoleRead, edge.SmallRoute(), h,
+		greenroomv1connect.ActorServiceGetActorProcedure,
+		greenroomv1connect.ActorServiceListActorsProcedure,
+		greenroomv1connect.ActorServiceGetStateProcedure)
+	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
+
+	invocations := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: max(payload.MaxBody, minStreamMessage)}
+	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.StreamOptions(invocations.MaxMessage, edge.ErrMessageTooLarge(invocations.MaxMessage))...)
+	// Invocations that are not read-only need more, each for itself.
+	sv.Serve(edge.RoleRead, invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
+	return sv
+}
+
+// Invoke implements ActorService.
+func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroomv1.InvokeRequest]) (*connect.Response[greenroomv1.InvokeResponse], error) {
+	idempotency, err := edge.IdempotencyKey(req.Header())
+	if err != nil {
+		return nil, err
+	}
+	reply, err := a.invoke(ctx, actor.Invocation{
+		Key:            keyOf(req.Msg.GetActor()),
+		Method:         req.Msg.GetMethod(),
+		Payload:        actor.Payload{ContentType: req.Msg.GetContentType(), Data: req.Msg.GetPayload()},
+		IdempotencyKey: idempotency,
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := connect.NewResponse(&greenroomv1.InvokeResponse{
+		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
+		Json: codec.JSONReply(req.Msg.GetJsonReply(), reply.Payload),
+	})
+	edge.SetFuel(res.Header(), reply)
+	return res, nil
+}
+
+// Query implements ActorService.
+func (a *actorService) Query(ctx context.Context, req *connect.Request[greenroomv1.QueryRequest]) (*connect.Response[greenroomv1.QueryResponse], error) {
+	inv := actor.Invocation{
+		Key:      keyOf(req.Msg.GetActor()),
+		Method:   req.Msg.GetMethod(),
+		Payload:  actor.Payload{ContentType: req.Msg.GetContentType(), Data: req.Msg.GetPayload()},
+		ReadOnly: true,
+	}
+	if req.Msg.GetConsistency() == greenroomv1.Consistency_CONSISTENCY_STRONG {
+		inv.Consistency = actor.ConsistencyStrong
+	}
+	reply, err := a.invoke(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	res := connect.NewResponse(&greenroomv1.QueryResponse{
+		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
+		Json: codec.JSONReply(req.Msg.GetJsonReply(), reply.Payload),
+	})
+	edge.SetFuel(res.Header(), reply)
+	noStore(res)
+	return res, nil
+}
+
+func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	// Protovalidate speaks neither of control characters nor of sizes that the
+	// server's limits set.
+	if err := inv.Key.Validate(); err != nil {
+		return actor.Reply{}, err
+	}
+	if int64(len(inv.Payload.Data)) > a.s.edge.Conf.MaxPayloadBytes {
+		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: edge.ErrPayloadTooLarge(a.s.edge.Conf.MaxPayloadBytes)}
+	}
+	if x := edge.ExchangeOf(ctx); x != nil && int64(len(inv.Payload.Data)) > x.BodyBytes { // it came compressed
+		if err := x.CountBody(len(inv.Payload.Data)); err != nil {
+			return actor.Reply{}, err
+		}
+	}
+	inv.ID, inv.Caller, inv.Trace = edge.RequestID(ctx), edge.CallerName(ctx), edge.TraceOf(ctx)
+	reply, err := a.s.Host.Invoke(ctx, inv)
+	if x := edge.ExchangeOf(ctx); x != nil {
+		edge.SetHost(x.Header(), reply)
+	}
+	return reply, err
+}
+
+// InvokeStream implements ActorService. The stream's messages are received and
+// sent in the form of package invokestream.
+func (a *actorService) InvokeStream(ctx context.Context, bidi *connect.BidiStream[greenroomv1.InvokeStreamRequest, greenroomv1.InvokeStreamResponse]) error {
+	x := edge.ExchangeOf(ctx)
+	if err := a.s.Streams.Enter(x.Owner()); err != nil {
+		return err
+	}
+	defer a.s.Streams.Leave(x.Owner())
+	err := stream.Serve(ctx, a.s.streamConf, stream.Peer{
+		RequestID: x.ID, App: x.Owner(), Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
+	})
+	_ = x.Control.SetWriteDeadline(a.s.edge.BodyDeadline()) // of how the stream ended
+	return err
+}
+
+// GetActor implements ActorService.
+func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenroomv1.GetActorRequest]) (*connect.Response[greenroomv1.GetActorResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	v, err := a.s.Host.View(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	res := connect.NewResponse(&greenroomv1.GetActorResponse{Actor: actorOf(v)})
+	noStore(res)
+	return res, nil
+}
+
+// ListActors implements ActorService.
+func (a *actorService) ListActors(ctx context.Context, req *connect.Request[greenroomv1.ListActorsRequest]) (*connect.Response[greenroomv1.ListActorsResponse], error) {
+	list := pageList{greenroomv1connect.ActorServiceListActorsProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterActor)
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	infos, next, err := a.s.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListActorsResponse{Actors: make([]*greenroomv1.Actor, len(infos))}
+	for i, info := range infos {
+		msg.Actors[i] = &greenroomv1.Actor{
+			Key: keyToProto(info.Key), Version: info.Version, Generation: info.Generation,
+			StateSchema: info.StateSchema, StateSize: info.StateSize, UpdatedAt: timestamppb.New(info.UpdatedAt),
+		}
+	}
+	if next != "" {
+		msg.NextPageToken = pageToken(list, next)
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// GetState implements ActorService.
+func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenroomv1.GetStateRequest]) (*connect.Response[greenroomv1.GetStateResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	v, err := a.s.Host.View(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.GetStateResponse{Version: v.Version, Entries: make([]*greenroomv1.StateEntry, len(v.Entries))}
+	for i, e := range v.Entries {
+		msg.Entries[i] = &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// DeleteActor implements ActorService.
+func (a *actorService) DeleteActor(ctx context.Context, req *connect.Request[greenroomv1.DeleteActorRequest]) (*connect.Response[greenroomv1.DeleteActorResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	if err := a.s.Host.Delete(ctx, key); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.DeleteActorResponse{}), nil
+}
+
+func keyOf(k *greenroomv1.ActorKey) actor.Key {
+	return actor.Key{App: edge.AppOf(k.GetApp()), Type: k.GetType(), ID: k.GetId()}
+}
+
+func keyToProto(k actor.Key) *greenroomv1.ActorKey {
+	return &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}
+}
+
+// noStore keeps what may come by GET out of caches: state changes.
+func noStore(res connect.AnyResponse) { res.Header().Set("Cache-Control", "no-store") }

@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Backends are what the services call. The zero value of an optional field means its default.
+type Backends struct {
+	// Host runs turns. Required.
+	Host Host
+	// Modules keeps modules and deployments. Required.
+	Modules Modules
+	// Actors lists actors. Required.
+	Actors Lister
+	// Settings keeps what apps were given. Without it there is no SettingsService.
+	Settings Settings
+	// Reminders sets and looks after reminders. Without it there is no ReminderService.
+	Reminders Reminders
+	// Cluster knows the servers that share the store. Without it there is no
+	// ClusterService.
+	Cluster Cluster
+	// Logs are what guests logged, served by LogService. Defaults to none.
+	Logs *Logs
+	// Interconnect takes calls of other hosts. Required with Peers; defaults to none.
+	Interconnect Interconnect
+	// PeerServices are further ones that only hosts speak. Defaults to none.
+	PeerServices []PeerService
+}
+
+// Host runs turns. [*host.Host] does; so does whatever routes to other hosts. What
+// it gets has been checked here: names, IDs and idempotency keys are valid.
+type Host interface {
+	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	// Begin is Invoke for who does not wait: see [host.Host.Begin].
+	Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun
+	// Delete removes an actor's state as a turn of its own.
+	Delete(ctx context.Context, key actor.Key) error
+	// View reads an actor; actor.ErrActorNotFound when nothing is stored.
+	View(ctx context.Context, key actor.Key) (host.View, error)
+}
+
+// Modules keeps modules and says what serves each type. [*modules.Service] does.
+// Digests may be prefixes as long as they are unambiguous.
+type Modules interface {
+	Upload(ctx context.Context, app string, wasm actor.Code, progress func(modules.Stage)) (actor.Module, error)
+	Module(ctx context.Context, app string, digest actor.Digest) (actor.Module, error)
+	List(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error)
+	Bytes(ctx context.Context, app string, digest actor.Digest) ([]byte, error)
+	Delete(ctx context.Context, app string, digest actor.Digest) error
+	Deploy(ctx context.Context, req modules.DeployRequest) ([]actor.Deployment, []string, error)
+	Undeploy(ctx context.Context, req modules.UndeployRequest) (ds []actor.Deployment, warnings []string, err error)
+	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
+	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
+	Types(ctx context.Context, app string) ([]modules.ServedType, error)
+	// Current is what serves a type as far as the process knows, from memory.
+	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
+	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
+}
+
+// Lister lists actors; every store does.
+type Lister interface {
+	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
+}
+
+// Interconnect takes the calls that other hosts send; [*routing.Router] does.
+type Interconnect interface {
+	Accept(hello *greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error)
+	// Reach asks hosts which of them they cannot reach.
+	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
+	// Unreachable are hosts that calls from here could not reach.
+	Unreachable() []routing.Unreachable
+	// TailLogs is LogService.Tail for what another host remembers and runs.
+	TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error
+}
+
+// PeerService is a service between hosts. Its streams are not bounded here.
+type PeerService struct {
+	Handler    http.Handler
+	Procedures []string // the paths of its methods
+}

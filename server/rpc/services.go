@@ -1,0 +1,78 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/grpcreflect"
+
+	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/reminders"
+	"github.com/greenroom-run/greenroom/server/stream"
+)
+
+// Services are the services of the API, and what they share.
+type Services struct {
+	Backends
+	edge        *edge.Edge
+	Health      *health
+	Streams     edge.Places // for InvokeStreams
+	subscribers edge.Places // for ReminderService.Connect
+	streamConf  *stream.Config
+	// draining ends when the server begins to stop: long-lived streams end by themselves then.
+	draining context.Context
+}
+
+// New adds to an edge the services that the backends allow.
+func New(e *edge.Edge, to Backends, draining context.Context) *Services {
+	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
+	limit := int64(e.Conf.Bounds.Streams)
+	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit}, "put more calls on each, or use another server")
+	s.subscribers = edge.NewPlaces(fair.Bounds{Name: "subscribers", Total: limit}, "have each subscribe to more, or use another server")
+	s.streamConf = newStreamConfig(s)
+	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
+	if s.Settings != nil {
+		all = append(all, newSettingsService(s))
+	}
+	if s.Reminders != nil {
+		all = append(all, newReminderService(s))
+	}
+	if s.Cluster != nil {
+		all = append(all, newClusterService(s))
+	}
+	for _, sv := range all {
+		s.Health.services = append(s.Health.services, sv.Name)
+	}
+	all = append(all, newHealthService(s))
+	var names []string
+	for _, sv := range all {
+		names = append(names, sv.Name)
+	}
+	all = append(all, newReflection(s, names))
+	if s.Interconnect != nil {
+		all = append(all, newPeerServices(s)) // nothing for clients to see
+	}
+	e.Handle(all...)
+	e.HandlePlain("/healthz", true, s.Health.serveAlive)
+	e.HandlePlain("/readyz", true, s.Health.serveReady)
+	return s
+}
+
+// Setter sets and deletes reminders.
+func (s *Services) Setter() reminders.Setter {
+	return reminders.Setter{Reminders: s.Reminders, Types: s.Modules}
+}
+
+// newReflection describes the services of these names.
+func newReflection(s *Services, names []string) edge.Service {
+	var sv edge.Service
+	shape := edge.StreamRoute()
+	shape.AppLess = true
+	opts := s.edge.HandlerOptions(s.edge.PayloadRoute())
+	reflector := grpcreflect.NewStaticReflector(names...)
+	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
+	sv.Serve(edge.RoleRead, shape, h, path+"ServerReflectionInfo")
+	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
+	sv.Serve(edge.RoleRead, shape, h, path+"ServerReflectionInfo")
+	return sv
+}

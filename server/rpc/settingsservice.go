@@ -1,0 +1,122 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/grants"
+	"github.com/greenroom-run/greenroom/server/edge"
+)
+
+// Settings keeps what apps were given. [*grants.Service] does.
+type Settings interface {
+	List(ctx context.Context, app string) (grants.Settings, error)
+	SetConfig(ctx context.Context, app, name, value string) error
+	UnsetConfig(ctx context.Context, app, name string) error
+	SetSecret(ctx context.Context, app, name string, value []byte) error
+	UnsetSecret(ctx context.Context, app, name string) error
+	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
+	RevokeHTTP(ctx context.Context, app, host string) error
+	// Missing returns what of uses the app was not given.
+	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
+}
+
+// settingsService is SettingsService over package grants.
+type settingsService struct{ Settings }
+
+var _ greenroomv1connect.SettingsServiceHandler = settingsService{}
+
+// settingBody holds the longest value, escaped as JSON, in bytes.
+const settingBody = 512 << 10
+
+func newSettingsService(s *Services) edge.Service {
+	sv := edge.Service{Name: greenroomv1connect.SettingsServiceName}
+	settings := edge.Route{MaxBody: settingBody, BodyErr: edge.ErrMessageTooLarge(settingBody)}
+	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.Settings}, s.edge.HandlerOptions(settings)...)
+	sv.Serve(edge.RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
+	sv.Serve(edge.RoleAdmin, settings, h,
+		greenroomv1connect.SettingsServiceSetConfigProcedure,
+		greenroomv1connect.SettingsServiceUnsetConfigProcedure,
+		greenroomv1connect.SettingsServiceSetSecretProcedure,
+		greenroomv1connect.SettingsServiceUnsetSecretProcedure,
+		greenroomv1connect.SettingsServiceGrantHTTPProcedure,
+		greenroomv1connect.SettingsServiceRevokeHTTPProcedure)
+	return sv
+}
+
+// GetSettings implements SettingsService.
+func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[greenroomv1.GetSettingsRequest]) (*connect.Response[greenroomv1.GetSettingsResponse], error) {
+	all, err := s.List(ctx, edge.AppOf(req.Msg.GetApp()))
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.GetSettingsResponse{}
+	for _, v := range all.Config {
+		msg.Config = append(msg.Config, &greenroomv1.ConfigValue{Name: v.Name, Value: v.Value, UpdatedAt: timestamppb.New(v.UpdatedAt)})
+	}
+	for _, v := range all.Secrets {
+		msg.Secrets = append(msg.Secrets, &greenroomv1.Secret{Name: v.Name, KeyId: string(v.Key), Readable: v.Readable, UpdatedAt: timestamppb.New(v.UpdatedAt)})
+	}
+	for _, v := range all.HTTP {
+		msg.Http = append(msg.Http, &greenroomv1.HTTPGrant{Host: v.Host, Private: v.Private, UpdatedAt: timestamppb.New(v.UpdatedAt)})
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// SetConfig implements SettingsService.
+func (s settingsService) SetConfig(ctx context.Context, req *connect.Request[greenroomv1.SetConfigRequest]) (*connect.Response[greenroomv1.SetConfigResponse], error) {
+	err := s.Settings.SetConfig(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName(), req.Msg.GetValue())
+	return done(&greenroomv1.SetConfigResponse{}, err)
+}
+
+// UnsetConfig implements SettingsService.
+func (s settingsService) UnsetConfig(ctx context.Context, req *connect.Request[greenroomv1.UnsetConfigRequest]) (*connect.Response[greenroomv1.UnsetConfigResponse], error) {
+	err := s.Settings.UnsetConfig(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName())
+	return done(&greenroomv1.UnsetConfigResponse{}, err)
+}
+
+// SetSecret implements SettingsService.
+func (s settingsService) SetSecret(ctx context.Context, req *connect.Request[greenroomv1.SetSecretRequest]) (*connect.Response[greenroomv1.SetSecretResponse], error) {
+	err := s.Settings.SetSecret(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName(), req.Msg.GetValue())
+	return done(&greenroomv1.SetSecretResponse{}, err)
+}
+
+// UnsetSecret implements SettingsService.
+func (s settingsService) UnsetSecret(ctx context.Context, req *connect.Request[greenroomv1.UnsetSecretRequest]) (*connect.Response[greenroomv1.UnsetSecretResponse], error) {
+	err := s.Settings.UnsetSecret(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName())
+	return done(&greenroomv1.UnsetSecretResponse{}, err)
+}
+
+// GrantHTTP implements SettingsService.
+func (s settingsService) GrantHTTP(ctx context.Context, req *connect.Request[greenroomv1.GrantHTTPRequest]) (*connect.Response[greenroomv1.GrantHTTPResponse], error) {
+	host, err := s.Settings.GrantHTTP(ctx, edge.AppOf(req.Msg.GetApp()), actor.HTTPGrant{Host: req.Msg.GetHost(), Private: req.Msg.GetPrivate()})
+	return done(&greenroomv1.GrantHTTPResponse{Host: host}, err)
+}
+
+// RevokeHTTP implements SettingsService.
+func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[greenroomv1.RevokeHTTPRequest]) (*connect.Response[greenroomv1.RevokeHTTPResponse], error) {
+	err := s.Settings.RevokeHTTP(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetHost())
+	return done(&greenroomv1.RevokeHTTPResponse{}, err)
+}
+
+func done[M any](msg *M, err error) (*connect.Response[M], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(msg), nil
+}
+
+func capabilitiesToProto(c abi.Capabilities) *greenroomv1.Capabilities {
+	if c.IsZero() {
+		return nil
+	}
+	return &greenroomv1.Capabilities{Http: c.HTTP, Config: c.Config, Secrets: c.Secrets}
+}
