@@ -152,9 +152,6 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 // Len returns how many entries wait.
 func (q *Queue[T]) Len() int { return int(q.waiting.Used()) }
 
-// Waiting returns how many entries of an app wait.
-func (q *Queue[T]) Waiting(app string) int { return int(q.waiting.Has(app)) }
-
 // Running returns how many entries run.
 func (q *Queue[T]) Running() int { return int(q.running.Used()) }
 
