@@ -61,7 +61,7 @@ func checkStatements(t *testing.T, sent []string) {
 		}
 	})
 	t.Run("scan no table on CockroachDB", func(t *testing.T) {
-		copies := statementsInSource(t, "copy.go") // of whole stores, in a session that may scan
+		copies := statementsInSource(t, "copier.go") // of whole stores, in a session that may scan
 		for day, rows := range []int{unknown, 0, 40, 1_000_000} {
 			setStatistics(t, cockroach, rows, day)
 			for _, text := range all {
