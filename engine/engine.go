@@ -169,15 +169,23 @@ func Reclaim(ctx context.Context) bool {
 
 type ownerKey struct{}
 
-// WithOwner sets the owner of work on modules: the app that uploads one. Owners
-// share the compilers; work without an owner is what the host needs to serve, and
-// goes first.
-func WithOwner(ctx context.Context, app string) context.Context {
-	return context.WithValue(ctx, ownerKey{}, app)
+// Owner is whose work on modules is. Owners share the compilers.
+type Owner struct {
+	App string
+	// Serving says that the module is needed to serve. Such work goes before uploads.
+	Serving bool
 }
 
-// OwnerOf is the owner that WithOwner said, empty without one.
-func OwnerOf(ctx context.Context) string {
-	app, _ := ctx.Value(ownerKey{}).(string)
-	return app
+// WithOwner sets the owner of work on modules.
+func WithOwner(ctx context.Context, o Owner) context.Context {
+	return context.WithValue(ctx, ownerKey{}, o)
+}
+
+// OwnerOf is the owner that WithOwner said. Without one the host itself needs the module,
+// to serve.
+func OwnerOf(ctx context.Context) Owner {
+	if o, ok := ctx.Value(ownerKey{}).(Owner); ok {
+		return o
+	}
+	return Owner{Serving: true}
 }

@@ -28,7 +28,7 @@ type admission struct {
 
 // counted admits a call whose caller waits, and gives back what it counted for.
 func (ad *admission) counted(c *call, admit func(*call) result) result {
-	defer func() { ad.memory.add(-c.charged) }()
+	defer func() { ad.memory.Give(c.inv.Key.App, c.charged) }()
 	return admit(c)
 }
 
@@ -185,7 +185,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	if err := ad.life.running(); err != nil {
 		return result{err: err}
 	}
-	if err := ad.memory.charge(&c.charges, c.cost()); err != nil {
+	if err := ad.memory.charge(c); err != nil {
 		return result{err: err}
 	}
 	warm, err := ad.ownership.enter(sh, c, s)
@@ -202,7 +202,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
 	defer func() { // c may be run again, in another lane
-		ad.memory.add(-c.loaded)
+		ad.memory.Give(c.inv.Key.App, c.loaded)
 		c.loaded = 0
 	}()
 	reply, err := run(ctx, c, s, warm)
@@ -278,7 +278,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 		a = s.actors[c.inv.Key]
 		hold, err := ad.ownership.admits(s, c.inv.Key, a, by, c.arrived)
 		if err == nil && a == nil {
-			err = ad.memory.charge(&c.charges, c.cost())
+			err = ad.memory.charge(c)
 		}
 		if err != nil {
 			s.mu.Unlock()
@@ -307,7 +307,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 // recorded, admit admits it.
 func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
 	s := ad.table.shard(c.inv.Key)
-	if err := ad.memory.charge(&c.charges, c.cost()); err != nil {
+	if err := ad.memory.charge(c); err != nil {
 		return result{err: err}
 	}
 	if err := s.beginLookUp(c); err != nil {

@@ -42,7 +42,7 @@ func (an *answering) respond(c *call, r result) {
 	if t := c.grace.Load(); t != nil {
 		t.Stop()
 	}
-	an.memory.add(-c.charged)
+	an.memory.Give(c.inv.Key.App, c.charged)
 	c.receiver.Answer(an.conclude(c, r))
 }
 

@@ -57,8 +57,9 @@ type Config struct {
 	// CallMemory bounds the payloads of the calls under way, the replies that
 	// wait for a commit and the states that read-only methods load, in bytes; a
 	// call counts for 2 KiB at least. Above it calls are refused with
-	// actor.ErrHostFull. The calls of one actor may take an eighth, above which
-	// they get actor.ErrMailboxFull. Defaults to 256 MiB.
+	// actor.ErrHostFull. Apps share it: an app may take at most seven times what it
+	// leaves free. The calls of one actor may take an eighth, above which they get
+	// actor.ErrMailboxFull. Defaults to 256 MiB.
 	CallMemory int64
 	// GuestMemory bounds the memory of all instances together, in bytes: of one that
 	// runs all that it can touch, of others what they have touched. At the bound idle
@@ -73,7 +74,8 @@ type Config struct {
 	// closed. Defaults to 1 minute.
 	InstanceIdle time.Duration
 	// TimerMemory bounds the timers of all actors, in bytes; each counts for half a KiB
-	// beside its payload. Above it no more can be set. Defaults to 64 MiB.
+	// beside its payload. Apps share it; above an app's share it sets no more. Defaults to
+	// 64 MiB.
 	TimerMemory int64
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Defaults to 32.

@@ -54,8 +54,8 @@ func (cs *copies) read(ctx context.Context, c *call) (*residency.Row, error) {
 		case f.asked.Before(c.arrived): // it was under way when the call came
 			continue
 		case first: // like what a call loads for itself alone: it may wait for an instance with it
-			if !cs.memory.take(f.state.Cost()) {
-				return nil, cs.memory.errFull()
+			if err := cs.memory.take(c.inv.Key.App, f.state.Cost()); err != nil {
+				return nil, err
 			}
 			c.loaded += f.state.Cost()
 		}

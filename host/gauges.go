@@ -1,7 +1,7 @@
 package host
 
 // CallMemory returns how many bytes count for Config.CallMemory now.
-func (h *Host) CallMemory() int64 { return h.memory.used.Load() }
+func (h *Host) CallMemory() int64 { return h.memory.Used() }
 
 // StateMemory returns how many bytes count for Config.StateMemory now.
 func (h *Host) StateMemory() int64 { return h.table.states.used.Load() }

@@ -36,7 +36,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
 	h.life.init()
-	h.memory.max = cfg.CallMemory
+	h.memory = newCallMemory(cfg.CallMemory)
 	h.answering = answering{&h.events, &h.memory}
 	h.store = newStorage(&h.cfg, &h.events)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // budget is an account of bytes with a bound. All methods may be called
@@ -12,15 +13,6 @@ import (
 type budget struct {
 	max  int64
 	used atomic.Int64
-}
-
-// take adds n bytes, unless they pass the bound.
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) <= b.max {
-		return true
-	}
-	b.used.Add(-n)
-	return false
 }
 
 // add counts n bytes that are there already, or with a negative n are gone.
@@ -36,8 +28,15 @@ func (b *budget) over() bool { return b.used.Load() > b.max }
 // up to freeReply: the call, its caller's goroutine and what the server holds.
 const callCost, freeReply = 2 << 10, 512
 
-// callMemory is the account of Config.CallMemory.
-type callMemory struct{ budget }
+// callMemory is the account of Config.CallMemory, which apps share.
+type callMemory struct {
+	*fair.Account
+	max int64
+}
+
+func newCallMemory(max int64) callMemory {
+	return callMemory{fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max}), max}
+}
 
 // charges are what a call counts for in Config.CallMemory.
 type charges struct {
@@ -45,17 +44,32 @@ type charges struct {
 	loaded  int64 // the states that it loaded for itself alone
 }
 
-// charge counts a call of a cost that is being admitted, once, if there is memory for it.
+// charge counts a call that is being admitted, once, if there is memory for it.
 // What its own actor refuses is not counted: it would take from others.
-func (m *callMemory) charge(c *charges, cost int64) error {
+func (m *callMemory) charge(c *call) error {
 	if c.charged > 0 {
 		return nil
 	}
-	if !m.take(cost) {
-		return m.errFull()
+	cost := c.cost()
+	if err := m.take(c.inv.Key.App, cost); err != nil {
+		return err
 	}
 	c.charged = cost
 	return nil
+}
+
+// take counts n bytes for an app, or returns [actor.ErrHostFull].
+func (m *callMemory) take(app string, n int64) error { return errCallsFull(m.Take(app, n)) }
+
+// checkOver refuses a turn of an app that has more than it can take: replies are there
+// before they are counted.
+func (m *callMemory) checkOver(app string) error { return errCallsFull(m.Over(app)) }
+
+func errCallsFull(full error) error {
+	if full == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w; call less at once, or try again later", actor.ErrHostFull, full)
 }
 
 // replyCost is what a reply counts for that waits for a commit. Small ones are
@@ -65,10 +79,6 @@ func replyCost(r *actor.Reply) int64 { return max(0, int64(len(r.Payload.Data))-
 // actorShare is the part of Config.CallMemory that the calls of one actor may
 // take: a hot one must leave room for the others. One call always fits.
 const actorShare = 8
-
-func (m *callMemory) errFull() error {
-	return fmt.Errorf("%w: calls take all of their %d bytes of memory; call less at once, or try again later", actor.ErrHostFull, m.max)
-}
 
 // activationCost is what an activation takes beside its state.
 const activationCost = 2 << 10

@@ -21,6 +21,7 @@ func small(t *testing.T) *stage {
 		Limits: host.Limits{PayloadBytes: 8 << 10, StateBytes: 16 << 10},
 	})
 	large := strings.Repeat("x", 8<<10)
+	s.world.Deploy("quiet", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
 	s.world.Deploy("app", "T", hosttest.Actor{
 		Methods: map[string]hosttest.Func{
 			"Add":   add,
@@ -117,6 +118,46 @@ func TestOneActorsCallsLeaveRoom(t *testing.T) {
 		others.running.Wait()
 		if others.served != 8 || o.served+o.boxed != 100 {
 			t.Errorf("%d of 8 neighbours served; of the hot actor's calls %d served, %d refused", others.served, o.served, o.boxed)
+		}
+	})
+}
+
+// TestCallsOfOneAppRefuseNoOther: an app whose calls take all the memory that they can get has
+// further calls refused, and another app none.
+func TestCallsOfOneAppRefuseNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls, neighbours = 100, 5
+		s := small(t)
+		hold := make(chan struct{})
+		s.store.setHold(hold)
+		var o outcomes
+		for i := range calls {
+			o.start(t, s, fmt.Sprint(i), "Add", bytes.Repeat([]byte("x"), 2<<10))
+		}
+		synctest.Wait()
+		if o.hostFull == 0 {
+			t.Error("nothing was refused")
+		}
+		refused := 0
+		var running sync.WaitGroup
+		for i := range neighbours {
+			running.Go(func() {
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: fmt.Sprint(i)}, Method: "Add"})
+				if err != nil {
+					refused++ // one at a time runs in a bubble
+				}
+			})
+			synctest.Wait()
+		}
+		close(hold)
+		running.Wait()
+		o.running.Wait()
+		if refused > 0 {
+			t.Errorf("%d of %d calls of another app were refused", refused, neighbours)
+		}
+		synctest.Wait()
+		if used := s.CallMemory(); used != 0 {
+			t.Errorf("%d bytes are left", used)
 		}
 	})
 }

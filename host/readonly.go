@@ -153,8 +153,8 @@ func (rd *reads) load(ctx context.Context, c *call, opts actor.LoadOptions) (*re
 	if err != nil {
 		return nil, err
 	}
-	if !rd.memory.take(l.Cost()) {
-		return nil, rd.memory.errFull()
+	if err := rd.memory.take(c.inv.Key.App, l.Cost()); err != nil {
+		return nil, err
 	}
 	c.loaded += l.Cost()
 	return l, nil

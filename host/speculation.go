@@ -54,16 +54,20 @@ func (w *workers) hold(f *flight, d dependent, r result) {
 // countReply counts the reply of a call that is held.
 func (w *workers) countReply(b *batch, r *actor.Reply) {
 	if cost := replyCost(r); cost > 0 {
-		b.replyMemory += cost
-		w.memory.add(cost)
+		w.count(b, cost)
 	}
+}
+
+// count counts n bytes until the batch has landed.
+func (w *workers) count(b *batch, n int64) {
+	b.replyMemory += n
+	w.memory.Add(b.a.key.App, n)
 }
 
 // countTimers counts the timers that a call sets which is held.
 func (w *workers) countTimers(b *batch, c *call) {
 	if size := c.timers.Size(); size > 0 {
-		b.replyMemory += size
-		w.memory.add(size)
+		w.count(b, size)
 	}
 }
 
@@ -97,8 +101,7 @@ func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
 		b.reminders.Add(&done.reminders)
 		size := done.reminders.Size()
 		b.replies += size
-		b.replyMemory += int64(size)
-		w.memory.add(int64(size))
+		w.count(b, int64(size))
 	}
 	b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes))
 	c.result = result{reply: done.reply, stats: c.stats}
@@ -144,7 +147,7 @@ func (w *workers) perform(a *activation, did *speculation.Actions[*call, *batch]
 		a.forget()
 	}
 	for _, f := range did.Lost {
-		w.memory.add(-f.Payload.replyMemory)
+		w.memory.Give(f.Payload.a.key.App, f.Payload.replyMemory)
 	}
 	for _, c := range did.Fail {
 		c.result = result{err: cutShort(err), stats: c.stats}
@@ -228,7 +231,7 @@ func (w *workers) newBatch(a *activation) *batch {
 // somebody still reads what a commit of an unknown outcome carried is not known
 // either: then its buffer is not used again.
 func (w *workers) release(b *batch, err error) {
-	w.memory.add(-b.replyMemory)
+	w.memory.Give(b.a.key.App, b.replyMemory)
 	if b.buffer != nil && (err == nil || refusal(err)) {
 		w.buffers.Put(b.buffer)
 	}

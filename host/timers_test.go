@@ -473,7 +473,7 @@ func TestTimerFindsNoRoom(t *testing.T) {
 // What cannot be is refused, with why, and nothing is set.
 func TestTimersThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{TimerMemory: 300 << 10})
+		s := newStage(t, host.Config{TimerMemory: 300 << 10 * 8 / 7})
 		many := func(t *hosttest.Turn) error {
 			for i := range actor.MaxTimers {
 				if _, code := t.Calls.TimerSet(&abi.Reminder{Name: fmt.Sprint(i), Method: "Add", DelayNano: seconds(1)}); code != 0 {

@@ -118,9 +118,9 @@ func (ts *turns) commit(a *activation, c actor.Commit) error {
 
 // checkMemory says why no turn may begin now, nil if one may: what it would add is
 // not known before it has run. States that nobody works on leave memory first.
-func (ts *turns) checkMemory() error {
-	if ts.memory.over() {
-		return ts.memory.errFull()
+func (ts *turns) checkMemory(app string) error {
+	if err := ts.memory.checkOver(app); err != nil {
+		return err
 	}
 	if ts.table.states.over() && !ts.table.evictToBudget() {
 		return ts.table.errFull()

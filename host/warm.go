@@ -14,7 +14,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 			return o
 		}
 	}
-	if err := ts.checkMemory(); err != nil {
+	if err := ts.checkMemory(a.key.App); err != nil {
 		return failed(err)
 	}
 	l, err := ts.ensureLoaded(ctx, a, s)

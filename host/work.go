@@ -228,7 +228,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 	if err := a.calls.CheckBytes(cost, w.memory.max/actorShare); err != nil {
 		return false, err
 	}
-	if err := w.memory.charge(&c.charges, cost); err != nil {
+	if err := w.memory.charge(c); err != nil {
 		return false, err
 	}
 	a.calls.Put(&c.place, c, cost)

@@ -71,7 +71,7 @@ func (s *deployer) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deplo
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := s.manifest(ctx, req.App, digest)
+	m, _, err := s.manifest(ctx, req.App, digest)
 	if err != nil {
 		return nil, nil, fmt.Errorf("deploy: %w", err)
 	}
@@ -158,7 +158,7 @@ func (s *deployer) Rollback(ctx context.Context, req RollbackRequest) (actor.Dep
 	}
 	var m *abi.Manifest
 	if err == nil {
-		m, err = s.manifest(ctx, req.App, target.Digest)
+		m, _, err = s.manifest(ctx, req.App, target.Digest)
 	}
 	if err != nil {
 		return actor.Deployment{}, nil, fmt.Errorf("roll back %s: %w", req.Type, err)
@@ -213,7 +213,7 @@ func (s *deployer) rollbackTarget(ctx context.Context, req RollbackRequest) (cur
 			if d.Undeployed() || d.Digest == current.Digest {
 				continue
 			}
-			switch _, err := s.manifest(ctx, req.App, d.Digest); {
+			switch _, _, err := s.manifest(ctx, req.App, d.Digest); {
 			case errors.Is(err, actor.ErrModuleNotFound):
 				deleted++
 			default: // what else is wrong with it is for the rollback to say
@@ -364,7 +364,7 @@ func (s *deployer) replaced(ctx context.Context, c change, current map[string]ac
 		if cur.Undeployed() || old[cur.Digest] != nil {
 			continue
 		}
-		m, err := s.manifest(ctx, c.app, cur.Digest)
+		m, _, err := s.manifest(ctx, c.app, cur.Digest)
 		if permanent(err) {
 			continue
 		}

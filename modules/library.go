@@ -64,7 +64,7 @@ func (l *library) Upload(ctx context.Context, app string, wasm actor.Code, progr
 	}
 
 	progress(StageValidating)
-	manifest, faults, err := l.inspector.Inspect(engine.WithOwner(ctx, app), wasm)
+	manifest, faults, err := l.inspector.Inspect(engine.WithOwner(ctx, engine.Owner{App: app}), wasm)
 	if err != nil {
 		return actor.Module{}, fmt.Errorf("upload module %s: %w", digest.Short(), err)
 	}
@@ -206,18 +206,18 @@ func (l *library) resolve(ctx context.Context, app string, d actor.Digest) (acto
 	return "", &actor.ArgumentError{Field: "digest", Problem: fmt.Sprintf("%s is ambiguous; give more digits: it may be %s%s", prefix, strings.Join(found, ", "), more)}
 }
 
-// manifest reads a stored module's manifest; [actor.ErrModuleDamaged] if it
-// cannot be understood.
-func (l *library) manifest(ctx context.Context, app string, d actor.Digest) (*abi.Manifest, error) {
+// manifest reads a stored module's manifest, and the module's size;
+// [actor.ErrModuleDamaged] if the manifest cannot be understood.
+func (l *library) manifest(ctx context.Context, app string, d actor.Digest) (found *abi.Manifest, size int64, err error) {
 	m, err := l.store.Module(ctx, app, d)
 	if err != nil {
-		return nil, fmt.Errorf("module %s: %w", d.Short(), err)
+		return nil, 0, fmt.Errorf("module %s: %w", d.Short(), err)
 	}
 	parsed, faults := manifest.Parse(m.Manifest)
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("module %s: %s: %w", d.Short(), faults[0].Message, actor.ErrModuleDamaged)
+		return nil, 0, fmt.Errorf("module %s: %s: %w", d.Short(), faults[0].Message, actor.ErrModuleDamaged)
 	}
-	return parsed, nil
+	return parsed, m.Size, nil
 }
 
 const (

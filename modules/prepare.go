@@ -1,24 +1,39 @@
 package modules
 
-import "sync"
+import (
+	"math/bits"
+	"strconv"
+	"sync"
 
-// modulesQueue holds each module once, first come first served.
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+// modulesQueue holds each module once. Apps take turns, and of one app small modules whose
+// types are many go before others.
 type modulesQueue struct {
 	more chan struct{} // has one token if some may be there
 
 	mu      sync.Mutex
-	waiting []module
-	known   map[module]struct{}
+	waiting *fair.Queue[module]
+	known   map[module]struct{} // those that wait
+	taken   bool                // next returned a module, and was not called again
 }
 
-func (q *modulesQueue) add(m module) {
+func newModulesQueue() modulesQueue {
+	return modulesQueue{more: make(chan struct{}, 1), waiting: fair.New[module](fair.Config{}), known: make(map[module]struct{})}
+}
+
+// add has a module wait that costs so much for each type that it serves.
+func (q *modulesQueue) add(m module, cost int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, ok := q.known[m]; ok {
 		return
 	}
 	q.known[m] = struct{}{}
-	q.waiting = append(q.waiting, m)
+	// The queue deals classes of equal cost in turn, so that cheap ones go first.
+	class := strconv.Itoa(bits.Len64(uint64(cost)))
+	_ = q.waiting.Push(&fair.Entry[module]{App: m.app, Type: class, Cost: cost, Value: m}) // without bounds
 	select {
 	case q.more <- struct{}{}:
 	default:
@@ -28,11 +43,16 @@ func (q *modulesQueue) add(m module) {
 func (q *modulesQueue) next() (module, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	e := q.waiting.Next()
+	if q.taken = e != nil; !q.taken {
 		return module{}, false
 	}
-	m := q.waiting[0]
-	q.waiting = q.waiting[1:]
-	delete(q.known, m)
-	return m, true
+	delete(q.known, e.Value)
+	return e.Value, true
+}
+
+func (q *modulesQueue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.taken && q.waiting.Len() == 0
 }

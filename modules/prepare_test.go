@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 type manyStore struct {
 	memStore
 	types map[actor.Digest]string
+	sizes map[actor.Digest]int64
 }
 
 func (s *manyStore) deploy(apps ...string) {
@@ -30,7 +32,7 @@ func (s *manyStore) deploy(apps ...string) {
 }
 
 func (s *manyStore) Module(_ context.Context, app string, d actor.Digest) (actor.Module, error) {
-	return actor.Module{App: app, Digest: d, Manifest: module(typ(s.types[d], "", "Do"))}, nil
+	return actor.Module{App: app, Digest: d, Size: s.sizes[d], Manifest: module(typ(s.types[d], "", "Do"))}, nil
 }
 
 // A start waits for no compiler: every type serves at once, and the modules are
@@ -138,6 +140,44 @@ func TestSlowModuleHoldsUpItselfAlone(t *testing.T) {
 		}
 		if got := generation("a", "T0"); got != 2 {
 			t.Errorf("then generation %d", got)
+		}
+	})
+}
+
+// Apps take turns, so that the heavy modules of one delay another's by one of them, and of one
+// app light modules go first.
+func TestModulesArePreparedLightestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{sizes: map[actor.Digest]int64{}}
+		apps := append(slices.Repeat([]string{"loud"}, 5), "quiet", "quiet", "loud")
+		st.deploy(apps...)
+		for n, size := range []int64{900, 900, 900, 900, 900, 100, 800, 10} {
+			st.sizes[actor.Digest(fmt.Sprint("module", n))] = size
+		}
+		var prepared []actor.Digest // read when nothing runs
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+			prepared = append(prepared, d)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if s.Prepared() {
+			t.Error("everything is prepared before anything was")
+		}
+		synctest.Wait()
+		if !s.Prepared() || len(prepared) != len(apps) {
+			t.Fatalf("%d of %d modules were prepared", len(prepared), len(apps))
+		}
+		if prepared[0] != "module7" || prepared[1] != "module5" || slices.Index(prepared, "module6") > 3 {
+			t.Errorf("prepared in the order %v; 7 and 5 are the lightest, and 6 is the other app's", prepared)
+		}
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

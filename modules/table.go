@@ -38,13 +38,14 @@ type table struct {
 
 type served struct {
 	ServedType
-	err error // why the type cannot be served, nil otherwise
+	err  error // why the type cannot be served, nil otherwise
+	size int64 // of the module, in bytes
 }
 
 // outOfService is the entry of a type that was undeployed: it stays, so that a
 // read of an earlier deployment which returns late does not bring the type back.
 func outOfService(d actor.Deployment) served {
-	return served{ServedType{Deployment: d}, fmt.Errorf("%w: type %s of app %s was taken out of service; deploy a module that declares it, or roll it back",
+	return served{ServedType: ServedType{Deployment: d}, err: fmt.Errorf("%w: type %s of app %s was taken out of service; deploy a module that declares it, or roll it back",
 		actor.ErrTypeNotFound, d.Type, d.App)}
 }
 
@@ -62,7 +63,7 @@ func newServing(l *library, cfg Config) *serving {
 	s := &serving{library: l, prepareModule: cfg.Prepare, notify: cfg.Changed}
 	s.current.Store(&table{})
 	s.refresh = refresher{read: s.read, apps: make(map[string]*flights)}
-	s.preparing = modulesQueue{more: make(chan struct{}, 1), known: make(map[module]struct{})}
+	s.preparing = newModulesQueue()
 	return s
 }
 
@@ -86,6 +87,9 @@ func (s *serving) Serves(d actor.Digest) bool {
 	}
 	return false
 }
+
+// Prepared reports whether what served at the start, or since then, is prepared.
+func (s *serving) Prepared() bool { return s.preparing.empty() }
 
 // Changes is another number after anything that Current returns has changed.
 func (s *serving) Changes() uint64 { return s.current.Load().number }
@@ -173,6 +177,10 @@ func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 		return err
 	}
 	old := s.current.Load()
+	types := make(map[module]int64)
+	for name, t := range found {
+		types[module{name.app, t.Deployment.Digest}]++
+	}
 	first := make(map[typeName]served)
 	later := make(map[module]map[typeName]served)
 	for name, t := range found {
@@ -182,7 +190,7 @@ func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 			first[name] = t
 		case !serves || before.err != nil:
 			first[name] = t
-			s.preparing.add(m)
+			s.preparing.add(m, t.size/types[m])
 		default:
 			if later[m] == nil {
 				later[m] = make(map[typeName]served)
@@ -200,7 +208,11 @@ func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 
 // changed returns those of ds that the table does not have, with what serves them.
 func (s *serving) changed(ctx context.Context, ds []actor.Deployment) (map[typeName]served, error) {
-	manifests := make(map[module]*abi.Manifest)
+	type read struct {
+		*abi.Manifest
+		size int64
+	}
+	manifests := make(map[module]read)
 	entries := make(map[typeName]served)
 	old := s.current.Load()
 	for _, d := range ds {
@@ -215,22 +227,22 @@ func (s *serving) changed(ctx context.Context, ds []actor.Deployment) (map[typeN
 		m, ok := manifests[key]
 		if !ok {
 			var err error
-			if m, err = s.manifest(ctx, d.App, d.Digest); err != nil {
+			if m.Manifest, m.size, err = s.manifest(ctx, d.App, d.Digest); err != nil {
 				if ctx.Err() != nil || !permanent(err) {
 					return nil, err
 				}
 				s.log.Error("a deployed type cannot be served", "app", d.App, "actor_type", d.Type, "module", d.Digest.Short(), "error", err)
-				entries[name] = served{ServedType{Deployment: d}, err}
+				entries[name] = served{ServedType: ServedType{Deployment: d}, err: err}
 				continue
 			}
 			manifests[key] = m
 		}
-		spec := typeSpec(m, d.Type)
+		spec := typeSpec(m.Manifest, d.Type)
 		if spec == nil {
-			entries[name] = served{ServedType{Deployment: d}, fmt.Errorf("module %s does not declare %s: %w", d.Digest.Short(), d.Type, actor.ErrModuleDamaged)}
+			entries[name] = served{ServedType: ServedType{Deployment: d}, err: fmt.Errorf("module %s does not declare %s: %w", d.Digest.Short(), d.Type, actor.ErrModuleDamaged)}
 			continue
 		}
-		entries[name] = served{ServedType{Spec: placed(spec, d.Placement), Deployment: d}, nil}
+		entries[name] = served{ServedType: ServedType{Spec: placed(spec, d.Placement), Deployment: d}, size: m.size}
 	}
 	return entries, nil
 }

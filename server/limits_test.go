@@ -242,7 +242,7 @@ func TestBrokenHTTP(t *testing.T) {
 // was asked from.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.Bounds.AcceptTimeout = quick })
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every buffer
 		})
@@ -266,6 +266,42 @@ func TestSlowReaders(t *testing.T) {
 		// Nothing tells from outside that a handler has ended; the log does.
 		if !served("HTTP/1.1") || !served("HTTP/2.0") {
 			t.Fatalf("handlers wait for clients that do not read: HTTP/1.1 ended %v, HTTP/2 ended %v", served("HTTP/1.1"), served("HTTP/2.0"))
+		}
+	})
+}
+
+// TestSlowReadersAreGivenUpByTheirRate: a client that takes its answer too slowly is cut off
+// long before the answer would have passed, and one that is slow but goes on gets all of it.
+func TestSlowReadersAreGivenUpByTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := startInBubble(t, func(*Config) {})
+		const answer = 4 << 20
+		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+			return actor.Reply{Payload: actor.Payload{Data: make([]byte, answer)}}, nil
+		})
+		read := func(aSecond int) (n int) {
+			c := net.conn(t)
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", actorPath(key("a"), "Get")); err != nil {
+				t.Fatal(err)
+			}
+			p := make([]byte, aSecond)
+			for n < answer {
+				m, err := c.Read(p) // at most what is written at once
+				if n += m; err != nil {
+					break
+				}
+				<-time.After(time.Duration(m) * time.Second / time.Duration(aSecond))
+			}
+			return n
+		}
+		if got := read(32 << 10); got < answer {
+			t.Errorf("a client that reads 32 KiB a second got %d of %d bytes", got, answer)
+		}
+		if got := read(1 << 10); got > 32<<10 {
+			t.Errorf("a client that reads 1 KiB a second got %d bytes", got)
+		}
+		if used := f.edge.Requests.Answers.Used(); used != 0 {
+			t.Errorf("%d bytes of answers are counted", used)
 		}
 	})
 }

@@ -194,7 +194,7 @@ func TestUploadsWaitOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := f.edge.Requests.Uploads.Used.Load(); n != 0 {
+	if n := f.edge.Requests.Uploads.Used(); n != 0 {
 		t.Errorf("they have %d bytes in memory", n)
 	}
 	cancel()
@@ -375,7 +375,7 @@ func TestUploadsShareMemory(t *testing.T) {
 	// In one message, which is none before it is whole.
 	_, err := send(t, c, header(0, ""), chunk(wasmOf(2<<20)))
 	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
-	await(f.edge.Requests.Uploads.Used.Load, func(n int64) bool { return n == 0 })
+	await(f.edge.Requests.Uploads.Used, func(n int64) bool { return n == 0 })
 }
 
 // TestUploadsHaveADeadline: for all of a module, however busily it comes.

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -51,8 +53,8 @@ func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, bod
 // memory, and keep no small call from working.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	const part, fit = 60 << 10, 4
-	f := start(t, func(c *Config) { c.MaxRequestsBytes = fit*part + 10<<10 })
-	held := f.edge.Requests.Bodies.Used.Load
+	f := start(t, func(c *Config) { c.MaxRequestsBytes = (fit*part + 10<<10) * 8 / 7 })
+	held := f.edge.Requests.Bodies.Used
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	var bodies []io.Closer
@@ -109,7 +111,7 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // more than a connection holds
 	})
-	waiting := f.edge.Requests.Answers.Load
+	waiting := f.edge.Requests.Answers.Used
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +132,62 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	f.host.does(nil)
 	if status, _, body := f.put(t, nil); status != http.StatusOK {
 		t.Errorf("afterwards: %d, %s", status, body)
+	}
+}
+
+// TestAnswersOfOneAppRefuseNoOther: clients of one app that do not read their answers have
+// that app's calls refused, and none of another app.
+func TestAnswersOfOneAppRefuseNoOther(t *testing.T) {
+	const readers, answer = 17, 4 << 20
+	f := start(t, func(c *Config) {
+		c.MaxRequestsBytes = 64 << 20
+		c.Tokens = []edge.Token{
+			{Name: "loud", Secret: "loud-0123456789abcdef", Role: edge.RoleInvoke, App: "loud"},
+			{Name: "quiet", Secret: "quiet-0123456789abcdef", Role: edge.RoleInvoke, App: "quiet"},
+		}
+	})
+	all := make(chan struct{}) // every call is admitted before one is answered
+	var admitted atomic.Int64
+	f.host.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		if inv.Key.App == "loud" {
+			if admitted.Add(1) == readers {
+				close(all)
+			}
+			<-all
+		}
+		return actor.Reply{Payload: actor.Payload{ContentType: "application/octet-stream", Data: make([]byte, answer)}}, nil
+	})
+	for n := range readers {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+		fmt.Fprintf(c, "GET /v2.0/actors/loud/T/%d/method/Get HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer loud-0123456789abcdef\r\n\r\n", n)
+	}
+	await(f.edge.Requests.Answers.Used, func(n int64) bool { return n == readers*answer })
+	call := func(app string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+"/v2.0/actors/"+app+"/T/x/method/Add", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+app+"-0123456789abcdef")
+		res, err := client(t, false).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	if got := call("loud"); got != http.StatusTooManyRequests {
+		t.Errorf("a call of the app that does not read: %d", got)
+	}
+	for range 20 {
+		if got := call("quiet"); got != http.StatusOK {
+			t.Fatalf("a call of another app: %d", got)
+		}
 	}
 }
 
@@ -163,7 +221,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if held := f.edge.Requests.Bodies.Used.Load(); held != 0 {
+	if held := f.edge.Requests.Bodies.Used(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 
@@ -184,5 +242,54 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(f.edge.Requests.Bodies.Used.Load, func(n int64) bool { return n == 0 })
+	await(f.edge.Requests.Bodies.Used, func(n int64) bool { return n == 0 })
+}
+
+// TestStreamsOfOneAppRefuseNoOther: the streams of one app's token, and what they hold, leave
+// streams and bytes to another's.
+func TestStreamsOfOneAppRefuseNoOther(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Bounds.Streams = 16 })
+	for f.rpc.Streams.Enter("loud") == nil {
+	}
+	if n := f.rpc.Streams.Taken(); n != 14 {
+		t.Errorf("one app has %d of 16 streams", n)
+	}
+	if err := f.rpc.Streams.Enter("quiet"); err != nil {
+		t.Errorf("another app's: %v", err)
+	}
+	memory := f.edge.StreamMemory
+	for memory.Receive("loud", 1<<20, 0) == nil {
+	}
+	if err := memory.Receive("quiet", 1<<20, 0); err != nil {
+		t.Errorf("another app's bytes: %v", err)
+	}
+}
+
+// TestServerBoundsConnections: with all connections taken, the server closes new ones, counts
+// them, and serves those that it has.
+func TestServerBoundsConnections(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxConnections = 2 })
+	c := client(t, false)
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 {
+		t.Fatal(a.Status)
+	}
+	first, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if n, err := second.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a connection beyond the bound got %d bytes", n)
+	}
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 { // on the connection that is open
+		t.Fatal(a.Status)
+	}
+	if a := do(t, c, "GET", f.url+"/metrics", ""); !strings.Contains(a.body, "greenroom_connections_refused_total 1\n") {
+		t.Errorf("the refused connection is not counted: %s", a.body)
+	}
 }

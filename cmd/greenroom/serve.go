@@ -41,7 +41,8 @@ type serveFlags struct {
 	logFormat, logLevel              string
 	drain, drainDelay                time.Duration
 	maxModule                        int64
-	maxActivations                   int
+	maxActivations, maxConnections   int
+	readyWhenPrepared                bool
 	stateMemory, callMemory          int64
 	guestMemory                      int64
 	appMemory                        int64
@@ -113,6 +114,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
+	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
@@ -121,6 +123,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
 	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")
+	flags.BoolVar(&f.readyWhenPrepared, "ready-when-prepared", false, "ready, for /readyz, only once all deployed modules are compiled")
 	flags.StringVar(&f.cpuProfile, "cpu-profile", "", "write a processor profile of the whole run into this `file`")
 	_ = flags.MarkHidden("cpu-profile") // for those who work on Greenroom
 	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
@@ -269,6 +272,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 			AllowedOrigins:  f.corsOrigins,
 			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
+			MaxConnections:  f.maxConnections,
 			ShowStacks:      f.showStacks,
 
 			SubscriberHeartbeat: f.subscriberHeartbeat,
@@ -285,6 +289,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 		Compilers:         f.compilers,
 		CompileMemory:     f.compileMemory,
 		CompileTime:       f.compileTime,
+		ReadyWhenPrepared: f.readyWhenPrepared,
 		Logger:            logger,
 	}, nil
 }

@@ -224,7 +224,7 @@ func TestCheck(t *testing.T) {
 func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
 	t.Parallel()
 	c := newCompiler(t, Config{})
-	release, err := c.checking.acquire(t.Context(), "another", 1)
+	release, err := c.checking.acquire(t.Context(), engine.Owner{App: "another"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,8 +432,8 @@ func TestCacheForgetsWhatIsUnknown(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
-	if got := engine.OwnerOf(engine.WithOwner(t.Context(), "shop")); got != "shop" {
-		t.Errorf("got %q", got)
+	if got := engine.OwnerOf(engine.WithOwner(t.Context(), engine.Owner{App: "shop"})); got != (engine.Owner{App: "shop"}) {
+		t.Errorf("got %+v", got)
 	}
 }
 

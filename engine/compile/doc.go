@@ -25,7 +25,7 @@
 //   - Owners of modules share the children by the cost of compiling their modules. So an
 //     owner that uploads a hundred modules delays another owner by one compilation, and
 //     cheap modules go before costly ones. A costly module waits for about as much work of
-//     each other owner as it costs itself. Modules that the server needs to serve go first.
+//     each other owner as it costs itself. Modules that the server needs to serve go first, and apps share the children for them too.
 //   - A compilation ends within [Config.Time], or when the caller's context does.
 //   - A refused module leaves no file. The cache is bounded in bytes; the least recently
 //     used files are removed first, and deployed modules stay.

@@ -10,7 +10,6 @@ import (
 	"weak"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
@@ -36,7 +35,7 @@ type Programs[P any] struct {
 	recentBytes int64
 	all         int64 // bytes of what was admitted and has not been freed
 	full        bool  // it was said that what is in use is as much as the bound
-	flight      singleflight.Group
+	loads       map[actor.Digest]*loading[P]
 
 	collecting sync.Mutex // one collection serves all who wait for it
 }
@@ -50,7 +49,7 @@ type resident[P any] struct {
 // NewPrograms keeps at most so many programs of so many bytes in all; number is at
 // least 1. inUse reports whether a program has instances.
 func NewPrograms[P any](number int, bytes int64, inUse func(*P) bool, log *slog.Logger) *Programs[P] {
-	ps := &Programs[P]{most: bytes, inUse: inUse, log: log, alive: make(map[actor.Digest]resident[P])}
+	ps := &Programs[P]{most: bytes, inUse: inUse, log: log, alive: make(map[actor.Digest]resident[P]), loads: make(map[actor.Digest]*loading[P])}
 	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.recentBytes -= ps.alive[d].bytes })
 	if err != nil {
 		panic(err) // only for a size below 1
@@ -235,41 +234,89 @@ func (ps *Programs[P]) Clear() {
 	ps.recentBytes = 0
 }
 
+// loading is a load under way.
+type loading[P any] struct {
+	callers int // that wait for it; Programs.mu guards it
+	cancel  context.CancelFunc
+	done    chan struct{}
+	program *P // once done is closed, as err
+	err     error
+}
+
 // Load returns a module's program, and has load make it if it is not in memory.
-// One load serves all who ask at the same time, and goes on when they leave. A
+// One load serves all who ask at the same time, and ends when all of them have left. A
 // panic of it is an error. Behind a closed gate it is [actor.ErrStopping].
 func (ps *Programs[P]) Load(ctx context.Context, gate *confine.Gate, d actor.Digest, load func(context.Context) (*P, error)) (*P, error) {
 	if !gate.Enter() {
 		return nil, actor.ErrStopping
 	}
 	defer gate.Leave()
-	if p := ps.Get(d); p != nil {
-		return p, nil
-	}
-	shared := context.WithoutCancel(ctx)
-	result := ps.flight.DoChan(string(d), func() (_ any, err error) {
-		if !gate.Enter() {
-			return nil, actor.ErrStopping
-		}
-		defer gate.Leave()
-		defer func() {
-			// This is singleflight's goroutine, where a panic would end the process.
-			if r := recover(); r != nil {
-				err = &confine.PanicError{What: "loading a module", Value: r, Stack: debug.Stack()}
-			}
-		}()
+	for {
 		if p := ps.Get(d); p != nil {
 			return p, nil
 		}
-		return load(shared)
-	})
-	select {
-	case r := <-result:
-		if r.Err != nil {
-			return nil, r.Err
+		l, abandoned := ps.join(ctx, gate, d, load)
+		select {
+		case <-l.done:
+			if !abandoned {
+				return l.program, l.err
+			}
+		case <-ctx.Done():
+			if !abandoned {
+				ps.leave(l)
+			}
+			return nil, confine.Ended(ctx)
 		}
-		return r.Val.(*P), nil
-	case <-ctx.Done():
-		return nil, confine.Ended(ctx)
 	}
+}
+
+// join returns the load of a module that is under way, or begins one. One that its callers
+// have left is to be waited for: another begins after it.
+func (ps *Programs[P]) join(ctx context.Context, gate *confine.Gate, d actor.Digest, load func(context.Context) (*P, error)) (l *loading[P], abandoned bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if l := ps.loads[d]; l != nil {
+		if l.callers == 0 {
+			return l, true
+		}
+		l.callers++
+		return l, false
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l = &loading[P]{callers: 1, cancel: cancel, done: make(chan struct{})}
+	ps.loads[d] = l
+	go func() {
+		defer cancel()
+		l.program, l.err = ps.loadNow(ctx, gate, d, load)
+		ps.mu.Lock()
+		delete(ps.loads, d)
+		ps.mu.Unlock()
+		close(l.done)
+	}()
+	return l, false
+}
+
+// leave ends a load when the last of its callers leaves.
+func (ps *Programs[P]) leave(l *loading[P]) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if l.callers--; l.callers == 0 {
+		l.cancel()
+	}
+}
+
+func (ps *Programs[P]) loadNow(ctx context.Context, gate *confine.Gate, d actor.Digest, load func(context.Context) (*P, error)) (p *P, err error) {
+	if !gate.Enter() {
+		return nil, actor.ErrStopping
+	}
+	defer gate.Leave()
+	defer func() {
+		if r := recover(); r != nil { // a panic would end the process
+			err = &confine.PanicError{What: "loading a module", Value: r, Stack: debug.Stack()}
+		}
+	}()
+	if p := ps.Get(d); p != nil {
+		return p, nil
+	}
+	return load(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
@@ -123,22 +124,55 @@ func TestProgramReplaced(t *testing.T) {
 	}
 }
 
+// A load goes on as long as any of its callers is there, and ends with the last; the next
+// begins after it.
+func TestLoadEndsWithItsLastCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+		var gate confine.Gate
+		loads, ended := 0, 0
+		load := func(ctx context.Context) (*fakeProgram, error) {
+			loads++
+			<-ctx.Done()
+			ended++
+			return nil, ctx.Err()
+		}
+		var leave []context.CancelFunc
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			leave = append(leave, cancel)
+			go func() {
+				if _, err := ps.Load(ctx, &gate, "a", load); !errors.Is(err, actor.ErrCanceled) {
+					t.Errorf("got %v", err)
+				}
+			}()
+			synctest.Wait()
+		}
+		for n, cancel := range leave {
+			if loads != 1 || ended != 0 {
+				t.Errorf("after %d of 3 callers have left: %d loads, %d ended", n, loads, ended)
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if ended != 1 {
+			t.Error("the load goes on though its callers have left")
+		}
+		want := &fakeProgram{}
+		if p, err := ps.Load(t.Context(), &gate, "a", func(context.Context) (*fakeProgram, error) { return want, nil }); p != want || err != nil {
+			t.Errorf("another load: %v, %v", p, err)
+		}
+		if len(ps.loads) != 0 {
+			t.Errorf("%d loads are kept", len(ps.loads))
+		}
+	})
+}
+
 func TestProgramsLoad(t *testing.T) {
 	ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
 	var gate confine.Gate
 	var bug *confine.PanicError
 	if _, err := ps.Load(t.Context(), &gate, "a", func(context.Context) (*fakeProgram, error) { panic("oh") }); !errors.As(err, &bug) || len(bug.Stack) == 0 {
-		t.Errorf("got %v", err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	release := make(chan struct{})
-	_, err := ps.Load(ended, &gate, "b", func(ctx context.Context) (*fakeProgram, error) {
-		cancel()
-		<-release
-		return &fakeProgram{}, ctx.Err() // the caller's end is not the load's
-	})
-	close(release)
-	if !errors.Is(err, actor.ErrCanceled) {
 		t.Errorf("got %v", err)
 	}
 	if err := gate.Close(t.Context()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -22,7 +23,7 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		release, err := q.acquire(t.Context(), "before", 1)
+		release, err := q.acquire(t.Context(), engine.Owner{App: "before"}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +34,7 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 		places := make(chan given, 1)
 		ask := func(a asked) {
 			go func() {
-				release, err := q.acquire(t.Context(), a.owner, a.cost)
+				release, err := q.acquire(t.Context(), ownerOf(a.owner), a.cost)
 				if err != nil {
 					t.Error(err)
 				}
@@ -62,13 +63,30 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 
 func nothing(asked) []asked { return nil }
 
+// ownerOf is the app of a name, which serves if the name begins with an exclamation mark.
+func ownerOf(name string) engine.Owner {
+	app, serves := strings.CutPrefix(name, "!")
+	return engine.Owner{App: app, Serving: serves}
+}
+
+// Apps that need modules to serve go before uploads, and share the places: the heavy modules
+// of one delay another's by one compilation.
+func TestAppsThatServeTakeTurns(t *testing.T) {
+	all := slices.Repeat([]asked{{"!loud", 500}}, 5)
+	all = append(all, asked{"upload", 1}, asked{"!quiet", 500}, asked{"!small", 10})
+	order := served(t, all, nothing)
+	if want := []asked{{"!small", 10}, {"!loud", 500}, {"!quiet", 500}, {"!loud", 500}}; !slices.Equal(order[:4], want) || order[7].owner != "upload" {
+		t.Errorf("got %v, want first %v and last the upload", order, want)
+	}
+}
+
 // An owner that asks for much holds another one up by one compilation, and nobody
 // holds up the server.
 func TestOwnersTakeTurns(t *testing.T) {
 	all := slices.Repeat([]asked{{"busy", 10}}, 20)
-	all = append(all, asked{"other", 10}, asked{"", 1000}, asked{"", 10})
+	all = append(all, asked{"other", 10}, asked{"!", 1000}, asked{"!", 1001})
 	order := served(t, all, nothing)
-	if want := []asked{{"", 1000}, {"", 10}, {"busy", 10}, {"other", 10}}; !slices.Equal(order[:4], want) {
+	if want := []asked{{"!", 1000}, {"!", 1001}, {"busy", 10}, {"other", 10}}; !slices.Equal(order[:4], want) {
 		t.Errorf("got %v, want first %v", order, want)
 	}
 }
@@ -130,15 +148,15 @@ func TestOwnerThatIsBehind(t *testing.T) {
 		switch {
 		case now.owner == "b" && !begun:
 			begun = true
-			return []asked{{"a", 3}, {"", 1000}}
+			return []asked{{"a", 3}, {"!", 1000}}
 		case now.cost == 3:
 			return []asked{{"c", 150}}
 		case now.cost == 150:
-			return []asked{{"", 1000}, {"d", 200}}
+			return []asked{{"!", 1000}, {"d", 200}}
 		}
 		return nil
 	})
-	want := []asked{{"b", 100}, {"", 1000}, {"a", 3}, {"b", 100}, {"c", 150}, {"", 1000}, {"d", 200}, {"a", 500}}
+	want := []asked{{"b", 100}, {"!", 1000}, {"a", 3}, {"b", 100}, {"c", 150}, {"!", 1000}, {"d", 200}, {"a", 500}}
 	if !slices.Equal(order, want) {
 		t.Errorf("got %v, want %v", order, want)
 	}
@@ -149,29 +167,29 @@ func TestOwnerThatIsBehind(t *testing.T) {
 func TestPlaceIsGivenToOneThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		if _, err := q.acquire(t.Context(), "first", 1); err != nil {
+		if _, err := q.acquire(t.Context(), engine.Owner{App: "first"}, 1); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			if _, err := q.acquire(ctx, "ends", 1); err == nil {
+			if _, err := q.acquire(ctx, engine.Owner{App: "ends"}, 1); err == nil {
 				t.Error("it did not end")
 			}
 		}()
 		synctest.Wait()
 		q.mu.Lock()
 		cancel()
-		q.owners["first"].places-- // as release does
+		q.owners[engine.Owner{App: "first"}].places-- // as release does
 		q.free++
 		q.next()
-		q.tidy("first")
+		q.tidy(engine.Owner{App: "first"})
 		q.mu.Unlock()
 		synctest.Wait()
 		if q.free != 1 || len(q.owners) != 0 {
 			t.Errorf("left %+v", q)
 		}
 		for range 32 {
-			if _, err := q.acquire(ctx, "ended", 1); err == nil {
+			if _, err := q.acquire(ctx, engine.Owner{App: "ended"}, 1); err == nil {
 				t.Fatal("a request that had ended got a place")
 			}
 		}
@@ -182,14 +200,14 @@ func TestPlaceIsGivenToOneThatEnds(t *testing.T) {
 func TestQueueLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		release, err := q.acquire(t.Context(), "first", 1)
+		release, err := q.acquire(t.Context(), engine.Owner{App: "first"}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
-			_, err := q.acquire(ctx, "gone", 1)
+			_, err := q.acquire(ctx, engine.Owner{App: "gone"}, 1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -208,7 +226,7 @@ func TestQueueLeft(t *testing.T) {
 func TestCheapModulesAreCompiledFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCompiler(t, Config{InProcess: true})
-		release, err := c.queue.acquire(t.Context(), "before", 1)
+		release, err := c.queue.acquire(t.Context(), engine.Owner{App: "before"}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +239,7 @@ func TestCheapModulesAreCompiledFirst(t *testing.T) {
 				return wasm, nil
 			}
 			go func() {
-				if _, err := (&loader{tb: t, compiler: c}).load(engine.WithOwner(t.Context(), "app"), m); err != nil {
+				if _, err := (&loader{tb: t, compiler: c}).load(engine.WithOwner(t.Context(), engine.Owner{App: "app"}), m); err != nil {
 					t.Error(err)
 				}
 			}()

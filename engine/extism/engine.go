@@ -111,7 +111,7 @@ func (e *Engine) discard(c *compiled) {
 }
 
 // Load implements [engine.Engine]. One compilation serves all who ask for a
-// plug-in at the same time, and goes on when they leave. One that has faults is
+// plug-in at the same time, and ends when all have left. One that has faults is
 // an [*actor.InvalidModuleError].
 func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
 	p, err := e.programs.Load(ctx, &e.gate, digest, func(ctx context.Context) (*program, error) {

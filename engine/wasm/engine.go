@@ -155,7 +155,7 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 }
 
 // Load implements [engine.Engine]. One compilation serves all who ask for a
-// module at the same time, and goes on when they leave. A module that has
+// module at the same time, and ends when all have left. A module that has
 // faults is an [*actor.InvalidModuleError].
 func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
 	p, err := e.programs.Load(ctx, &e.gate, digest, func(ctx context.Context) (*program, error) {

@@ -54,20 +54,22 @@ func TestLoadSharesOneCompilation(t *testing.T) {
 	}
 }
 
-func TestLoadGoesOnWithoutItsCaller(t *testing.T) {
+// A caller that leaves ends a load of its own, and the module can be loaded afterwards.
+func TestLoadEndsWithItsCaller(t *testing.T) {
 	e := newEngine(t, Config{})
 	wasm := Guest{}.Bytes()
 	ctx, cancel := context.WithCancel(context.Background())
-	release := make(chan struct{})
-	_, err := e.Load(ctx, actor.DigestOf(wasm), func(context.Context) ([]byte, error) {
+	ended := make(chan struct{})
+	_, err := e.Load(ctx, actor.DigestOf(wasm), func(load context.Context) ([]byte, error) {
 		cancel()
-		<-release
-		return wasm, nil
+		<-load.Done()
+		close(ended)
+		return nil, load.Err()
 	})
 	if !errors.Is(err, actor.ErrCanceled) {
 		t.Fatalf("got %v", err)
 	}
-	close(release)
+	<-ended
 	enginetest.Load(t, e, wasm)
 }
 

@@ -144,7 +144,6 @@ type Pool struct {
 	mu      sync.Mutex
 	program engine.Program // nil without instances: nothing else keeps its code in memory
 	open    int            // instances, and attempts to make one
-	loading chan struct{}  // closed when the load under way has ended
 	made    int            // shared instances, and permissions to make one
 	idle    []*Instance    // the last one was used last
 	waiters []chan *Instance
@@ -319,43 +318,27 @@ func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Progra
 	}
 }
 
-// load returns the program. One caller loads it; the others wait, and take over
-// if that one fails, since it may have been its deadline.
+// load returns the program. The engine has one load serve all callers that need it, of all
+// pools.
 func (p *Pool) load(ctx context.Context) (engine.Program, error) {
-	for {
-		p.mu.Lock()
-		program, loading := p.program, p.loading
-		if program == nil && loading == nil {
-			p.loading = make(chan struct{})
-			p.mu.Unlock()
-			return p.loadNow(ctx)
-		}
-		p.mu.Unlock()
-		if program != nil {
-			return program, nil
-		}
-		select {
-		case <-loading:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	p.mu.Lock()
+	program := p.program
+	p.mu.Unlock()
+	if program != nil {
+		return program, nil
 	}
-}
-
-func (p *Pool) loadNow(ctx context.Context) (engine.Program, error) {
 	cfg := p.pools.cfg
-	ctx = engine.WithReclaim(ctx, p.pools.Reclaim)
+	ctx = engine.WithReclaim(engine.WithOwner(ctx, engine.Owner{App: p.key.App, Serving: true}), p.pools.Reclaim)
 	program, err := cfg.Engine.Load(ctx, p.key.Digest, func(ctx context.Context) ([]byte, error) {
 		return cfg.ModuleBytes(ctx, p.key.App, p.key.Digest)
 	})
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil {
-		p.program = program
-	}
-	close(p.loading)
-	p.loading = nil
-	return program, err
+	p.program = program
+	return program, nil
 }
 
 // TakeOldest takes out the idle instance that was unused for longest.

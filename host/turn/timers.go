@@ -21,9 +21,9 @@ type Timers interface {
 	// Held returns the sizes of an actor's timers on this host by their names, with what
 	// its turns have done that are not committed. The caller owns the map.
 	Held(key actor.Key) map[string]int64
-	// Room reports whether the host has memory for so many more timers, which have so many
-	// bytes together.
-	Room(timers int, bytes int64) bool
+	// Room reports whether the host has memory for so many more timers of an app, which have
+	// so many bytes together.
+	Room(app string, timers int, bytes int64) bool
 }
 
 // TimerEffect is what a turn does to one timer of its actor.
@@ -74,8 +74,8 @@ func (c *TimerChanges) Set(by Timers, s *actor.TimerSpec) (replaced bool, err er
 		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor has at most %d timers; cancel one, or use reminders", actor.MaxTimers)}
 	case bytes > actor.MaxTimerBytes:
 		return false, &TimerRefusal{abi.CodeTooLarge, fmt.Sprintf("the timers of this actor have more than %d bytes together; keep the data in the state, and name it in the timer", actor.MaxTimerBytes)}
-	case (!replaced || size > old) && !c.fits(by, s.Name, size):
-		return false, &TimerRefusal{abi.CodeNotReady, "the timers of this host take all of their memory; try again later, or use a reminder"}
+	case (!replaced || size > old) && !c.fits(by, s.Key.App, s.Name, size):
+		return false, &TimerRefusal{abi.CodeNotReady, "the timers of this app take all the memory of timers that the host gives it; try again later, or use a reminder"}
 	}
 	c.held[s.Name] = size
 	c.drop(s.Name)
@@ -83,9 +83,9 @@ func (c *TimerChanges) Set(by Timers, s *actor.TimerSpec) (replaced bool, err er
 	return replaced, nil
 }
 
-// fits reports whether the host has memory for what the turn adds with another timer of that
+// fits reports whether the host has memory for what a turn of an app adds with another timer of that
 // name and size, together with what it has added before.
-func (c *TimerChanges) fits(by Timers, name string, size int64) bool {
+func (c *TimerChanges) fits(by Timers, app, name string, size int64) bool {
 	timers, bytes := 1, size
 	if old, was := c.before[name]; was {
 		timers, bytes = 0, size-old
@@ -100,7 +100,7 @@ func (c *TimerChanges) fits(by Timers, name string, size int64) bool {
 			timers, bytes = timers+1, bytes+n
 		}
 	}
-	return by.Room(timers, bytes)
+	return by.Room(app, timers, bytes)
 }
 
 // Cancel cancels a timer, and reports whether it was there.

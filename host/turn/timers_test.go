@@ -12,12 +12,12 @@ import (
 type noTimers struct{}
 
 func (noTimers) Held(actor.Key) map[string]int64 { return map[string]int64{"old": 10} }
-func (noTimers) Room(int, int64) bool            { return true }
+func (noTimers) Room(string, int, int64) bool    { return true }
 
 // fewTimers is a host with room for three more timers, of 100 bytes together.
 type fewTimers struct{ noTimers }
 
-func (fewTimers) Room(timers int, bytes int64) bool { return timers <= 3 && bytes <= 100 }
+func (fewTimers) Room(_ string, timers int, bytes int64) bool { return timers <= 3 && bytes <= 100 }
 
 // TestTimersOfOneTurnFitTogether: what a turn has set before counts, though the host has none
 // of it yet; what it cancels or replaces does not.

@@ -26,7 +26,10 @@ type Account struct {
 
 	mu   sync.Mutex
 	used int64
-	apps map[string]int64 // those that have something
+	// charged is used without what apps have beyond what they can take: Add and Count
+	// passed the bounds, which other apps do not pay for.
+	charged int64
+	apps    map[string]int64 // those that have something
 }
 
 // NewAccount returns an account of which nothing is taken.
@@ -42,39 +45,66 @@ type FullError struct {
 
 // Error implements error.
 func (e *FullError) Error() string {
-	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
-		return fmt.Sprintf("app %s has %d %s of at most %d", e.App, e.Has, e.Bounds.Name, e.Bounds.PerApp)
+	who := "app " + e.App + " has"
+	if e.App == "" {
+		who = "callers of all apps have"
 	}
-	return fmt.Sprintf("app %s has %d %s, all apps together %d of at most %d, and other apps are left a part", e.App, e.Has, e.Bounds.Name, e.Used, e.Bounds.Total)
+	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
+		return fmt.Sprintf("%s %d %s of at most %d", who, e.Has, e.Bounds.Name, e.Bounds.PerApp)
+	}
+	return fmt.Sprintf("%s %d %s, all apps together %d of at most %d, and other apps are left a part", who, e.Has, e.Bounds.Name, e.Used, e.Bounds.Total)
 }
 
 // Take counts n more for an app, or returns a [*FullError] and counts nothing.
 func (a *Account) Take(app string, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	has := a.apps[app]
-	if !a.fits(has, n) {
-		return &FullError{App: app, Has: has, Used: a.used, Bounds: a.bounds}
+	if err := a.check(app, n); err != nil {
+		return err
 	}
-	a.add(app, has+n, n)
+	a.add(app, n)
 	return nil
+}
+
+// Count is Take that counts n also if it returns an error.
+func (a *Account) Count(app string, n int64) error {
+	err := a.Take(app, n)
+	if err != nil {
+		a.Add(app, n)
+	}
+	return err
 }
 
 // Add counts n more for an app whatever the bounds are: it is there already.
 func (a *Account) Add(app string, n int64) {
+	if n == 0 {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.add(app, a.apps[app]+n, n)
+	a.add(app, n)
 }
 
 // Give counts n less for an app, which has them.
 func (a *Account) Give(app string, n int64) { a.Add(app, -n) }
 
-// Fits reports whether Take would count n more for an app.
-func (a *Account) Fits(app string, n int64) bool {
+// Check returns what Take would return, and counts nothing.
+func (a *Account) Check(app string, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.fits(a.apps[app], n)
+	return a.check(app, n)
+}
+
+// Over returns a [*FullError] if an app has more than it can take, or all apps together have
+// more than Total and the app has more than it may always have.
+func (a *Account) Over(app string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	has := a.apps[app]
+	if a.bounds.Total > 0 && has > a.bounds.Always && (has > a.most() || a.charged > a.bounds.Total) {
+		return &FullError{App: app, Has: has, Used: a.used, Bounds: a.bounds}
+	}
+	return nil
 }
 
 // Used returns what all apps have together.
@@ -91,6 +121,14 @@ func (a *Account) Has(app string) int64 {
 	return a.apps[app]
 }
 
+func (a *Account) check(app string, n int64) error {
+	has := a.apps[app]
+	if !a.fits(has, n) {
+		return &FullError{App: app, Has: has, Used: a.used, Bounds: a.bounds}
+	}
+	return nil
+}
+
 func (a *Account) fits(has, n int64) bool {
 	b, will := &a.bounds, has+n
 	if will <= b.Always {
@@ -102,16 +140,30 @@ func (a *Account) fits(has, n int64) bool {
 	if b.Total == 0 {
 		return true
 	}
-	free := b.Total - a.used - n
+	free := b.Total - a.charged - n
 	// One more than is free: of a few places, an app may have all.
-	return free >= 0 && (has == 0 || (will-1)/factor <= free)
+	return free >= 0 && will <= a.most() && (has == 0 || (will-1)/factor <= free)
 }
 
-func (a *Account) add(app string, will, n int64) {
+func (a *Account) add(app string, n int64) {
+	has := a.apps[app]
+	will := has + n
 	a.used += n
+	a.charged += a.charge(will) - a.charge(has)
 	if will == 0 {
 		delete(a.apps, app)
 		return
 	}
 	a.apps[app] = will
 }
+
+// charge is what an app that has n takes from other apps.
+func (a *Account) charge(n int64) int64 {
+	if a.bounds.Total == 0 {
+		return n
+	}
+	return min(n, a.most())
+}
+
+// most is what an app may have that is alone.
+func (a *Account) most() int64 { return a.bounds.Total - a.bounds.Total/(factor+1) }

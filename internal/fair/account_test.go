@@ -22,7 +22,7 @@ func TestAccountLeavesAShare(t *testing.T) {
 			"take": func(t *rapid.T) {
 				app := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "app")
 				n := rapid.Int64Range(1, 60).Draw(t, "n")
-				fits := a.Fits(app, n)
+				fits := a.Check(app, n) == nil
 				err := a.Take(app, n)
 				if full := (*FullError)(nil); fits != (err == nil) || err != nil && (!errors.As(err, &full) || full.Has != has[app] || full.Used != used) {
 					t.Fatalf("%s with %d of %d takes %d: %v, though it fits: %v", app, has[app], used, n, err, fits)
@@ -35,7 +35,7 @@ func TestAccountLeavesAShare(t *testing.T) {
 					t.Fatal("took more than there is")
 				case will > b.Always && fits && has[app] > 0 && will > 7*(free+1):
 					t.Fatalf("left %d, and has %d", free, will)
-				case !fits && free >= 0 && will <= 7*free && (b.PerApp == 0 || will <= b.PerApp):
+				case !fits && free >= 0 && will <= min(7*free, b.Total*7/8) && (b.PerApp == 0 || will <= b.PerApp):
 					t.Fatalf("refused %d where %d stay free", will, free)
 				}
 				if fits {
@@ -105,5 +105,31 @@ func TestAccountOfAFewPlaces(t *testing.T) {
 		if want := min(total, 7); n != want {
 			t.Errorf("of %d places an app may have %d, want %d", total, n, want)
 		}
+	}
+}
+
+// What an app has beyond its bounds, since it was there already, leaves others their share.
+func TestAccountBeyondItsBounds(t *testing.T) {
+	a := NewAccount(Bounds{Total: 800})
+	for range 10 {
+		_ = a.Count("a", 400)
+	}
+	if err := a.Count("a", 1); err == nil {
+		t.Error("an app beyond its bounds is not refused")
+	}
+	n := int64(0)
+	for a.Take("b", 1) == nil {
+		n++
+	}
+	if a.Over("a") == nil || a.Over("b") != nil {
+		t.Errorf("over its bounds: a %v, b %v", a.Over("a"), a.Over("b"))
+	}
+	if n < 80 || a.Used() != 4001+n {
+		t.Errorf("the other app may have %d of 800, and %d are used", n, a.Used())
+	}
+	a.Give("a", 4001)
+	a.Give("b", n)
+	if a.used != 0 || a.charged != 0 || len(a.apps) != 0 {
+		t.Errorf("left %+v", a)
 	}
 }

@@ -1,8 +1,8 @@
 // Package fair shares what apps have in common, so that no app takes the share of another.
 //
 // Two things are shared: amounts and turns. An [Account] shares an amount, such as bytes of
-// memory or open streams. A [Queue] deals turns, and a [Gate] is a Queue whose callers wait.
-// The packages that use them decide what an amount is and what a turn costs.
+// memory or open streams. A [Queue] deals turns. The packages that use them decide what an
+// amount is and what a turn costs.
 //
 // # Account
 //
@@ -12,7 +12,9 @@
 // Shared-Memory Packet Switches" (1998), with a factor of 7. An app that is alone may so have
 // seven eighths. Of k apps that take all they can, each has 7 of 7k+1 parts, and one part is
 // free for the next app. An app that has more than its threshold loses nothing, and gets
-// nothing more until the others or itself give something back.
+// nothing more until the others or itself give something back. Some amounts are known only
+// when they are there already, and pass the bounds: what an app has beyond seven eighths is not
+// taken from others.
 //
 // # Queue
 //

@@ -152,9 +152,6 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 // Len returns how many entries wait.
 func (q *Queue[T]) Len() int { return int(q.waiting.Used()) }
 
-// Waiting returns how many entries of an app wait.
-func (q *Queue[T]) Waiting(app string) int { return int(q.waiting.Has(app)) }
-
 // Running returns how many entries run.
 func (q *Queue[T]) Running() int { return int(q.running.Used()) }
 
@@ -180,7 +177,7 @@ func (q *Queue[T]) take(e *Entry[T]) {
 
 // headOfApp returns the entry of an app that goes next; nil if none may run.
 func (q *Queue[T]) headOfApp(a *flow[T]) *Entry[T] {
-	if !q.running.Fits(a.name, 1) {
+	if q.running.Check(a.name, 1) != nil {
 		return nil
 	}
 	_, e := a.types.turn(func(t *flow[T]) *Entry[T] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
 
@@ -50,6 +51,9 @@ type Config struct {
 	// or write them.
 	PrivateFiles []string
 
+	// ReadyWhenPrepared says that the node is ready only once the modules that are
+	// deployed are compiled. Defaults to being ready before.
+	ReadyWhenPrepared bool
 	// MaxActivations, StateMemory, CallMemory, GuestMemory and GuestMemoryPerApp bound
 	// what is in memory, as in [host.Config]. CallMemory is also what the Server's
 	// MaxStreamsBytes and MaxRequestsBytes default to.
@@ -95,10 +99,26 @@ func (c Config) WithDefaults() Config {
 			c.Server.MaxStreamsBytes = c.CallMemory
 		}
 	}
+	if c.Server.MaxConnections == 0 {
+		c.Server.MaxConnections = connectionsOf(fileLimit())
+	}
 	if c.CacheDir == "" && c.DataDir != "" {
 		c.CacheDir = filepath.Join(c.DataDir, "cache")
 	}
 	return c
+}
+
+// keptFiles are kept from connections of clients: for the store, which keeps up to 1,000 files
+// open, uploads, compilers, other servers and what guests connect to.
+const keptFiles = 2048
+
+// connectionsOf is how many connections clients may have where so many files may be open; a
+// limit of 0 is not known.
+func connectionsOf(files uint64) int {
+	if files == 0 {
+		return edge.DefaultMaxConnections
+	}
+	return int(min(files-min(files/2, keptFiles), edge.DefaultMaxConnections))
 }
 
 // secretsKeyFile is where the keys of secrets are; empty for nowhere.

@@ -89,7 +89,7 @@ func (n *Node) start(ctx context.Context) error {
 		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
-			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
+			_, err := engine.Load(serving(ctx, app), d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
 			return err
 		},
 	})
@@ -184,6 +184,9 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	cfg.Reminders, guests.Service = reminder.NewAdmin(reminders, st), reminders
 	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
+	if n.cfg.ReadyWhenPrepared {
+		cfg.Check = alsoReady(cfg.Check, prepared(mods))
+	}
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func (a *Actors) invocationOf(r *http.Request) (actor.Invocation, error) {
 	if inv.Key, inv.Method, err = ParseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err
 	}
-	if err := edge.ExchangeOf(r.Context()).Caller.RequireApp(inv.Key.App); err != nil {
+	if err := edge.ExchangeOf(r.Context()).ForApp(inv.Key.App); err != nil {
 		return inv, err
 	}
 	switch v := r.Header.Get(edge.HeaderConsistency); v {

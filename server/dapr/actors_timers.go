@@ -20,7 +20,7 @@ func (a *Actors) serveTimer(w http.ResponseWriter, r *http.Request) {
 	key, name, err := parsePath(r.URL.EscapedPath(), resourceTimers)
 	inv := actor.Invocation{Key: key} // whose the error is
 	if err == nil {
-		err = edge.ExchangeOf(r.Context()).Caller.RequireApp(key.App)
+		err = edge.ExchangeOf(r.Context()).ForApp(key.App)
 	}
 	if err == nil && a.Timers == nil {
 		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no timers"}

@@ -25,9 +25,10 @@ type Bounds struct {
 	ReadHeaderTimeout time.Duration
 	// BodyTimeout is how long a client may take to send a request's body; for
 	// streams, each message. It also bounds how long a client may take to accept
-	// what is written to it. An InvokeStream may be silent for as long as it likes,
-	// and has it for each message that is written to it.
+	// each message of a stream. An InvokeStream may be silent for as long as it likes.
 	BodyTimeout time.Duration
+	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer.
+	AcceptTimeout time.Duration
 	// IdleTimeout is how long a connection without requests is kept.
 	IdleTimeout time.Duration
 	// HealthInterval is how often Config.Check is called.
@@ -45,6 +46,7 @@ func (b Bounds) withDefaults(maxModule int64) Bounds {
 	setDefault(&b.Streams, 1000)
 	setDefault(&b.ReadHeaderTimeout, 10*time.Second)
 	setDefault(&b.BodyTimeout, time.Minute)
+	setDefault(&b.AcceptTimeout, 10*time.Second)
 	setDefault(&b.IdleTimeout, 3*time.Minute)
 	setDefault(&b.HealthInterval, 2*time.Second)
 	return b

@@ -22,6 +22,7 @@ const (
 	DefaultMaxModuleBytes   int64 = 32 << 20
 	DefaultMaxStreamsBytes  int64 = 256 << 20
 	DefaultMaxRequestsBytes int64 = 256 << 20
+	DefaultMaxConnections         = 65536
 
 	DefaultSubscriberHeartbeat = 2 * time.Second
 )
@@ -76,8 +77,13 @@ type Config struct {
 	MaxStreamsBytes int64
 	// MaxRequestsBytes bounds, of all other requests together, what is read of
 	// their bodies until they are answered, and by itself what is written and not
-	// accepted yet. Above it requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
+	// accepted yet. Apps share it; above an app's share its requests get
+	// actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
+	// MaxConnections bounds the connections of clients, and of hosts that come to the same
+	// address. One address may have at most seven times what is free. Connections beyond the
+	// bound are closed. Defaults to [DefaultMaxConnections].
+	MaxConnections int
 	// SubscriberHeartbeat is how often each side of ReminderService.Connect must be heard of; after
 	// three times as long without a frame a stream is given up. Defaults to
 	// [DefaultSubscriberHeartbeat].
@@ -108,6 +114,7 @@ func (c Config) WithDefaults() Config {
 	}
 	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
+	setDefault(&c.MaxConnections, DefaultMaxConnections)
 	setDefault(&c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)
 	c.Bounds = c.Bounds.withDefaults(c.MaxModuleBytes)
 	if c.Logger == nil {
@@ -135,6 +142,7 @@ func (c Config) validate() error {
 		{"MaxModuleBytes", c.MaxModuleBytes},
 		{"MaxStreamsBytes", c.MaxStreamsBytes},
 		{"MaxRequestsBytes", c.MaxRequestsBytes},
+		{"MaxConnections", int64(c.MaxConnections)},
 		{"SubscriberHeartbeat", int64(c.SubscriberHeartbeat)},
 	} {
 		if f.value < 0 {

@@ -238,9 +238,11 @@ func (e *Edge) enter(route *Route, w *Exchange, r *http.Request) {
 			e.refuse(route, w, r, err)
 			return
 		}
-		if err := e.checkAnswers(); err != nil {
-			e.refuse(route, w, r, err)
-			return
+		if caller.app != "" { // of others the app is not known yet
+			if err := e.checkAnswers(caller.app); err != nil {
+				e.refuse(route, w, r, err)
+				return
+			}
 		}
 	}
 	route.ServeHTTP(w, r)
@@ -297,11 +299,11 @@ func (e *Edge) admitPeer(r *http.Request) *failure.Error {
 	return nil
 }
 
-// checkAnswers refuses further requests while too many bytes of answers wait for their
-// clients. The answers of those that were taken before may pass the limit.
-func (e *Edge) checkAnswers() error {
-	if limit := e.Conf.MaxRequestsBytes; e.Requests.Answers.Load() > limit {
-		return errRequestsFull("requests whose answers are not accepted", limit)
+// checkAnswers refuses a request of an app of whose answers too much waits for clients. The
+// answers of requests that were taken before may pass the limit.
+func (e *Edge) checkAnswers(app string) error {
+	if full := e.Requests.Answers.Check(app, 1); full != nil {
+		return errRequestsFull(full)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
@@ -43,8 +45,7 @@ type Exchange struct {
 	// partial is how much has been read of a message of a long-lived route.
 	partial int64
 
-	// BodyBytes is how much has been read of the body of any other route.
-	BodyBytes int64
+	requestUse
 
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
@@ -145,20 +146,34 @@ func (x *Exchange) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a part of the answer, which the client has the body timeout to
-// accept.
+// acceptedAtOnce is how much of an answer a client must accept within the accept timeout, in
+// bytes, again and again: a client that is slower is given up.
+const acceptedAtOnce = 256 << 10
+
+// Write writes a part of the answer. For each acceptedAtOnce of it the client has the accept
+// timeout, and for each message of a stream the body timeout.
 func (x *Exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	x.allowWrite()
 	if x.Route.LongLived {
 		return x.writeJoined(p)
 	}
 	if len(p) > alwaysReadBody {
 		defer x.writing(p)()
 	}
-	return x.ResponseWriter.Write(p)
+	written := 0
+	for {
+		part := p[written:]
+		if len(part) > acceptedAtOnce && !x.Route.Streaming {
+			part = part[:acceptedAtOnce]
+		}
+		x.allowWrite()
+		n, err := x.ResponseWriter.Write(part)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
 }
 
 // envelopePrefix is how a message of a stream begins, which Connect writes by
@@ -204,7 +219,11 @@ func (x *Exchange) allowWrite() {
 	if x.Route.LongLived {
 		return
 	}
-	_ = x.Control.SetWriteDeadline(x.Edge.BodyDeadline()) // without a connection there is nothing to bound
+	timeout := x.Edge.Conf.Bounds.AcceptTimeout
+	if x.Route.Streaming {
+		timeout = x.Edge.Conf.Bounds.BodyTimeout
+	}
+	_ = x.Control.SetWriteDeadline(time.Now().Add(timeout)) // without a connection there is nothing to bound
 }
 
 func (x *Exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
@@ -280,47 +299,72 @@ func (b *exchangeBody) describe(err error) error {
 // Close implements [io.Closer].
 func (b *exchangeBody) Close() error { return b.body.Close() }
 
-// share is what the body of a request counts for.
-func (x *Exchange) share() *share {
+// share is what the body of a request counts for, and how much of it is read whatever
+// others hold.
+func (x *Exchange) share() (account *fair.Account, always int64) {
 	if x.Route.Upload {
-		return &x.Edge.Requests.Uploads
+		return x.Edge.Requests.Uploads, alwaysUpload
 	}
-	return &x.Edge.Requests.Bodies
+	return x.Edge.Requests.Bodies, alwaysReadBody
+}
+
+// Owner is the app that a request counts for; empty for callers of all apps, until the app
+// of the request is known.
+func (x *Exchange) Owner() string { return cmp.Or(x.app, x.Caller.app) }
+
+// ForApp notes the app that a request is for, and refuses the request if its caller may not
+// ask for that app, or has left too many bytes of the app's answers in the server's memory.
+func (x *Exchange) ForApp(app string) error {
+	if err := x.Caller.RequireApp(app); err != nil {
+		return err
+	}
+	x.app = app
+	if x.Route.Peer {
+		return nil
+	}
+	return x.Edge.checkAnswers(app)
 }
 
 // CountBody counts bytes of the request's body, and says why it is not read on. What
 // it counts, ReleaseBody takes off.
 func (x *Exchange) CountBody(n int) error {
-	err := x.share().take(int64(n), x.BodyBytes)
-	x.BodyBytes += int64(n)
-	return err
+	account, always := x.share()
+	if x.BodyBytes == 0 {
+		x.bodyOwner = x.Owner()
+	}
+	full := account.Count(x.bodyOwner, int64(n))
+	if x.BodyBytes += int64(n); full != nil && x.BodyBytes > always {
+		return errRequestsFull(full)
+	}
+	return nil
 }
 
 // ReleaseBody ends the count of a request that is answered.
 func (x *Exchange) ReleaseBody() {
 	if x.BodyBytes > 0 {
-		x.share().release(x.BodyBytes)
+		account, _ := x.share()
+		account.Give(x.bodyOwner, x.BodyBytes)
 		x.BodyBytes = 0
 	}
 }
 
 // writing counts a part of an answer until the client has accepted it.
 func (x *Exchange) writing(p []byte) (done func()) {
-	n := int64(len(p))
-	x.Edge.Requests.Answers.Add(n)
-	return func() { x.Edge.Requests.Answers.Add(-n) }
+	owner, n := x.Owner(), int64(len(p))
+	x.Edge.Requests.Answers.Add(owner, n)
+	return func() { x.Edge.Requests.Answers.Give(owner, n) }
 }
 
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why
 // it is not read on. What is counted, MessageReceived takes off.
 func (x *Exchange) messageBytes(n int) error {
-	err := x.Edge.StreamMemory.Receive(int64(n), x.partial)
+	err := x.Edge.StreamMemory.Receive(x.Owner(), int64(n), x.partial)
 	x.partial += int64(n)
 	return err
 }
 
 // MessageReceived says that a message has been received, or will never be.
 func (x *Exchange) MessageReceived() {
-	x.Edge.StreamMemory.Release(x.partial)
+	x.Edge.StreamMemory.Release(x.Owner(), x.partial)
 	x.partial = 0
 }

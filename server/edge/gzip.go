@@ -36,12 +36,12 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 		return 0, errNotGzip(g.resetErr)
 	}
 	n, err := g.Reader.Read(p)
-	full := g.edge.Requests.Bodies.take(int64(n), g.limit-g.remaining)
+	full := g.edge.Requests.Bodies.Count("", int64(n)) // whose it is, is not known here
 	if g.remaining -= int64(n); g.remaining < 0 {
 		return n, failure.Of(g.tooLarge, false).RPC()
 	}
-	if full != nil {
-		return n, failure.Of(full, false).RPC()
+	if full != nil && g.limit-g.remaining > alwaysReadBody {
+		return n, failure.Of(errRequestsFull(full), false).RPC()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = errNotGzip(err)
@@ -56,7 +56,7 @@ func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
 }
 
 func (g *boundedGzip) uncount() {
-	g.edge.Requests.Bodies.release(g.limit - g.remaining)
+	g.edge.Requests.Bodies.Give("", g.limit-g.remaining)
 	g.remaining = g.limit
 }
 

@@ -66,28 +66,28 @@ func (c checkedConn) Receive(msg any) error {
 // kind of message that it does not know is refused to callers of one app.
 func requireApp(ctx context.Context, msg any) error {
 	x := ExchangeOf(ctx)
-	if x == nil || x.Caller.app == "" {
+	if x == nil {
 		return nil
 	}
 	switch m := msg.(type) {
 	case interface{ GetApp() string }:
-		return x.Caller.RequireApp(AppOf(m.GetApp()))
+		return x.ForApp(AppOf(m.GetApp()))
 	case interface{ GetActor() *greenroomv1.ActorKey }:
-		return x.Caller.RequireApp(AppOf(m.GetActor().GetApp()))
+		return x.ForApp(AppOf(m.GetActor().GetApp()))
 	case *greenroomv1.UploadRequest:
 		if h := m.GetHeader(); h != nil { // which comes before all chunks
-			return x.Caller.RequireApp(AppOf(h.GetApp()))
+			return x.ForApp(AppOf(h.GetApp()))
 		}
 		return nil
 	case *greenroomv1.ConnectRequest:
 		if h := m.GetHello(); h != nil { // before which there is no other frame
-			return x.Caller.RequireApp(AppOf(h.GetApp()))
+			return x.ForApp(AppOf(h.GetApp()))
 		}
 		return nil
 	case invokestream.Frame:
 		return nil // each invocation is looked at on its own
 	}
-	if x.Route.AppLess {
+	if x.Route.AppLess || x.Caller.app == "" {
 		return nil
 	}
 	return x.Caller.RequireEverywhere()

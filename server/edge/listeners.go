@@ -122,6 +122,7 @@ func (l *Listeners) begin(ctx context.Context, listener net.Listener) {
 	l.http = l.NewHTTPServer(base, l.edge)
 
 	l.running.Go(func() { l.beside(base) })
+	listener = newConnections(listener, l.edge.Conf.MaxConnections, l.edge.Metrics)
 	l.running.Go(func() {
 		if err := l.serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			l.edge.Log.LogAttrs(base, slog.LevelError, "server ended", slog.Any("error", err))

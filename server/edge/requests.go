@@ -2,19 +2,29 @@ package edge
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// requestsUse is what all requests together hold that are not InvokeStreams.
+// requestsUse is what all requests together hold that are not InvokeStreams, in bytes. Apps
+// share each account.
 type requestsUse struct {
-	// Bodies are bytes of what has been read, until the request is answered, and
-	// of messages that are being unpacked, also of streams; uploads are those of
-	// uploads, until each message is on disk.
-	Bodies, Uploads share
-	// Answers are bytes that wait for their clients to accept them.
-	Answers atomic.Int64
+	// Bodies are what has been read, until the request is answered, and messages that
+	// are being unpacked, also of streams; Uploads are those of uploads, until each
+	// message is on disk.
+	Bodies, Uploads *fair.Account
+	// Answers are what waits for clients to accept it.
+	Answers *fair.Account
+}
+
+// requestUse is what one request counts for.
+type requestUse struct {
+	app string // that the request is for, once that is known
+	// BodyBytes is how much has been read of the body, unless the route is long-lived, and
+	// bodyOwner the app for which that counts.
+	BodyBytes int64
+	bodyOwner string
 }
 
 // alwaysReadBody is how much of a body is read whatever others hold, in bytes: about
@@ -24,29 +34,12 @@ const alwaysReadBody = 4 << 10
 // alwaysUpload is the same for a message of an upload.
 const alwaysUpload = 128 << 10
 
-// share is memory that requests of one kind have together.
-type share struct {
-	which         string
-	limit, always int64 // in bytes; always is what each may have whatever others hold
-	Used          atomic.Int64
-}
-
 func (u *requestsUse) init(c Config) {
-	u.Bodies.which, u.Bodies.limit, u.Bodies.always = "requests that are not answered yet", c.MaxRequestsBytes, alwaysReadBody
-	u.Uploads.which, u.Uploads.limit, u.Uploads.always = "messages of uploads", c.Bounds.UploadMessages, alwaysUpload
+	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes})
+	u.Uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.Bounds.UploadMessages})
+	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes})
 }
 
-// take counts n bytes for a request that has before already, and says why it gets
-// no more. The bytes count all the same, until they are given back.
-func (s *share) take(n, before int64) error {
-	if s.Used.Add(n) > s.limit && before+n > s.always {
-		return errRequestsFull(s.which, s.limit)
-	}
-	return nil
-}
-
-func (s *share) release(n int64) { s.Used.Add(-n) }
-
-func errRequestsFull(which string, limit int64) error {
-	return fmt.Errorf("%w: %s take all of their %d bytes; send less at once, or try again later", actor.ErrHostFull, which, limit)
+func errRequestsFull(full error) error {
+	return fmt.Errorf("%w: %w; send less at once, or try again later", actor.ErrHostFull, full)
 }

@@ -117,13 +117,13 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 // InvokeStream implements ActorService. The stream's messages are received and
 // sent in the form of package invokestream.
 func (a *actorService) InvokeStream(ctx context.Context, bidi *connect.BidiStream[greenroomv1.InvokeStreamRequest, greenroomv1.InvokeStreamResponse]) error {
-	if err := a.s.Streams.Enter(); err != nil {
+	x := edge.ExchangeOf(ctx)
+	if err := a.s.Streams.Enter(x.Owner()); err != nil {
 		return err
 	}
-	defer a.s.Streams.Leave()
-	x := edge.ExchangeOf(ctx)
+	defer a.s.Streams.Leave(x.Owner())
 	err := stream.Serve(ctx, a.s.streamConf, stream.Peer{
-		RequestID: x.ID, Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
+		RequestID: x.ID, App: x.Owner(), Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
 	})
 	_ = x.Control.SetWriteDeadline(a.s.edge.BodyDeadline()) // of how the stream ended
 	return err

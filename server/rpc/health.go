@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
@@ -43,7 +44,7 @@ var _ healthv1connect.HealthHandler = (*health)(nil)
 func newHealth(log *slog.Logger) *health {
 	return &health{
 		log: log, err: errNotChecked, changed: make(chan struct{}),
-		watchers: edge.Places{Limit: maxWatchers, What: "watchers of health", Remedy: edge.RetryLater},
+		watchers: edge.NewPlaces(fair.Bounds{Name: "watchers of health", PerApp: maxWatchers}, edge.RetryLater),
 	}
 }
 
@@ -134,10 +135,10 @@ func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCh
 
 // Watch implements the gRPC health protocol. It ends when the server stops.
 func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.HealthCheckRequest], stream *connect.ServerStream[healthv1.HealthCheckResponse]) error {
-	if err := h.watchers.Enter(); err != nil {
+	if err := h.watchers.Enter(""); err != nil {
 		return err
 	}
-	defer h.watchers.Leave()
+	defer h.watchers.Leave("")
 	known := h.knows(req.Msg.GetService())
 	for {
 		now := h.Now()

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
@@ -37,7 +37,7 @@ type Logs struct {
 	mu      sync.Mutex
 	apps    map[string]*appLines               // those that have logged
 	readers map[string]map[*logReader]struct{} // who follows, by app
-	open    map[string]int                     // readers, by app
+	open    edge.Places                        // for readers
 	closed  chan struct{}                      // closed when the server stops
 	once    sync.Once
 }
@@ -75,7 +75,7 @@ type logReader struct {
 
 // NewLogs returns logs that remember nothing yet.
 func NewLogs() *Logs {
-	return &Logs{apps: map[string]*appLines{}, readers: map[string]map[*logReader]struct{}{}, open: map[string]int{}, closed: make(chan struct{})}
+	return &Logs{apps: map[string]*appLines{}, readers: map[string]map[*logReader]struct{}{}, open: edge.NewPlaces(fair.Bounds{Name: "readers of its logs", PerApp: maxReaders}, edge.RetryLater), closed: make(chan struct{})}
 }
 
 // share is how many bytes are remembered of each app.
@@ -150,25 +150,6 @@ func (l *Logs) unsubscribe(r *logReader) {
 	name := edge.AppOf(r.req.GetApp())
 	if delete(l.readers[name], r); len(l.readers[name]) == 0 {
 		delete(l.readers, name)
-	}
-}
-
-// enter takes a place among the readers of an app, which leave gives back.
-func (l *Logs) enter(app string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[app] >= maxReaders {
-		return &failure.Error{Kind: failure.KindStreamFull, Text: fmt.Sprintf("the server has %d readers of the logs of app %s; %s", maxReaders, app, edge.RetryLater)}
-	}
-	l.open[app]++
-	return nil
-}
-
-func (l *Logs) leave(app string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[app]--; l.open[app] == 0 {
-		delete(l.open, app)
 	}
 }
 

@@ -111,18 +111,18 @@ func TestLogsOfAppsApart(t *testing.T) {
 func TestLogReadersOfAppsApart(t *testing.T) {
 	l := NewLogs()
 	for range maxReaders {
-		if err := l.enter("a"); err != nil {
+		if err := l.open.Enter("a"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.enter("a"); err == nil || !strings.Contains(err.Error(), "readers of the logs of app a") {
+	if err := l.open.Enter("a"); err == nil || !strings.Contains(err.Error(), "app a has 20 readers of its logs") {
 		t.Errorf("one reader more: %v", err)
 	}
-	if err := l.enter("b"); err != nil {
+	if err := l.open.Enter("b"); err != nil {
 		t.Errorf("of another app: %v", err)
 	}
-	l.leave("a")
-	if err := l.enter("a"); err != nil {
+	l.open.Leave("a")
+	if err := l.open.Enter("a"); err != nil {
 		t.Errorf("after one has left: %v", err)
 	}
 }

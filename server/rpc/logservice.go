@@ -52,10 +52,10 @@ var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)
 // Tail implements LogService.
 func (s *logService) Tail(ctx context.Context, req *connect.Request[greenroomv1.TailRequest], stream *connect.ServerStream[greenroomv1.TailResponse]) error {
 	app := edge.AppOf(req.Msg.GetApp())
-	if err := s.logs.enter(app); err != nil {
+	if err := s.logs.open.Enter(app); err != nil {
 		return err
 	}
-	defer s.logs.leave(app)
+	defer s.logs.open.Leave(app)
 	if s.others == nil {
 		return s.logs.tail(ctx, req.Msg, stream.Send)
 	}

@@ -40,9 +40,7 @@ func newModuleService(s *Services) edge.Service {
 	message := upload
 	message.MaxBody = maxUploadMessage
 	message.BodyErr = &actor.ArgumentError{Field: "upload", Problem: "has a message of more than 2 MiB; send chunks of at most 1 MiB"}
-	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: &spools{
-		create: s.edge.Conf.TempFile, limit: spoolUse{maxUploads, s.edge.Conf.Bounds.UploadsBytes}, apps: make(map[string]*spoolUse),
-	}}, s.edge.HandlerOptions(message)...)
+	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: newSpools(s.edge.Conf.TempFile, s.edge.Conf.Bounds.UploadsBytes)}, s.edge.HandlerOptions(message)...)
 	sv.Serve(edge.RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
 	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)
 	sv.Serve(edge.RoleRead, edge.SmallRoute(), h,

@@ -350,11 +350,13 @@ func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[
 
 // Connect implements ReminderService.
 func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]) error {
-	if err := rs.s.subscribers.Enter(); err != nil {
+	x := edge.ExchangeOf(ctx)
+	app := x.Owner() // as it is before the stream says which it is for
+	if err := rs.s.subscribers.Enter(app); err != nil {
 		return err
 	}
-	defer rs.s.subscribers.Leave()
-	st := &subscriberStream{s: rs.s, x: edge.ExchangeOf(ctx), bidi: bidi, known: map[actor.Bucket]bucketStatus{}}
+	defer rs.s.subscribers.Leave(app)
+	st := &subscriberStream{s: rs.s, x: x, bidi: bidi, known: map[actor.Bucket]bucketStatus{}}
 	frames, failed, over := make(chan *greenroomv1.ConnectRequest), make(chan error, 1), make(chan struct{})
 	read := make(chan struct{})
 	go func() {

@@ -5,6 +5,7 @@ import (
 
 	"connectrpc.com/grpcreflect"
 
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/server/stream"
@@ -26,8 +27,8 @@ type Services struct {
 func New(e *edge.Edge, to Backends, draining context.Context) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
 	limit := int64(e.Conf.Bounds.Streams)
-	s.Streams.Limit, s.Streams.What, s.Streams.Remedy = limit, "streams open", "put more calls on each, or use another server"
-	s.subscribers.Limit, s.subscribers.What, s.subscribers.Remedy = limit, "subscribers", "have each subscribe to more, or use another server"
+	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit}, "put more calls on each, or use another server")
+	s.subscribers = edge.NewPlaces(fair.Bounds{Name: "subscribers", Total: limit}, "have each subscribe to more, or use another server")
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {

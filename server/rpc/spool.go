@@ -7,28 +7,27 @@ import (
 	"hash"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // spools are the modules on their way, which wait on disk until they are answered.
-// Apps share their number and their bytes: an app gets no more when it would have more
-// than is free then. So one that takes all that it can leaves half of it, and all
-// together have no more than the limits.
+// Apps share their number and their bytes.
 type spools struct {
 	create func() (*os.File, error)
-	limit  spoolUse
-
-	mu   sync.Mutex
-	used spoolUse
-	apps map[string]*spoolUse
+	// modules counts the modules on their way, and bytes what has arrived of them.
+	modules edge.Places
+	bytes   *fair.Account
 }
 
-// spoolUse is a number of modules on their way, and what has arrived of them.
-type spoolUse struct{ modules, bytes int64 }
+func newSpools(create func() (*os.File, error), bytes int64) *spools {
+	return &spools{
+		create: create, modules: edge.NewPlaces(fair.Bounds{Name: "uploads on their way", Total: maxUploads}, edge.RetryLater),
+		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of uploads that are not answered yet", Total: bytes}),
+	}
+}
 
 const (
 	// maxUploads is how many modules may be on their way at once.
@@ -49,19 +48,9 @@ type spool struct {
 
 // open begins a module, which ends with close.
 func (s *spools) open(app string) (*spool, error) {
-	s.mu.Lock()
-	own := s.apps[app]
-	if own == nil {
-		own = &spoolUse{}
+	if err := s.modules.Enter(app); err != nil {
+		return nil, err
 	}
-	if own.modules+1 > s.limit.modules-s.used.modules {
-		s.mu.Unlock()
-		return nil, &failure.Error{Kind: failure.KindStreamFull, Text: fmt.Sprintf("app %s has %d uploads on their way, and the server %d of at most %d; %s", app, own.modules, s.used.modules, s.limit.modules, edge.RetryLater)}
-	}
-	s.apps[app] = own
-	own.modules++
-	s.used.modules++
-	s.mu.Unlock()
 	up := &spool{of: s, app: app, digest: sha256.New()}
 	var err error
 	if up.file, err = s.create(); err != nil {
@@ -84,16 +73,13 @@ func (u *spool) write(chunk []byte) error {
 }
 
 func (s *spools) take(u *spool, n int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := s.apps[u.app]
-	if own.bytes+n > s.limit.bytes-s.used.bytes-n && u.size+n > alwaysSpooled {
-		return fmt.Errorf("%w: uploads of app %s that are not answered yet have %d bytes, and all together %d of at most %d; upload less at once, or try again later",
-			actor.ErrHostFull, u.app, own.bytes, s.used.bytes, s.limit.bytes)
+	if full := s.bytes.Take(u.app, n); full != nil {
+		if u.size+n > alwaysSpooled {
+			return fmt.Errorf("%w: %w; upload less at once, or try again later", actor.ErrHostFull, full)
+		}
+		s.bytes.Add(u.app, n)
 	}
 	u.size += n
-	own.bytes += n
-	s.used.bytes += n
 	return nil
 }
 
@@ -108,15 +94,6 @@ func (u *spool) close() {
 	if u.file != nil {
 		_ = u.file.Close() // nothing is left to lose
 	}
-	s := u.of
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := s.apps[u.app]
-	own.modules--
-	own.bytes -= u.size
-	s.used.modules--
-	s.used.bytes -= u.size
-	if own.modules == 0 {
-		delete(s.apps, u.app)
-	}
+	u.of.modules.Leave(u.app)
+	u.of.bytes.Give(u.app, u.size)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
-func newSpools(t *testing.T, limit spoolUse) *spools {
-	return &spools{create: func() (*os.File, error) { return os.CreateTemp(t.TempDir(), "") }, limit: limit, apps: make(map[string]*spoolUse)}
+func spoolsOf(t *testing.T, bytes int64) *spools {
+	return newSpools(func() (*os.File, error) { return os.CreateTemp(t.TempDir(), "") }, bytes)
 }
 
 func (s *spools) mustOpen(t *testing.T, app string) *spool {
@@ -25,19 +25,19 @@ func (s *spools) mustOpen(t *testing.T, app string) *spool {
 	return u
 }
 
-// An app that uploads as much as it can leaves half of the disk and of the places to
+// An app that uploads as much as it can leaves an eighth of the disk and of the places to
 // others, and what is closed is free again.
 func TestUploadsOfAppsShareTheDisk(t *testing.T) {
 	const piece = alwaysSpooled
-	s := newSpools(t, spoolUse{8, 16 * piece})
+	s := spoolsOf(t, 16*piece)
 	chunk := make([]byte, piece)
 	var busy []*spool
-	for range 4 {
+	for range maxUploads * 7 / 8 {
 		busy = append(busy, s.mustOpen(t, "busy"))
 	}
 	var many *failure.Error
 	if _, err := s.open("busy"); !errors.As(err, &many) || many.Kind != failure.KindStreamFull {
-		t.Errorf("a fifth upload of the app: %v", err)
+		t.Errorf("one more upload of the app: %v", err)
 	}
 	n := 0
 	for err := error(nil); err == nil; n++ {
@@ -45,29 +45,29 @@ func TestUploadsOfAppsShareTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n != 9 {
-		t.Errorf("the app was refused its piece number %d, want 9", n)
+	if n != 15 {
+		t.Errorf("the app was refused its piece number %d, want 15", n)
 	}
 	if err := busy[1].write(chunk); err != nil {
 		t.Errorf("a small one of the app: %v", err)
 	}
 	other := s.mustOpen(t, "other")
-	for range 3 {
-		if err := other.write(chunk); err != nil {
+	for range 2 {
+		if err := other.write(chunk[:piece/2]); err != nil {
 			t.Errorf("another app: %v", err)
 		}
 	}
 	for _, u := range append(busy, other) {
 		u.close()
 	}
-	if s.used != (spoolUse{}) || len(s.apps) != 0 {
-		t.Errorf("left %+v, %d apps", s.used, len(s.apps))
+	if modules, bytes := s.modules.Taken(), s.bytes.Used(); modules+bytes != 0 {
+		t.Errorf("left %d modules, %d bytes", modules, bytes)
 	}
 }
 
 // What was spooled is read back, and its file has no name.
 func TestSpool(t *testing.T) {
-	s := newSpools(t, spoolUse{8, 1 << 20})
+	s := spoolsOf(t, 1<<20)
 	s.create = edge.UnnamedFile
 	u := s.mustOpen(t, "app")
 	defer u.close()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // Config is what the streams of a server have in common. All fields are required.
@@ -41,8 +41,10 @@ type Host interface {
 type Peer struct {
 	// RequestID names the stream in logs; those of its tasks begin with it.
 	RequestID string
-	Conn      Conn
-	Edge      Edge
+	// App is whose share of [Config.Memory] the stream takes.
+	App  string
+	Conn Conn
+	Edge Edge
 }
 
 // Conn carries the messages of one stream. Receive and Send are called by one
@@ -86,39 +88,43 @@ type FullError struct{ text string }
 func (e *FullError) Error() string { return e.text }
 
 // Memory counts what all streams of a server hold, in bytes: payloads and replies in
-// flight, and messages that have arrived in part. Its methods may be called
+// flight, and messages that have arrived in part. Apps share it. Its methods may be called
 // concurrently.
-type Memory struct {
-	limit int64
-	used  atomic.Int64
-}
+type Memory struct{ account *fair.Account }
 
 // NewMemory returns memory of limit bytes.
-func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
+func NewMemory(limit int64) *Memory {
+	return &Memory{fair.NewAccount(fair.Bounds{Name: "bytes in flight on streams", Total: limit})}
+}
 
 // alwaysReceived is how much of a message is received whatever other streams hold, in
 // bytes.
 const alwaysReceived = 64 << 10
 
-// Receive counts n bytes of a message of which before bytes are counted, and returns
-// a [*FullError] if the rest is not to be read. The bytes count all the same, until
-// they are released.
-func (m *Memory) Receive(n, before int64) error {
-	if m.used.Add(n) > m.limit && before+n > alwaysReceived {
-		return m.full()
+// Receive counts n bytes of a message of an app's stream, of which before bytes are counted,
+// and returns a [*FullError] if the rest is not to be read. The bytes count all the same,
+// until they are released.
+func (m *Memory) Receive(app string, n, before int64) error {
+	if full := m.account.Count(app, n); full != nil && before+n > alwaysReceived {
+		return errMemoryFull(full)
 	}
 	return nil
 }
 
 // Release takes n bytes off.
-func (m *Memory) Release(n int64) { m.used.Add(-n) }
+func (m *Memory) Release(app string, n int64) { m.account.Give(app, n) }
 
 // Used returns how many bytes are counted.
-func (m *Memory) Used() int64 { return m.used.Load() }
+func (m *Memory) Used() int64 { return m.account.Used() }
 
-// fits reports whether n more bytes are within the limit.
-func (m *Memory) fits(n int64) bool { return m.used.Load()+n <= m.limit }
+// check returns a [*FullError] if an app may not have n more bytes.
+func (m *Memory) check(app string, n int64) error {
+	if full := m.account.Check(app, n); full != nil {
+		return errMemoryFull(full)
+	}
+	return nil
+}
 
-func (m *Memory) full() error {
-	return &FullError{fmt.Sprintf("the server's streams have %d bytes in flight together; wait for replies, or use another server", m.limit)}
+func errMemoryFull(full error) error {
+	return &FullError{fmt.Sprintf("%v; wait for replies, or use another server", full)}
 }

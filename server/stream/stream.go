@@ -207,8 +207,8 @@ func (st *stream) capacity(size int64) error {
 		return &FullError{fmt.Sprintf("the stream has %d invocations in flight; wait for replies, or open another stream", st.inFlight)}
 	case st.inFlight > 0 && st.bytes+size > st.conf.MaxBytes:
 		return &FullError{fmt.Sprintf("the stream has %d bytes in flight; wait for replies, or open another stream", st.bytes)}
-	case st.inFlight > 0 && !st.conf.Memory.fits(size):
-		return st.conf.Memory.full()
+	case st.inFlight > 0:
+		return st.conf.Memory.check(st.peer.App, size)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (st *stream) capacity(size int64) error {
 // holds mu.
 func (st *stream) addBytes(n int64) {
 	st.bytes += n
-	st.conf.Memory.used.Add(n)
+	st.conf.Memory.account.Add(st.peer.App, n)
 }
 
 // cancelTasks ends the tasks that a message cancels, by the IDs that the client gave
