@@ -264,6 +264,7 @@ func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
 		}
 		d.look(key)
 	}
+	d.wake() // others of their actors have places now
 	return dropped
 }
 
