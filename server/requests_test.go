@@ -270,7 +270,7 @@ func TestStreamsOfOneAppRefuseNoOther(t *testing.T) {
 func TestServerBoundsConnections(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxConnections = 2 })
 	c := client(t, false)
-	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 {
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Status)
 	}
 	first, err := net.Dial("tcp", f.Addr().String()) //nolint:noctx // a test
@@ -286,7 +286,7 @@ func TestServerBoundsConnections(t *testing.T) {
 	if n, err := second.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a connection beyond the bound got %d bytes", n)
 	}
-	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != 200 { // on the connection that is open
+	if a := do(t, c, "GET", f.url+"/healthz", ""); a.StatusCode != http.StatusOK { // on the connection that is open
 		t.Fatal(a.Status)
 	}
 	if a := do(t, c, "GET", f.url+"/metrics", ""); !strings.Contains(a.body, "greenroom_connections_refused_total 1\n") {

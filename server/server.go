@@ -38,7 +38,7 @@ func New(conf Config) (*Server, error) {
 	if s.edge, err = edge.New(conf.Config); err != nil {
 		return nil, err
 	}
-	s.rpc = rpc.New(s.edge, conf.Backends, s.draining)
+	s.rpc = rpc.New(s.draining, s.edge, conf.Backends)
 	if s.listeners, err = edge.NewListeners(s.edge, s.check, s.notReady); err != nil {
 		return nil, err
 	}

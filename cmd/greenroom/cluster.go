@@ -57,7 +57,7 @@ sent on to the others. Stopping a server does the same by itself.`,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.cluster.DrainHost, &greenroomv1.DrainHostRequest{Host: args[0]})
 			if err != nil && describeError(c, err).Kind == string(actor.ErrHostGone.Kind()) {
-				return withHosts(cmd.Context(), c, a, err)
+				return withHosts(cmd.Context(), a, err)
 			}
 			if err != nil {
 				return clusterError(err)
@@ -87,7 +87,7 @@ func noteNobodyTakes(ctx context.Context, c *cli, a *api, draining string) {
 }
 
 // withHosts adds to an error about a server that is not there which there are.
-func withHosts(ctx context.Context, c *cli, a *api, err error) error {
+func withHosts(ctx context.Context, a *api, err error) error {
 	all, listErr := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 	if listErr != nil {
 		return err // which says enough
@@ -109,7 +109,7 @@ func serverName(h *greenroomv1.ClusterHost) string {
 
 // hostIDs returns the IDs of the servers that a person means by their ID, the beginning of
 // it, or their name, as drain does.
-func hostIDs(ctx context.Context, c *cli, a *api, what string) ([]string, error) {
+func hostIDs(ctx context.Context, a *api, what string) ([]string, error) {
 	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func stickyCommand(c *cli) *cobra.Command {
 			owners := []string{""}
 			if owner != "" {
 				var err error
-				if owners, err = hostIDs(ctx, c, a, owner); err != nil {
+				if owners, err = hostIDs(ctx, a, owner); err != nil {
 					return clusterError(err)
 				}
 			}

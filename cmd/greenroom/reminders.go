@@ -84,7 +84,7 @@ zone of this machine.`,
 			list := &greenroomv1.ListRemindersResponse{}
 			list.Reminders, list.NextPageToken, err = collect(&page, func(size int32, token string) (page []*greenroomv1.Reminder, next string, err error) {
 				for req.PageToken = token; ; { // a page by due times may be short, or empty
-					resp, err := remindersPage(cmd.Context(), c, a, req, size)
+					resp, err := remindersPage(cmd.Context(), a, req, size)
 					if err != nil {
 						return nil, "", err
 					}
@@ -288,7 +288,7 @@ func (s selection) what(app string) string {
 }
 
 // pages calls change for each page until there is none, and returns the sum.
-func pages(ctx context.Context, c *cli, change func(ctx context.Context, token string) (n uint32, next string, err error)) (uint32, error) {
+func pages(ctx context.Context, change func(ctx context.Context, token string) (n uint32, next string, err error)) (uint32, error) {
 	sum, token := uint32(0), ""
 	for {
 		n, next, err := change(ctx, token)
@@ -340,7 +340,7 @@ question.`,
 					return err
 				}
 			}
-			n, err := pages(cmd.Context(), c, func(ctx context.Context, token string) (uint32, string, error) {
+			n, err := pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
 				resp, err := unary(ctx, a.reminders.DeleteReminders, &greenroomv1.DeleteRemindersRequest{
 					App: c.app, Type: s.typ, Id: s.id, Name: s.name, All: all, PageToken: token,
 				})
@@ -388,7 +388,7 @@ actor, the type or the app.`
 		if err != nil {
 			return err
 		}
-		n, err := pages(cmd.Context(), c, func(ctx context.Context, token string) (uint32, string, error) {
+		n, err := pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
 			if pause {
 				resp, err := unary(ctx, a.reminders.PauseReminders, &greenroomv1.PauseRemindersRequest{
 					App: c.app, Type: s.typ, Id: s.id, Name: s.name, PageToken: token,

@@ -135,7 +135,7 @@ func (l *Ledger) Check(ctx context.Context, t Target) (problems []string, err er
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
+	defer func() { _ = cl.Close() }()
 	for _, c := range l.counters {
 		reply, err := cl.Do(ctx, client.Request{App: t.App, Type: t.Type, ID: c.id, Method: t.GetMethod, ReadOnly: true, Strong: true})
 		if err != nil {

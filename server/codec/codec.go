@@ -47,8 +47,10 @@ func CarriedError(msg any) error {
 // Binary is Protobuf's wire format, and that of InvokeStream's frames.
 type Binary struct{}
 
+// Name implements connect.Codec.
 func (Binary) Name() string { return "proto" }
 
+// Marshal implements connect.Codec.
 func (c Binary) Marshal(msg any) ([]byte, error) { return c.MarshalAppend(nil, msg) }
 
 // MarshalAppend spares Connect a buffer.
@@ -68,6 +70,8 @@ func (Binary) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
+// Unmarshal implements connect.Codec. A payload that is not as its message says is reported by
+// the message, so that the handler answers it.
 func (Binary) Unmarshal(data []byte, msg any) error {
 	if f, ok := msg.(invokestream.Frame); ok {
 		return f.Decode(data)
@@ -92,8 +96,10 @@ func (Binary) Unmarshal(data []byte, msg any) error {
 // clients can speak to older servers.
 type JSON string
 
+// Name implements connect.Codec.
 func (c JSON) Name() string { return string(c) }
 
+// Marshal implements connect.Codec.
 func (c JSON) Marshal(msg any) ([]byte, error) { return c.MarshalAppend(nil, msg) }
 
 // MarshalAppend spares Connect a buffer.
@@ -111,6 +117,7 @@ func (JSON) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
+// Unmarshal implements connect.Codec.
 func (c JSON) Unmarshal(data []byte, msg any) error {
 	if f, ok := msg.(invokestream.Frame); ok {
 		return decodeFrameJSON(data, f)

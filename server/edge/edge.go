@@ -347,6 +347,7 @@ func (e *Edge) codecs(maxMessage int64, tooLarge error) []connect.HandlerOption 
 	}
 }
 
+// NewBoundedGzip returns a source of decompressors that fail with tooLarge beyond limit bytes.
 func (e *Edge) NewBoundedGzip(limit int64, tooLarge error) func() connect.Decompressor {
 	return func() connect.Decompressor {
 		return &boundedGzip{edge: e, limit: limit, remaining: limit, tooLarge: tooLarge}

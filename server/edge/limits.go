@@ -20,6 +20,7 @@ func ErrMessageTooLarge(limit int64) error {
 	return fmt.Errorf("%w of %d bytes for one message; send less in one", actor.ErrPayloadTooLarge, limit)
 }
 
+// ErrModuleTooLarge names the limit of a module, and the flag that sets it.
 func ErrModuleTooLarge(limit int64) error {
 	return fmt.Errorf("%w of %d bytes, by --max-module of the server", actor.ErrModuleTooLarge, limit)
 }

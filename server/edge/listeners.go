@@ -161,6 +161,7 @@ func (l *Listeners) serve(listener net.Listener) error {
 	return l.http.Serve(listener)
 }
 
+// NewHTTPServer returns an HTTP server with the bounds of the edge; its requests end with base.
 func (l *Listeners) NewHTTPServer(base context.Context, handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

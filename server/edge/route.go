@@ -113,6 +113,7 @@ const (
 	ActorsShape  = ActorsPrefix + "APP/TYPE/ID/method/METHOD"
 )
 
+// ErrNoPath refuses a path that no route has.
 func ErrNoPath(path string) error {
 	return &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("there is nothing at %q; actors are at %s", path, ActorsShape)}
 }

@@ -20,7 +20,7 @@ import (
 
 // Failure is an error as callers see it.
 type Failure struct {
-	answer
+	Answer
 	Message string
 	Detail  *greenroomv1.ErrorDetail
 	// Hidden is for the log and not for the caller; nil if the caller is told all.
@@ -56,9 +56,8 @@ func Of(err error, showStack bool) Failure {
 }
 
 const (
-	// MaxMessage, maxStack and maxFault are how much of a text an answer has, and
-	// maxFaults how many faults: guests and uploads choose what stands in them.
-	// In bytes.
+	// MaxMessage bounds the message of an answer, in bytes, as maxStack and maxFault bound
+	// other texts, and maxFaults their number: guests and uploads choose what is in them.
 	MaxMessage = 8 << 10
 	maxStack   = 64 << 10
 	maxFault   = 1 << 10
@@ -84,7 +83,7 @@ func KindOf(err error) (kind, message string) {
 func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failure {
 	of := func(kind actor.Kind, message string) Failure {
 		detail.Kind = string(kind)
-		return Failure{answer: AnswerOf(kind), Message: message}
+		return Failure{Answer: AnswerOf(kind), Message: message}
 	}
 
 	var (
@@ -110,7 +109,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failur
 		return of(KindPermissionDenied, hello.Error())
 	case errors.As(err, &guest):
 		f := of(KindGuestError, guest.Message)
-		f.answer = guestAnswer(guest.Status)
+		f.Answer = guestAnswer(guest.Status)
 		detail.Retryable = guest.Retryable
 		if guest.Retryable {
 			detail.RetryAfterMs = uint32(min(guest.RetryAfter.Milliseconds(), math.MaxUint32))
@@ -198,7 +197,7 @@ func relayed(e *routing.RemoteError, detail *greenroomv1.ErrorDetail, showStack 
 	if known := AnswerOf(actor.Kind(detail.GetKind())); detail.GetGuest() == nil && known.Code == a.Code {
 		a = known
 	}
-	return Failure{answer: a, Message: e.Message}
+	return Failure{Answer: a, Message: e.Message}
 }
 
 // RPC returns f as Connect, gRPC and gRPC-Web send it.

@@ -28,9 +28,9 @@ const (
 	KindInternal         actor.Kind = "internal"
 )
 
-// answer is where a kind lands: the Connect code, and the status of the plain
+// Answer is where a kind lands: the Connect code, and the status of the plain
 // HTTP form. Connect's own statuses follow from the code alone.
-type answer struct {
+type Answer struct {
 	Code   connect.Code
 	Status int
 }
@@ -41,55 +41,55 @@ type answer struct {
 // A limit that the same request would meet again is invalid_argument or
 // failed_precondition, never resource_exhausted: clients back off and repeat
 // that one.
-func AnswerOf(kind actor.Kind) answer {
+func AnswerOf(kind actor.Kind) Answer {
 	switch kind {
 	case KindInvalidArgument:
-		return answer{connect.CodeInvalidArgument, http.StatusBadRequest}
+		return Answer{connect.CodeInvalidArgument, http.StatusBadRequest}
 	case KindInvalidModule:
-		return answer{connect.CodeInvalidArgument, http.StatusUnprocessableEntity}
+		return Answer{connect.CodeInvalidArgument, http.StatusUnprocessableEntity}
 	case actor.ErrPayloadTooLarge.Kind(), actor.ErrModuleTooLarge.Kind():
-		return answer{connect.CodeInvalidArgument, http.StatusRequestEntityTooLarge}
+		return Answer{connect.CodeInvalidArgument, http.StatusRequestEntityTooLarge}
 	case KindBodyTimeout:
-		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
+		return Answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
 		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
 		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), KindServiceNotFound:
-		return answer{connect.CodeNotFound, http.StatusNotFound}
+		return Answer{connect.CodeNotFound, http.StatusNotFound}
 	case KindPathNotFound:
-		return answer{connect.CodeUnimplemented, http.StatusNotFound}
+		return Answer{connect.CodeUnimplemented, http.StatusNotFound}
 	case KindMethodRefused:
-		return answer{connect.CodeUnimplemented, http.StatusMethodNotAllowed}
+		return Answer{connect.CodeUnimplemented, http.StatusMethodNotAllowed}
 	case KindNotImplemented:
-		return answer{connect.CodeUnimplemented, http.StatusNotImplemented}
+		return Answer{connect.CodeUnimplemented, http.StatusNotImplemented}
 	case actor.ErrNotReadOnly.Kind():
-		return answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
+		return Answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
 		actor.ErrNoSecretsKey.Kind():
-		return answer{connect.CodeFailedPrecondition, http.StatusConflict}
+		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
-		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
+		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
 		actor.ErrFiringTaken.Kind():
-		return answer{connect.CodeAborted, http.StatusConflict}
+		return Answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), KindStreamFull:
-		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
+		return Answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
 		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind():
-		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
+		return Answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
 	case actor.ErrDeadline.Kind():
-		return answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
+		return Answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
 	case actor.ErrCanceled.Kind():
-		return answer{connect.CodeCanceled, StatusClientClosedRequest}
+		return Answer{connect.CodeCanceled, StatusClientClosedRequest}
 	case actor.ErrAmbiguous.Kind():
-		return answer{connect.CodeUnknown, http.StatusInternalServerError}
+		return Answer{connect.CodeUnknown, http.StatusInternalServerError}
 	case actor.ErrStateDamaged.Kind(), actor.ErrModuleDamaged.Kind():
-		return answer{connect.CodeDataLoss, http.StatusInternalServerError}
+		return Answer{connect.CodeDataLoss, http.StatusInternalServerError}
 	case KindUnauthenticated:
-		return answer{connect.CodeUnauthenticated, http.StatusUnauthorized}
+		return Answer{connect.CodeUnauthenticated, http.StatusUnauthorized}
 	case KindPermissionDenied, KindOriginRefused, KindHostRefused:
-		return answer{connect.CodePermissionDenied, http.StatusForbidden}
+		return Answer{connect.CodePermissionDenied, http.StatusForbidden}
 	default: // the kinds of traps, and kindInternal
-		return answer{connect.CodeInternal, http.StatusInternalServerError}
+		return Answer{connect.CodeInternal, http.StatusInternalServerError}
 	}
 }
 
@@ -99,33 +99,33 @@ const StatusClientClosedRequest = 499
 
 // guestAnswer places an error that a guest returned on purpose, by the status
 // that it chose. The HTTP statuses are those of the Connect protocol.
-func guestAnswer(s actor.Status) answer {
+func guestAnswer(s actor.Status) Answer {
 	code := connect.Code(s)
 	if code < connect.CodeCanceled || code > connect.CodeUnauthenticated {
 		code = connect.CodeUnknown
 	}
 	switch code {
 	case connect.CodeCanceled:
-		return answer{code, StatusClientClosedRequest}
+		return Answer{code, StatusClientClosedRequest}
 	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition, connect.CodeOutOfRange:
-		return answer{code, http.StatusBadRequest}
+		return Answer{code, http.StatusBadRequest}
 	case connect.CodeDeadlineExceeded:
-		return answer{code, http.StatusGatewayTimeout}
+		return Answer{code, http.StatusGatewayTimeout}
 	case connect.CodeNotFound:
-		return answer{code, http.StatusNotFound}
+		return Answer{code, http.StatusNotFound}
 	case connect.CodeAlreadyExists, connect.CodeAborted:
-		return answer{code, http.StatusConflict}
+		return Answer{code, http.StatusConflict}
 	case connect.CodePermissionDenied:
-		return answer{code, http.StatusForbidden}
+		return Answer{code, http.StatusForbidden}
 	case connect.CodeResourceExhausted:
-		return answer{code, http.StatusTooManyRequests}
+		return Answer{code, http.StatusTooManyRequests}
 	case connect.CodeUnimplemented:
-		return answer{code, http.StatusNotImplemented}
+		return Answer{code, http.StatusNotImplemented}
 	case connect.CodeUnavailable:
-		return answer{code, http.StatusServiceUnavailable}
+		return Answer{code, http.StatusServiceUnavailable}
 	case connect.CodeUnauthenticated:
-		return answer{code, http.StatusUnauthorized}
+		return Answer{code, http.StatusUnauthorized}
 	default:
-		return answer{code, http.StatusInternalServerError}
+		return Answer{code, http.StatusInternalServerError}
 	}
 }

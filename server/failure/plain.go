@@ -35,6 +35,7 @@ type wireGuest struct {
 	Detail      any    `json:"detail,omitempty"`
 }
 
+// WriteHTTP answers a request of the plain HTTP form with a failure.
 func WriteHTTP(w http.ResponseWriter, f Failure, requestID string) {
 	d := f.Detail
 	wire := WireFailure{

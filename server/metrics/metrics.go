@@ -267,9 +267,16 @@ func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
 // Streams count what InvokeStreams carry: [stream.Counters].
 type Streams struct{ *Metrics }
 
+// StreamOpened counts a stream that is open from now on.
 func (c Streams) StreamOpened() { c.streams.Inc() }
+
+// StreamClosed counts off a stream that was open.
 func (c Streams) StreamClosed() { c.streams.Dec() }
-func (c Streams) MessageSent()  { c.streamSent.Inc() }
+
+// MessageSent counts a message of answers.
+func (c Streams) MessageSent() { c.streamSent.Inc() }
+
+// MessageReceived counts a message, and the invocations in it.
 func (c Streams) MessageReceived(invocations int) {
 	c.streamReceived.Inc()
 	c.streamInvocations.Add(float64(invocations))
@@ -278,9 +285,10 @@ func (c Streams) MessageReceived(invocations int) {
 // outcomeOf is an error's kind.
 func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
 
+// Failed counts a failed request by the kind of its error.
 func (m *Metrics) Failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
 
-// Route count the requests of one route.
+// Route counts the requests of one route.
 type Route struct {
 	all  *prometheus.CounterVec
 	name string
@@ -288,10 +296,12 @@ type Route struct {
 	took prometheus.Observer
 }
 
+// Route returns the counters of the route with the given name.
 func (m *Metrics) Route(name string) *Route {
 	return &Route{m.requests, name, m.requests.WithLabelValues(name, "200"), m.requestTime.WithLabelValues(name)}
 }
 
+// Served counts a request that was answered with an HTTP status.
 func (r *Route) Served(status int, took time.Duration) {
 	r.took.Observe(took.Seconds())
 	if status == http.StatusOK {

@@ -102,6 +102,7 @@ func (s Setter) Remove(ctx context.Context, name actor.ReminderName) (existed bo
 	return true, s.Reminders.Cancel(ctx, []actor.ReminderName{name})
 }
 
+// ErrNoPeriod refuses a reminder that is to be periodic without a period.
 var ErrNoPeriod = &actor.ArgumentError{Field: "reminder period", Problem: fmt.Sprintf("is 0; give at least %v, or leave it out for a reminder that fires once", actor.MinPeriod)}
 
 // EndAfter is the end of a reminder that lives for so long from now on.
@@ -112,6 +113,7 @@ func EndAfter(ttl time.Duration, now time.Time) (time.Time, error) {
 	return now.Add(ttl), nil
 }
 
+// ErrNoTime refuses a time of the named field that no reminder can have.
 func ErrNoTime(field string) error {
 	return &actor.ArgumentError{Field: field, Problem: "is no time after the beginning of the year 1 and before the year 10000; give one"}
 }

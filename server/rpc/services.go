@@ -23,8 +23,8 @@ type Services struct {
 	draining context.Context
 }
 
-// New adds to an edge the services that the backends allow.
-func New(e *edge.Edge, to Backends, draining context.Context) *Services {
+// New adds to an edge the services that the backends allow. Streams end when draining ends.
+func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit}, "put more calls on each, or use another server")
