@@ -303,7 +303,7 @@ func (t *table) join(tb testing.TB, id actor.HostID, s setup) *member {
 	if err := m.server.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	m.addr = m.server.PeersAddr().String()
+	m.addr = s.addr
 	t.update(func() { t.members[id] = m.addr })
 	tb.Cleanup(func() {
 		m.stop(tb)

@@ -84,7 +84,7 @@ func TestPeersAndClients(t *testing.T) {
 					c.Peers.Addr = "127.0.0.1:0"
 				}
 			})
-			peers := f.PeersAddr().String()
+			peers := f.listeners.PeersAddr().String()
 			if got := get(t, "https://"+peers+between, ours.Client()); !strings.HasPrefix(got, "500") {
 				t.Errorf("a host of the cluster: %s", got)
 			}

@@ -15,6 +15,8 @@ import (
 // Server serves the API. Make it with [New]; its methods may be called
 // concurrently.
 type Server struct {
+	http.Handler // the edge: it serves one request of a client
+
 	conf      Config
 	edge      *edge.Edge
 	listeners *edge.Listeners
@@ -38,6 +40,7 @@ func New(conf Config) (*Server, error) {
 	if s.edge, err = edge.New(conf.Config); err != nil {
 		return nil, err
 	}
+	s.Handler = s.edge
 	s.rpc = rpc.New(s.draining, s.edge, conf.Backends)
 	if s.listeners, err = edge.NewListeners(s.edge, s.check, s.notReady); err != nil {
 		return nil, err
@@ -60,19 +63,12 @@ func (s *Server) notReady() {
 	s.conf.Logs.Close()
 }
 
-// ServeHTTP serves one request of a client.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.edge.ServeHTTP(w, r) }
-
 // Start listens and serves until Stop. It returns once the address is taken; ctx
 // bounds only that.
 func (s *Server) Start(ctx context.Context) error { return s.listeners.Start(ctx) }
 
 // Addr returns the address that the server listens on; nil before Start.
 func (s *Server) Addr() net.Addr { return s.listeners.Addr() }
-
-// PeersAddr returns the address where hosts of the cluster are listened to; nil before
-// Start, or if there is none.
-func (s *Server) PeersAddr() net.Addr { return s.listeners.PeersAddr() }
 
 // Drain tells those who ask for or watch health that the server is about to stop, and
 // returns after [Config.DrainDelay], or when ctx ends. The server keeps serving: new

@@ -86,9 +86,13 @@ func (l *Listeners) Start(ctx context.Context) error {
 	}
 	l.begin(ctx, listener)
 	l.warn(ctx, listener.Addr())
-	l.edge.Log.LogAttrs(ctx, slog.LevelInfo, "server listens",
-		slog.String("address", listener.Addr().String()), slog.Bool("tls", l.tls != nil),
-		slog.Int("tokens", len(l.edge.admission.tokens)), slog.Bool("client_certificates", conf.TLS.ClientCAFile != ""))
+	attrs := []slog.Attr{slog.String("address", listener.Addr().String())}
+	if peers := l.PeersAddr(); peers != nil {
+		attrs = append(attrs, slog.String("peers_address", peers.String()))
+	}
+	l.edge.Log.LogAttrs(ctx, slog.LevelInfo, "server listens", append(attrs,
+		slog.Bool("tls", l.tls != nil),
+		slog.Int("tokens", len(l.edge.admission.tokens)), slog.Bool("client_certificates", conf.TLS.ClientCAFile != ""))...)
 	return nil
 }
 
