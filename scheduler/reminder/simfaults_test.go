@@ -146,13 +146,14 @@ func (p *simProcess) cutOff(d time.Duration) {
 const (
 	// simHealing is within what time everything has fired that was due at the last fault: a
 	// lease and an execution time out, and what is due is looked for.
-	simHealing = 2*memberLease + simExecution + 2*sweepEvery + 20*time.Second
+	simHealing = 2*memberLease + simExecution + longestIdle + 20*time.Second
 	// simPunctual is how late a turn begins then at most: nobody has told its process of
 	// what was set, and a few things are slow.
 	simPunctual = pollEvery + 2*time.Second
 	// simUnnoticed is how much later a reminder may fire that was resumed at another process
-	// than its bucket's owner, who finds it when it looks for what is due.
-	simUnnoticed = sweepEvery + pollEvery
+	// than its bucket's owner, who finds it when it looks for what is due: in a bucket that has
+	// no other, when it asks next whether that is empty.
+	simUnnoticed = longestIdle + pollEvery
 )
 
 // settle sees to it that everything fires that is due, and from then on in time.
