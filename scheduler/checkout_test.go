@@ -59,17 +59,25 @@ func TestPartitionsAreNotClean(t *testing.T) {
 func TestPartitionThatLeaves(t *testing.T) {
 	run(t, func(c *testCluster) {
 		const policy = "checkout:2"
-		p := c.start("a")[0]
-		p.setTypes(placedType("T", policy, 1))
+		// Neither process ever offers another type, whose ranges would be handed over as well.
+		start := func(name string) *process {
+			p := c.process(name)
+			p.types = []protocol.Type{placedType("T", policy, 1)}
+			if err := p.Start(c.t.Context()); err != nil {
+				c.t.Fatal(err)
+			}
+			p.alive.Store(true)
+			return p
+		}
+		p := start("a")
 		c.shared(policy, 2)
 		p.mu.Lock()
-		p.busy = make(chan struct{})
+		p.busy, p.handOvers, p.moved = make(chan struct{}), 0, nil
 		p.mu.Unlock()
-		other := c.start("b")[0]
-		other.setTypes(placedType("T", policy, 1))
+		start("b")
 		c.eventually("a partition leaves", func() bool { return p.handOversOf() > 0 })
 		p.mu.Lock()
-		moving := p.moved[len(p.moved)-1]
+		moving := p.moved[0]
 		p.mu.Unlock()
 		parts := map[placement.Partition]bool{}
 		for i := range lookedAt {
