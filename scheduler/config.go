@@ -29,12 +29,16 @@ const (
 	MinLease = 200 * time.Millisecond
 )
 
-// What users of a [Service] need of the packages below it.
+// Aliases, so that users of a [Service] import no package below it.
 type (
-	Type         = protocol.Type
-	Stream       = protocol.Stream
+	// Type is an actor type as a process would run it.
+	Type = protocol.Type
+	// Stream is a host's end of a session with the leader.
+	Stream = protocol.Stream
+	// ServerStream is the leader's end of a session.
 	ServerStream = protocol.ServerStream
-	Clocks       = clock.Clocks
+	// Clocks are read beside Go's monotonic clock.
+	Clocks = clock.Clocks
 )
 
 // The roles of a process, and the versions of the protocol between processes.

@@ -122,9 +122,9 @@ func TestMessagesOfAnOlderSession(t *testing.T) {
 			}
 			sessions = append(sessions, h)
 		}
-		claims := &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
-			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{"b"}}}),
-		}}}
+		claims := &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: protocol.ToClaims(protocol.Order{
+			Types: []protocol.TypeName{{App: "a", Type: "R"}}, Policy: abi.PlacementRing, Ranges: []protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{"b"}}},
+		}, protocol.MaxVersion)[0]}}
 		if err := term.receive(sessions[0], claims); err == nil {
 			c.t.Error("the session before goes on")
 		}

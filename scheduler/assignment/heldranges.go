@@ -26,6 +26,8 @@ type rangeChunk struct {
 	ripe                               clock.Instant // of what is held, the last to become clean
 }
 
+// HeldRange is a range of a table as a host knows it, whether this host holds it or not. It
+// ends before the next range's First, the last one at the end of the hash space.
 type HeldRange struct {
 	First placement.Point
 	Hosts []placement.HostID // where calls go; empty: nowhere now

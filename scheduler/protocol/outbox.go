@@ -15,8 +15,11 @@ type Outbox[M any] struct {
 	signal chan struct{} // has a value when the queue is not empty
 }
 
+// NewOutbox makes an empty outbox, which sends nothing before [Outbox.Send].
 func NewOutbox[M any]() *Outbox[M] { return &Outbox[M]{signal: make(chan struct{}, 1)} }
 
+// Put adds a message behind the others. It never blocks and is safe for concurrent use. The
+// outbox does not copy m: nothing may change it any more.
 func (o *Outbox[M]) Put(m M) {
 	o.mu.Lock()
 	o.queue = append(o.queue, m)
@@ -28,6 +31,7 @@ func (o *Outbox[M]) Put(m M) {
 	}
 }
 
+// Len returns how many messages wait, without those that [Outbox.Send] has already taken.
 func (o *Outbox[M]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // stickyBatch is how many IDs one message has at most.
 const stickyBatch = 4096
 
-func ToRanges(ranges []Range) []*greenroomv1.PlacementRange {
+func toRanges(ranges []Range) []*greenroomv1.PlacementRange {
 	out := make([]*greenroomv1.PlacementRange, len(ranges))
 	for i, r := range ranges {
 		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: ToIDs(r.Hosts), Readers: ToIDs(r.Readers), Clean: r.Clean, Moved: r.Moved}
@@ -43,6 +43,7 @@ func FromRanges(ranges []*greenroomv1.PlacementRange) []Range {
 	return kept
 }
 
+// ToIDs returns host IDs as messages have them.
 func ToIDs(ids []actor.HostID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -51,6 +52,7 @@ func ToIDs(ids []actor.HostID) []string {
 	return out
 }
 
+// FromIDs returns the host IDs of a message; nil if there are none.
 func FromIDs(ids []string) []actor.HostID {
 	if len(ids) == 0 {
 		return nil
@@ -75,7 +77,7 @@ var orderKinds = map[OrderKind]greenroomv1.PlacementOrder_Kind{
 // without a group is about the one type that it names.
 func ToOrder(o Order) *greenroomv1.PlacementOrder {
 	out := &greenroomv1.PlacementOrder{
-		Group: o.Group, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: ToRanges(o.Ranges), WithSticky: o.WithSticky,
+		Group: o.Group, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: toRanges(o.Ranges), WithSticky: o.WithSticky,
 	}
 	if o.Group == 0 {
 		out.App, out.Type = o.Types[0].App, o.Types[0].Type
@@ -139,7 +141,7 @@ func ToOrders(orders []Order) (messages []*greenroomv1.ReportActorTypesResponse)
 
 // ToReleased answers a LOCK. For a group, the version identifies the order.
 func ToReleased(o Order, ranges []Range) *greenroomv1.RangesReleased {
-	released := &greenroomv1.RangesReleased{Version: o.Version, Ranges: ToRanges(ranges)}
+	released := &greenroomv1.RangesReleased{Version: o.Version, Ranges: toRanges(ranges)}
 	if o.Group == 0 {
 		released.App, released.Type = o.Types[0].App, o.Types[0].Type
 	}
@@ -157,7 +159,7 @@ func ToUpdated(o Order) *greenroomv1.RangesUpdated {
 
 // ToClaims claims what a table has for a leader: type by type for one that knows no groups.
 func ToClaims(c Order, protocol int) []*greenroomv1.RangeClaimsReport {
-	all := &greenroomv1.RangeClaimsReport{Placement: c.Policy, Ranges: ToRanges(c.Ranges)}
+	all := &greenroomv1.RangeClaimsReport{Placement: c.Policy, Ranges: toRanges(c.Ranges)}
 	if protocol >= WithGroups {
 		all.Types = toNames(c.Types)
 		return []*greenroomv1.RangeClaimsReport{all}
@@ -198,6 +200,7 @@ func ToSticky(keys []actor.Key) [][]*greenroomv1.StickyActors {
 	return messages
 }
 
+// FromSticky returns the keys of one message of [ToSticky].
 func FromSticky(actors []*greenroomv1.StickyActors) []actor.Key {
 	var keys []actor.Key
 	for _, a := range actors {
@@ -208,6 +211,8 @@ func FromSticky(actors []*greenroomv1.StickyActors) []actor.Key {
 	return keys
 }
 
+// ToMember returns the entry of a host in the list of members. A host's row does not say
+// whether it is draining: the leader's tables do.
 func ToMember(h actor.Host, draining bool) *greenroomv1.ClusterMember {
 	return &greenroomv1.ClusterMember{
 		HostId: string(h.ID), Name: h.Name, Address: h.Address, MinProtocol: uint32(h.MinProtocol), MaxProtocol: uint32(h.MaxProtocol), //nolint:gosec // small
@@ -215,6 +220,8 @@ func ToMember(h actor.Host, draining bool) *greenroomv1.ClusterMember {
 	}
 }
 
+// FromMember returns the host of an entry in the list of members, without Cluster, Sticky,
+// StartedAt and ExpiresAt, which the entry does not have.
 func FromMember(m *greenroomv1.ClusterMember) actor.Host {
 	return actor.Host{
 		ID: actor.HostID(m.GetHostId()), Name: m.GetName(), Address: m.GetAddress(), MinProtocol: int(m.GetMinProtocol()), MaxProtocol: int(m.GetMaxProtocol()),
@@ -222,6 +229,8 @@ func FromMember(m *greenroomv1.ClusterMember) actor.Host {
 	}
 }
 
+// ToTypes returns the report of a host's types. It sets readers for each, whatever
+// Type.Readers is: a host of this version knows of them.
 func ToTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 	report := &greenroomv1.ActorTypesReport{Types: make([]*greenroomv1.HostedType, len(types))}
 	for i, t := range types {
@@ -230,6 +239,7 @@ func ToTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 	return &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Types{Types: report}}
 }
 
+// FromTypes returns the types that a host reported.
 func FromTypes(report *greenroomv1.ActorTypesReport) []Type {
 	types := make([]Type, len(report.GetTypes()))
 	for i, t := range report.GetTypes() {
@@ -238,6 +248,8 @@ func FromTypes(report *greenroomv1.ActorTypesReport) []Type {
 	return types
 }
 
+// ToHeat returns the rates of a type's calls, total and by cell, in calls per second. id is
+// the host in an answer of the leader, and empty in a host's own report.
 func ToHeat(name TypeName, id placement.HostID, total float64, cells map[placement.Cell]float64) *greenroomv1.TypeHeat {
 	t := &greenroomv1.TypeHeat{App: name.App, Type: name.Type, HostId: string(id), CallsPerSecond: total}
 	for _, cell := range slices.Sorted(maps.Keys(cells)) {
