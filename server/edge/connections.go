@@ -4,8 +4,6 @@ import (
 	"net"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/metrics"
 )
@@ -16,12 +14,12 @@ import (
 type connections struct {
 	net.Listener
 	open    *fair.Account // by address, without the port
-	refused prometheus.Counter
+	metrics *metrics.Metrics
 }
 
 // newConnections bounds the connections of a listener, and counts those that it closes in m.
 func newConnections(l net.Listener, most int, m *metrics.Metrics) *connections {
-	return &connections{l, fair.NewAccount(fair.Bounds{Name: "connections", Total: int64(most)}), metrics.ConnectionsRefused(m)}
+	return &connections{l, fair.NewAccount(fair.Bounds{Name: "connections", Total: int64(most)}), m}
 }
 
 // Accept implements [net.Listener].
@@ -35,7 +33,7 @@ func (l *connections) Accept() (net.Conn, error) {
 		if l.open.Take(address, 1) == nil {
 			return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.open.Give(address, 1) })}, nil
 		}
-		l.refused.Inc()
+		l.metrics.ConnectionRefused()
 		_ = c.Close() // nothing was said on it
 	}
 }

@@ -45,6 +45,7 @@ type Metrics struct {
 	errors      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
+	refused     prometheus.Counter // connections
 
 	forwarded *prometheus.CounterVec
 	sessions  *prometheus.CounterVec
@@ -136,6 +137,7 @@ func New() *Metrics {
 	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
 	m.requests = counter("greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
 	m.requestTime = histogram("greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
+	m.refused = counter("greenroom_connections_refused_total", "Connections that were closed at once, since too many were open.").WithLabelValues()
 	m.forwarded = counter("greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
 	m.sessions = counter("greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
 	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
@@ -284,6 +286,9 @@ func (c Streams) MessageReceived(invocations int) {
 
 // outcomeOf is an error's kind.
 func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
+
+// ConnectionRefused counts a connection that was closed at once, since too many were open.
+func (m *Metrics) ConnectionRefused() { m.refused.Inc() }
 
 // Failed counts a failed request by the kind of its error.
 func (m *Metrics) Failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
