@@ -168,6 +168,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		return
 	}
 	b.saw(id)
+	b.stirred = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if b.reading {
 		if b.noted[id.Token] = (time.Time{}); in {

@@ -3,6 +3,7 @@ package reminder
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,4 +109,62 @@ func TestAppHearsOfBytesThatOthersGiveBack(t *testing.T) {
 			t.Fatal("others gave their bytes back, and the app does not hear of it")
 		}
 	}
+}
+
+// A reminder that is alone in a closed bucket, and was paused while the bucket was found empty, is
+// read ahead from when it was resumed on: it fires in time also where it is due next beyond the
+// window, and before it would be asked again whether the bucket is empty.
+func TestResumedInABucketThatRests(t *testing.T) {
+	inBubble(t, func(w *world) {
+		const buckets, apart = 10, 10 * time.Second
+		var names []actor.ReminderName
+		for n := range buckets {
+			row, err := w.store.AllocateBucket(w.Context(), "default", "gone", anID.Vector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.store.CloseBucket(w.Context(), row.Bucket); err != nil {
+				t.Fatal(err)
+			}
+			s := spec(actor.Schedule{After: time.Duration(n) * apart, Every: buckets * apart})
+			s.Name, s.Hold = fmt.Sprint(n), true
+			r, err := NewPlanner().Prepare(s, row.Bucket.Token(1), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := actor.CommitOf()
+			c.Reminders.Set = []actor.Reminder{r}
+			if err := w.store.commit(&c); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, nameOf(&r))
+		}
+		service := w.start(w.config())
+		after(20 * time.Minute)
+		asked := make(chan struct{})
+		var once sync.Once
+		w.store.fails(func(op string) error {
+			if op == "recent" {
+				once.Do(func() { close(asked) })
+			}
+			return nil
+		})
+		<-asked
+		after(time.Second)
+		a := NewAdmin(service, &adminStore{memory: w.store})
+		if _, changed, err := a.SetPaused(w.Context(), names, false); changed != buckets || err != nil {
+			t.Fatal(changed, err)
+		}
+		after(10 * time.Minute)
+		fired := map[string]int{}
+		for _, c := range w.host.list() {
+			fired[c.name]++
+			if late := c.at.Sub(c.due); fired[c.name] > 1 && late > 10*time.Millisecond {
+				t.Errorf("%s fired %v late", c.name, late)
+			}
+		}
+		if len(fired) != buckets || fired["0"] < 6 {
+			t.Errorf("fired: %v", fired)
+		}
+	})
 }
