@@ -37,6 +37,9 @@ type readAhead struct {
 	// Everything before this position of the window was read.
 	at         time.Time
 	afterToken *uint32
+	// stirred says that there was notice of a reminder since it was last asked whether the bucket
+	// is empty.
+	stirred bool
 	// reading says that a page is being read, of what is due before readTo; noted are the
 	// tokens that there was notice of meanwhile, which the page may have or not, with the time
 	// of those that were taken into memory. passed are those while a sweep is reading.

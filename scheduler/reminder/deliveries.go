@@ -215,8 +215,8 @@ func (ds *deliveries) begin(d *delivery) {
 	may := ds.tenure.valid()
 	leaves := !ds.pending.begins(id)
 	switch { // it may have waited for long
-	case leaves:
-		ds.pending.done(id)
+	case leaves: // unless the bucket stays after all, which is read while this is still under way
+		ds.pending.again(id, 0)
 		ds.queue.end(d)
 		return
 	case !may:

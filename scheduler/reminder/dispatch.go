@@ -57,6 +57,7 @@ type places struct {
 // rooms are the lots that were full, and those that have room again.
 type rooms struct {
 	watched map[lot]struct{}
+	short   map[string]struct{} // apps among them, for which those that wait of others leave no bytes, too
 	room    []lot
 	roused  func() // called when a lot has room again
 }
@@ -83,7 +84,7 @@ func newDispatch(cfg *Config, roused func()) *dispatch {
 		bytes: fair.NewAccount(fair.Bounds{
 			Name: "bytes of payloads that wait", Total: waitingBytes, PerApp: waitingBytesOfApp, Always: actor.MaxReminderPayload,
 		}),
-		rooms: rooms{watched: map[lot]struct{}{}, roused: roused},
+		rooms: rooms{watched: map[lot]struct{}{}, short: map[string]struct{}{}, roused: roused},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.current, d.interrupt = context.WithCancel(d.ctx)
@@ -194,6 +195,8 @@ func (d *dispatch) roomIn(of lot) (most, room int) {
 			return waitingOfType, waitingOfType
 		}
 		return waitingOfType, min(waitingOfType-t.waiting, byBytes(t.bytes, waitingBytesOfType, waitingOfType))
+	case d.bytes.Check(of.app, actor.MaxReminderPayload) != nil: // something of it waits
+		return waitingOfApp, 0
 	default:
 		return waitingOfApp, min(waitingOfApp-d.apps[of.app], byBytes(int(d.bytes.Has(of.app)), waitingBytesOfApp, waitingOfApp))
 	}
@@ -202,8 +205,9 @@ func (d *dispatch) roomIn(of lot) (most, room int) {
 // byBytes returns the part of most that is left where so many bytes are used of all.
 func byBytes(used, all, most int) int { return max(0, all-used) * most / all }
 
-// look gives nextRoom the lots of an actor, of its type and of its app that are watched and have
-// room again; d.mu is held.
+// look gives nextRoom the lots that are watched and have room again since a delivery to an actor
+// waits no more: those of the actor, its type and its app, and apps that its bytes were short for.
+// d.mu is held.
 func (d *dispatch) look(key actor.Key) {
 	if len(d.watched) == 0 {
 		return
@@ -211,17 +215,27 @@ func (d *dispatch) look(key actor.Key) {
 	d.lookAt(actorLot(key))
 	d.lookAt(typeLot(key))
 	d.lookAt(appLot(key.App))
+	for app := range d.short {
+		d.lookAt(appLot(app))
+	}
 }
 
 func (d *dispatch) lookAt(of lot) {
 	if _, watched := d.watched[of]; !watched || d.closed {
 		return
 	}
-	if most, room := d.roomIn(of); room >= most/2 {
-		delete(d.watched, of)
-		d.room = append(d.room, of)
-		d.roused()
+	if most, room := d.roomIn(of); room < most/2 {
+		if of == appLot(of.app) {
+			d.short[of.app] = struct{}{}
+		}
+		return
 	}
+	delete(d.watched, of)
+	if of == appLot(of.app) {
+		delete(d.short, of.app)
+	}
+	d.room = append(d.room, of)
+	d.roused()
 }
 
 // watch has nextRoom return a lot once there is room.

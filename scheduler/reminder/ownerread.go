@@ -49,9 +49,9 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 // skipEmpty takes a bucket for read until end, with one statement in place of one for each part of
 // what was not read, and reports whether there is no reminder in it.
 func (o *owner) skipEmpty(ctx context.Context, b *ownedBucket, now, end time.Time) (empty bool, err error) {
-	known := b.sweeps.idle > 0
-	empty = known
 	o.pending.mu.Lock()
+	known := b.sweeps.idle > 0 && !b.stirred
+	empty = known
 	if !known && !reach(b.at, end, now).Before(end) || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil // it is one statement

@@ -88,6 +88,11 @@ type sweeps struct {
 func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
 	local := time.Now()
 	w := &b.sweeps
+	o.pending.mu.Lock()
+	if b.stirred {
+		w.idle = 0
+	}
+	o.pending.mu.Unlock()
 	if local.Sub(w.at) < max(sweepEvery, w.idle) {
 		return nil
 	}
@@ -140,12 +145,14 @@ func (o *owner) isIdle(ctx context.Context, b *ownedBucket) (bool, error) {
 	w := &b.sweeps
 	o.pending.mu.Lock()
 	open := b.seen != nil
+	b.stirred = false
 	o.pending.mu.Unlock()
 	if open || !w.full.IsZero() && time.Since(w.full) < longestFull {
 		return false, nil
 	}
 	empty, err := o.empty(ctx, b)
 	if err != nil {
+		w.idle = 0
 		return false, err
 	}
 	if !empty {

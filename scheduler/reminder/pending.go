@@ -23,7 +23,7 @@ type pending struct {
 	unread   unread
 	loading  int                           // taken from the unread and not loaded yet
 	held     map[actor.Bucket]int          // in the wheel, unread or parked, of each bucket
-	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
+	running  map[actor.ReminderID]underWay // loaded and not yet done with
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
 	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
@@ -33,10 +33,18 @@ type pending struct {
 	looks    uint64 // how often the store was looked at
 }
 
+// underWay is a reminder that was loaded.
+type underWay struct {
+	borrowed bool
+	// due is when a change says that it is due, which there was notice of since it was loaded: what
+	// was loaded may be older. Zero: there was none.
+	due time.Time
+}
+
 func newPending(clock *dbClock) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
-		running: map[actor.ReminderID]bool{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
+		running: map[actor.ReminderID]underWay{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
 		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), held: map[actor.Bucket]int{}, waiting: map[actor.ReminderID]struct{}{},
 	}
 }
@@ -146,13 +154,21 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 }
 
 // note takes a reminder into memory if it is one of this instance's and due within what
-// was read already; p.mu is held.
+// was read already; one that is under way once it is done with. p.mu is held.
 func (p *pending) note(id actor.ReminderID, at time.Time) {
+	if u, under := p.running[id]; under {
+		if u.due.IsZero() || at.Before(u.due) {
+			u.due = at
+		}
+		p.running[id] = u
+		return
+	}
 	b := p.owned[id.Bucket()]
 	if b == nil {
 		return
 	}
 	b.saw(id)
+	b.stirred = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if b.reading {
 		if b.noted[id.Token] = (time.Time{}); in {
@@ -191,8 +207,8 @@ func (p *pending) committed(e *actor.ReminderEffects) {
 	}
 	for i := range e.Steps {
 		st := &e.Steps[i]
-		if _, mine := p.running[st.ID]; !mine && st.Then != nil && !st.Then.Paused {
-			p.note(st.ID, st.Then.FireAt) // resumed, or delivered by another
+		if st.Then != nil && !st.Then.Paused {
+			p.note(st.ID, st.Then.FireAt)
 		}
 	}
 }
@@ -202,7 +218,7 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range heads {
-		if _, under := p.running[h.ID]; !under && p.wheel != nil {
+		if p.wheel != nil {
 			p.note(h.ID, h.FireAt)
 		}
 	}
@@ -284,7 +300,7 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
 		if b == nil || b.leaving || under || p.stopping {
 			continue // the owner reads it, or the work under way on it decides what follows
 		}
-		p.running[d.ID] = false
+		p.running[d.ID] = underWay{}
 		p.under[d.ID.Bucket()]++
 		ids, of = append(ids, d.ID), append(of, b)
 	}
@@ -327,27 +343,34 @@ func (p *pending) begins(id actor.ReminderID) bool {
 	return true
 }
 
-// done forgets a reminder that was loaded.
+// done forgets a reminder that was loaded, unless it was changed since.
 func (p *pending) done(id actor.ReminderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forget(id)
+	if due := p.forget(id); !due.IsZero() {
+		p.note(id, due)
+	}
 }
 
-func (p *pending) forget(id actor.ReminderID) {
+// forget ends that a reminder is under way, and returns its [underWay.due]; p.mu is held.
+func (p *pending) forget(id actor.ReminderID) (due time.Time) {
+	due = p.running[id].due
 	delete(p.running, id)
 	delete(p.tries, id)
 	b := id.Bucket()
 	if p.under[b]--; p.under[b] == 0 {
 		delete(p.under, b)
 	}
+	return due
 }
 
 // doneUntil is done, for one that is due again.
 func (p *pending) doneUntil(id actor.ReminderID, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forget(id)
+	if due := p.forget(id); !due.IsZero() && due.Before(at) {
+		at = due
+	}
 	p.note(id, at)
 }
 
@@ -475,7 +498,7 @@ func (p *pending) borrow(id actor.ReminderID) bool {
 	if _, under := p.running[id]; under {
 		return false
 	}
-	p.running[id] = true
+	p.running[id] = underWay{borrowed: true}
 	p.under[id.Bucket()]++
 	return true
 }
@@ -484,7 +507,7 @@ func (p *pending) borrow(id actor.ReminderID) bool {
 func (p *pending) borrows(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running[id]
+	return p.running[id].borrowed
 }
 
 func (p *pending) owns(b actor.Bucket) bool {

@@ -59,18 +59,18 @@ type takeovers struct {
 	tasks      *tasks
 }
 
-// tell has the owners of reminders that were changed here take notice, in the background, of
-// those that are due soon. Who does not hear of it finds them at its next look at what is due.
+// tell has the owners of reminders that were changed here take notice, in the background. Who does
+// not hear of it finds them at its next look at what is due. An owner is told also of what is due
+// beyond the window: it may take the bucket for empty, and not read it.
 func (t *takeovers) tell(changed []store.ReminderHead) {
 	if t.cfg.Peers == nil {
 		return
 	}
-	soon := t.clock.now().Add(t.cfg.Window)
 	heads := map[actor.HostID][]store.ReminderHead{}
 	self := t.tenure.host()
 	for _, h := range changed {
 		row, _, known := t.table.row(h.ID.Bucket())
-		if known && h.FireAt.Before(soon) && row.Owner != "" && row.Owner != self {
+		if known && row.Owner != "" && row.Owner != self {
 			heads[row.Owner] = append(heads[row.Owner], h)
 		}
 	}

@@ -125,9 +125,10 @@ func (u *unread) take(p *parked, d *dispatch) (g group) {
 		n := min(loadBatch, loadGroup-len(g.due))
 		var due []Due
 		if len(a.roomy) > 0 {
-			of, more := a.roomy[0], false
+			of := a.roomy[0]
 			a.roomy = a.roomy[1:]
-			switch due, more = p.take(of, max(0, min(d.roomOf(of), n))); {
+			taken, more := p.take(of, max(0, min(d.roomOf(of), n)))
+			switch due = taken; {
 			case more && len(due) == 0:
 				d.watch(of)
 			case more:
