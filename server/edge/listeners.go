@@ -63,6 +63,20 @@ func NewListeners(e *Edge, beside func(context.Context), failed func()) (*Listen
 // Start listens and serves until stop. It returns once the addresses are taken; ctx
 // bounds only that.
 func (l *Listeners) Start(ctx context.Context) error {
+	if err := l.start(ctx); err != nil {
+		return err
+	}
+	attrs := []slog.Attr{slog.String("address", l.Addr().String())}
+	if peers := l.PeersAddr(); peers != nil {
+		attrs = append(attrs, slog.String("peers_address", peers.String()))
+	}
+	l.edge.Log.LogAttrs(ctx, slog.LevelInfo, "server listens", append(attrs,
+		slog.Bool("tls", l.tls != nil), slog.Int("tokens", len(l.edge.admission.tokens)),
+		slog.Bool("client_certificates", l.edge.Conf.TLS.ClientCAFile != ""))...)
+	return nil
+}
+
+func (l *Listeners) start(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != stateNew {
@@ -86,13 +100,6 @@ func (l *Listeners) Start(ctx context.Context) error {
 	}
 	l.begin(ctx, listener)
 	l.warn(ctx, listener.Addr())
-	attrs := []slog.Attr{slog.String("address", listener.Addr().String())}
-	if peers := l.PeersAddr(); peers != nil {
-		attrs = append(attrs, slog.String("peers_address", peers.String()))
-	}
-	l.edge.Log.LogAttrs(ctx, slog.LevelInfo, "server listens", append(attrs,
-		slog.Bool("tls", l.tls != nil),
-		slog.Int("tokens", len(l.edge.admission.tokens)), slog.Bool("client_certificates", conf.TLS.ClientCAFile != ""))...)
 	return nil
 }
 
