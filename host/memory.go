@@ -35,7 +35,7 @@ type callMemory struct {
 }
 
 func newCallMemory(max int64) callMemory {
-	return callMemory{fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max}), max}
+	return callMemory{fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max, Always: max / 64}), max}
 }
 
 // charges are what a call counts for in Config.CallMemory.

@@ -57,6 +57,7 @@ type serving struct {
 	current       atomic.Pointer[table]
 	refresh       refresher
 	preparing     modulesQueue
+	prepared      atomic.Bool // it was empty once
 }
 
 func newServing(l *library, cfg Config) *serving {
@@ -88,8 +89,14 @@ func (s *serving) Serves(d actor.Digest) bool {
 	return false
 }
 
-// Prepared reports whether what served at the start, or since then, is prepared.
-func (s *serving) Prepared() bool { return s.preparing.empty() }
+// Prepared reports whether what served at the start is prepared. It stays so: what an app
+// deploys later makes no server unready.
+func (s *serving) Prepared() bool {
+	if s.preparing.empty() {
+		s.prepared.Store(true)
+	}
+	return s.prepared.Load()
+}
 
 // Changes is another number after anything that Current returns has changed.
 func (s *serving) Changes() uint64 { return s.current.Load().number }

@@ -341,6 +341,7 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 		return context.Cause(ctx)
 	}
 	defer release()
+	reportCompiling(ctx)
 	scratch, err := c.cache.scratch()
 	if err != nil {
 		return fmt.Errorf("folder for compiling: %w", err)

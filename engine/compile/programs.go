@@ -236,16 +236,19 @@ func (ps *Programs[P]) Clear() {
 
 // loading is a load under way.
 type loading[P any] struct {
-	callers int // that wait for it; Programs.mu guards it
-	cancel  context.CancelFunc
-	done    chan struct{}
-	program *P // once done is closed, as err
-	err     error
+	callers   int  // that wait for it; Programs.mu guards it, and the next two
+	compiling bool // it has a compiler
+	ended     bool // its callers have left before
+	cancel    context.CancelFunc
+	done      chan struct{}
+	program   *P // once done is closed, as err
+	err       error
 }
 
 // Load returns a module's program, and has load make it if it is not in memory.
-// One load serves all who ask at the same time, and ends when all of them have left. A
-// panic of it is an error. Behind a closed gate it is [actor.ErrStopping].
+// One load serves all who ask at the same time. It ends when all of them have left while it
+// waits for a compiler; what is being compiled is finished, so that a module that takes longer
+// to compile than its callers wait is loaded at last. A panic of it is an error. Behind a closed gate it is [actor.ErrStopping].
 func (ps *Programs[P]) Load(ctx context.Context, gate *confine.Gate, d actor.Digest, load func(context.Context) (*P, error)) (*P, error) {
 	if !gate.Enter() {
 		return nil, actor.ErrStopping
@@ -276,7 +279,7 @@ func (ps *Programs[P]) join(ctx context.Context, gate *confine.Gate, d actor.Dig
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if l := ps.loads[d]; l != nil {
-		if l.callers == 0 {
+		if l.ended {
 			return l, true
 		}
 		l.callers++
@@ -284,6 +287,11 @@ func (ps *Programs[P]) join(ctx context.Context, gate *confine.Gate, d actor.Dig
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l = &loading[P]{callers: 1, cancel: cancel, done: make(chan struct{})}
+	ctx = context.WithValue(ctx, compilingKey{}, func() {
+		ps.mu.Lock()
+		defer ps.mu.Unlock()
+		l.compiling = true
+	})
 	ps.loads[d] = l
 	go func() {
 		defer cancel()
@@ -296,12 +304,22 @@ func (ps *Programs[P]) join(ctx context.Context, gate *confine.Gate, d actor.Dig
 	return l, false
 }
 
-// leave ends a load when the last of its callers leaves.
+// leave ends a load when the last of its callers leaves before it has a compiler.
 func (ps *Programs[P]) leave(l *loading[P]) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if l.callers--; l.callers == 0 {
+	if l.callers--; l.callers == 0 && !l.compiling {
+		l.ended = true
 		l.cancel()
+	}
+}
+
+type compilingKey struct{}
+
+// reportCompiling says that the load of a context has a compiler.
+func reportCompiling(ctx context.Context) {
+	if report, ok := ctx.Value(compilingKey{}).(func()); ok {
+		report()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
@@ -164,6 +165,35 @@ func TestLoadEndsWithItsLastCaller(t *testing.T) {
 		}
 		if len(ps.loads) != 0 {
 			t.Errorf("%d loads are kept", len(ps.loads))
+		}
+	})
+}
+
+// TestLoadThatCompilesOutlivesItsCallers: a module that takes longer to compile than its
+// callers wait would never be loaded if each of them ended the compilation.
+func TestLoadThatCompilesOutlivesItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+		var gate confine.Gate
+		want, loads, compiled := &fakeProgram{}, 0, make(chan struct{})
+		load := func(ctx context.Context) (*fakeProgram, error) {
+			loads++
+			reportCompiling(ctx)
+			select {
+			case <-compiled:
+				return want, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := ps.Load(ctx, &gate, "a", load); !errors.Is(err, actor.ErrDeadline) {
+			t.Errorf("a caller who has a second: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { close(compiled) })
+		if p, err := ps.Load(t.Context(), &gate, "a", load); p != want || err != nil || loads != 1 {
+			t.Errorf("the next caller, after %d loads: %v, %v", loads, p, err)
 		}
 	})
 }

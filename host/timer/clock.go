@@ -21,7 +21,7 @@ type Clock struct {
 // NewClock returns a clock for timers of so many bytes, which apps share. It calls fire for each timer that is
 // due, on a goroutine of its own.
 func NewClock(memory int64, fire func(*Timer)) *Clock {
-	return &Clock{fire: fire, bytes: fair.NewAccount(fair.Bounds{Name: "bytes of timers", Total: memory})}
+	return &Clock{fire: fire, bytes: fair.NewAccount(fair.Bounds{Name: "bytes of timers", Total: memory, Always: memory / 64})}
 }
 
 // Count returns how many timers are set.

@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -20,7 +21,8 @@ type Bounds struct {
 // factor is how many times what is free an app may have.
 const factor = 7
 
-// Account shares an amount between apps. All methods may be called concurrently.
+// Account shares an amount between apps. What counts for no app may have a name that begins
+// with a slash, which no app has: "/requests of other hosts". All methods may be called concurrently.
 type Account struct {
 	bounds Bounds
 
@@ -46,7 +48,9 @@ type FullError struct {
 // Error implements error.
 func (e *FullError) Error() string {
 	who := "app " + e.App + " has"
-	if e.App == "" {
+	if other, ok := strings.CutPrefix(e.App, "/"); ok {
+		who = other + " have"
+	} else if e.App == "" {
 		who = "callers of all apps have"
 	}
 	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
@@ -131,7 +135,7 @@ func (a *Account) check(app string, n int64) error {
 
 func (a *Account) fits(has, n int64) bool {
 	b, will := &a.bounds, has+n
-	if will <= b.Always {
+	if n <= 0 || will <= b.Always {
 		return true
 	}
 	if b.PerApp > 0 && will > b.PerApp {

@@ -109,6 +109,30 @@ func TestAccountOfAFewPlaces(t *testing.T) {
 }
 
 // What an app has beyond its bounds, since it was there already, leaves others their share.
+// TestAlwaysIsLeftToOthers: two apps that pass their bounds together take all there is, but
+// for what each app may always have.
+func TestAlwaysIsLeftToOthers(t *testing.T) {
+	a := NewAccount(Bounds{Total: 800, Always: 10})
+	for _, app := range []string{"a", "b"} {
+		if err := a.Take(app, 80); err != nil {
+			t.Fatal(err)
+		}
+		a.Add(app, 700)
+	}
+	if err := a.Take("c", 10); err != nil {
+		t.Error(err)
+	}
+	if err := a.Over("c"); err != nil {
+		t.Error(err)
+	}
+	if a.Take("c", 1) == nil || a.Over("a") == nil || a.Over("b") == nil {
+		t.Error("more than there is")
+	}
+	if err := a.Take("a", 0); err != nil {
+		t.Errorf("nothing is refused: %v", err)
+	}
+}
+
 func TestAccountBeyondItsBounds(t *testing.T) {
 	a := NewAccount(Bounds{Total: 800})
 	for range 10 {

@@ -44,7 +44,7 @@ func (b Bounds) withDefaults(maxModule int64) Bounds {
 	setDefault(&b.StreamInvocations, 4096)
 	setDefault(&b.StreamBytes, 32<<20)
 	setDefault(&b.Streams, 1000)
-	setDefault(&b.ReadHeaderTimeout, 10*time.Second)
+	setDefault(&b.ReadHeaderTimeout, 30*time.Second)
 	setDefault(&b.BodyTimeout, time.Minute)
 	setDefault(&b.AcceptTimeout, 10*time.Second)
 	setDefault(&b.IdleTimeout, 3*time.Minute)

@@ -1,7 +1,9 @@
 package edge
 
 import (
+	"errors"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/internal/fair"
@@ -38,19 +40,33 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// remoteHost is the address of a connection's other end, without the port.
+// remoteHost is the address of a connection's other end, without the port. Of an IPv6 address
+// it is the network, of which a machine may have all addresses.
 func remoteHost(c net.Conn) string {
-	addr := c.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		return host
+	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return c.RemoteAddr().String()
 	}
-	return addr
+	ip := addr.Addr().Unmap()
+	if ip.Is6() {
+		network, _ := ip.WithZone("").Prefix(64)
+		return network.String()
+	}
+	return ip.String()
 }
 
 // countedConn is a connection that counts until it is closed.
 type countedConn struct {
 	net.Conn
 	closed func()
+}
+
+// CloseWrite ends what is written, for net/http.
+func (c *countedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // Close implements [net.Conn].

@@ -42,8 +42,10 @@ type Exchange struct {
 	// long-lived routes: HTTP/2 would make a frame of each part.
 	joined []byte
 
-	// partial is how much has been read of a message of a long-lived route.
-	partial int64
+	// partial is how much has been read of a message of a long-lived route, and
+	// partialOwner the app for which that counts.
+	partial      int64
+	partialOwner string
 
 	requestUse
 
@@ -308,9 +310,24 @@ func (x *Exchange) share() (account *fair.Account, always int64) {
 	return x.Edge.Requests.Bodies, alwaysReadBody
 }
 
+// What counts for no app has owners that no app can be named like.
+const (
+	ownerOpen = "/requests that need no token"
+	ownerPeer = "/requests of other hosts"
+	ownerGzip = "/messages that are unpacked"
+)
+
 // Owner is the app that a request counts for; empty for callers of all apps, until the app
-// of the request is known.
-func (x *Exchange) Owner() string { return cmp.Or(x.app, x.Caller.app) }
+// of the request is known. What no caller of the API is needed for has owners of its own.
+func (x *Exchange) Owner() string {
+	switch {
+	case x.Route != nil && x.Route.Open:
+		return ownerOpen
+	case x.Route != nil && x.Route.Peer:
+		return ownerPeer
+	}
+	return cmp.Or(x.app, x.Caller.app)
+}
 
 // ForApp notes the app that a request is for, and refuses the request if its caller may not
 // ask for that app, or has left too many bytes of the app's answers in the server's memory.
@@ -358,13 +375,16 @@ func (x *Exchange) writing(p []byte) (done func()) {
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why
 // it is not read on. What is counted, MessageReceived takes off.
 func (x *Exchange) messageBytes(n int) error {
-	err := x.Edge.StreamMemory.Receive(x.Owner(), int64(n), x.partial)
+	if x.partial == 0 {
+		x.partialOwner = x.Owner()
+	}
+	err := x.Edge.StreamMemory.Receive(x.partialOwner, int64(n), x.partial)
 	x.partial += int64(n)
 	return err
 }
 
 // MessageReceived says that a message has been received, or will never be.
 func (x *Exchange) MessageReceived() {
-	x.Edge.StreamMemory.Release(x.Owner(), x.partial)
+	x.Edge.StreamMemory.Release(x.partialOwner, x.partial)
 	x.partial = 0
 }

@@ -36,7 +36,7 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 		return 0, errNotGzip(g.resetErr)
 	}
 	n, err := g.Reader.Read(p)
-	full := g.edge.Requests.Bodies.Count("", int64(n)) // whose it is, is not known here
+	full := g.edge.Requests.Bodies.Count(ownerGzip, int64(n)) // whose it is, is not known here
 	if g.remaining -= int64(n); g.remaining < 0 {
 		return n, failure.Of(g.tooLarge, false).RPC()
 	}
@@ -56,7 +56,7 @@ func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
 }
 
 func (g *boundedGzip) uncount() {
-	g.edge.Requests.Bodies.Give("", g.limit-g.remaining)
+	g.edge.Requests.Bodies.Give(ownerGzip, g.limit-g.remaining)
 	g.remaining = g.limit
 }
 

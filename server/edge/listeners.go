@@ -126,6 +126,10 @@ func (l *Listeners) warn(ctx context.Context, listening net.Addr) {
 	}
 }
 
+// maxPeerConnections bounds the connections to a listener for hosts alone. They need a few
+// each; the limit of open files leaves as many beside the clients'.
+const maxPeerConnections = 1024
+
 // begin serves what listener accepts, under l.mu.
 func (l *Listeners) begin(ctx context.Context, listener net.Listener) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,7 +148,7 @@ func (l *Listeners) begin(ctx context.Context, listener net.Listener) {
 		return
 	}
 	l.peersHTTP = l.NewHTTPServer(base, peerHandler{l.edge})
-	peers := l.peers
+	peers := net.Listener(newConnections(l.peers, maxPeerConnections, l.edge.Metrics))
 	if c := l.edge.Conf.Peers.Credentials; c != nil {
 		peers = tls.NewListener(peers, l.edge.unadmitted.watch(c.Server()))
 	}
@@ -234,7 +238,7 @@ func (l *Listeners) Stop(ctx context.Context, drain func()) error {
 	state := l.state
 	l.state = stateStopped
 	l.mu.Unlock()
-	if state == stateNew {
+	if state == stateNew || l.http == nil {
 		drain()
 		return nil
 	}

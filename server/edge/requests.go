@@ -35,9 +35,9 @@ const alwaysReadBody = 4 << 10
 const alwaysUpload = 128 << 10
 
 func (u *requestsUse) init(c Config) {
-	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes})
+	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
 	u.Uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.Bounds.UploadMessages})
-	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes})
+	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
 }
 
 func errRequestsFull(full error) error {

@@ -94,7 +94,7 @@ type Memory struct{ account *fair.Account }
 
 // NewMemory returns memory of limit bytes.
 func NewMemory(limit int64) *Memory {
-	return &Memory{fair.NewAccount(fair.Bounds{Name: "bytes in flight on streams", Total: limit})}
+	return &Memory{fair.NewAccount(fair.Bounds{Name: "bytes in flight on streams", Total: limit, Always: limit / 64})}
 }
 
 // alwaysReceived is how much of a message is received whatever other streams hold, in
