@@ -42,10 +42,8 @@ type Exchange struct {
 	// long-lived routes: HTTP/2 would make a frame of each part.
 	joined []byte
 
-	// partial is how much has been read of a message of a long-lived route, and
-	// partialOwner the app for which that counts.
-	partial      int64
-	partialOwner string
+	// partial is how much has been read of a message of a long-lived route.
+	partial counted
 
 	requestUse
 
@@ -53,6 +51,12 @@ type Exchange struct {
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
+}
+
+// counted is an amount, and the app for which it counts.
+type counted struct {
+	owner string
+	bytes int64
 }
 
 type exchangeKey struct{}
@@ -375,16 +379,16 @@ func (x *Exchange) writing(p []byte) (done func()) {
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why
 // it is not read on. What is counted, MessageReceived takes off.
 func (x *Exchange) messageBytes(n int) error {
-	if x.partial == 0 {
-		x.partialOwner = x.Owner()
+	if x.partial.bytes == 0 {
+		x.partial.owner = x.Owner()
 	}
-	err := x.Edge.StreamMemory.Receive(x.partialOwner, int64(n), x.partial)
-	x.partial += int64(n)
+	err := x.Edge.StreamMemory.Receive(x.partial.owner, int64(n), x.partial.bytes)
+	x.partial.bytes += int64(n)
 	return err
 }
 
 // MessageReceived says that a message has been received, or will never be.
 func (x *Exchange) MessageReceived() {
-	x.Edge.StreamMemory.Release(x.partialOwner, x.partial)
-	x.partial = 0
+	x.Edge.StreamMemory.Release(x.partial.owner, x.partial.bytes)
+	x.partial = counted{}
 }
