@@ -213,12 +213,16 @@ func (t *Timetable) leap(d *dueNow, now time.Time, keep uint32) {
 	d.count = uint32(min(int64(d.count)+count, math.MaxUint32))
 }
 
+// farthestBack is how far before the last time the newest matches are looked for without walking
+// over all of them. A Duration holds 292 years.
+const farthestBack = 200 * 365 * 24 * time.Hour
+
 // newest returns the n newest matches from one on until a time; there are as many.
 func (t *Timetable) newest(from, last time.Time, n int) []time.Time {
 	for back := time.Minute; ; back *= 2 {
-		begin := last.Add(-back)
-		if begin.Before(from) {
-			begin = from.Add(-1)
+		begin := from.Add(-1)
+		if b := last.Add(-back); back < farthestBack && b.After(from) {
+			begin = b
 		}
 		var found []time.Time
 		for at := t.Cron.Next(begin); !at.IsZero() && !at.After(last); at = t.Cron.Next(at) {
