@@ -28,6 +28,7 @@ type tokens struct {
 	mu     sync.Mutex // never held while the store is waited for
 	bucket actor.Bucket
 	used   uint32 // BucketSize: no bucket yet, or all of it
+	least  uint32 // the least that used was since the last report
 	next   *actor.Bucket
 	// unused are tokens that were given back while later ones were in use, by their number.
 	unused map[uint32]struct{}
@@ -82,7 +83,7 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 }
 
 // begin begins with the next bucket; t.mu is held.
-func (t *tokens) begin() { t.bucket, t.used, t.next, t.unused = *t.next, 0, nil, nil }
+func (t *tokens) begin() { t.bucket, t.used, t.least, t.next, t.unused = *t.next, 0, 0, nil, nil }
 
 // maxUnused is how many tokens of an app are remembered that were given back while later ones
 // were in use.
@@ -114,11 +115,12 @@ func (c *creator) giveBack(app string, ids []actor.ReminderID) {
 	}
 	for t.used > 0 {
 		if _, unused := t.unused[t.used-1]; !unused {
-			return
+			break
 		}
 		t.used--
 		delete(t.unused, t.used)
 	}
+	t.least = min(t.least, t.used)
 }
 
 // replace has nothing more taken from a bucket of an app, and reports whether it did: it
@@ -182,13 +184,29 @@ func (c *creator) fetch(ctx context.Context, app string, t *tokens) error {
 
 // used returns how far each bucket is used.
 func (c *creator) used() map[actor.Bucket]uint32 {
+	return c.buckets(func(t *tokens) uint32 { return t.used })
+}
+
+// report returns the least that each bucket was used since the last report. Stores keep the highest
+// number, and the owner of a bucket looks for new reminders from there on, so tokens that may be
+// given back and handed out again are not to be counted.
+func (c *creator) report() map[actor.Bucket]uint32 {
+	return c.buckets(func(t *tokens) uint32 {
+		least := t.least
+		t.least = t.used
+		return least
+	})
+}
+
+// buckets returns each bucket with a number of its tokens: of the next one, 0.
+func (c *creator) buckets(number func(*tokens) uint32) map[actor.Bucket]uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	used := map[actor.Bucket]uint32{}
 	for _, t := range c.apps {
 		t.mu.Lock()
 		if t.bucket != (actor.Bucket{}) {
-			used[t.bucket] = t.used
+			used[t.bucket] = number(t)
 		}
 		if t.next != nil {
 			used[*t.next] = 0

@@ -89,3 +89,35 @@ func TestTokensOfFailedTurnsAreTakenAgain(t *testing.T) {
 	}
 	c.giveBack("other", lost)
 }
+
+// Tokens that a turn has at one report, and gives back before the next, are counted in neither.
+func TestReportsCountNoTokensThatAreGivenBack(t *testing.T) {
+	b := actor.Bucket{Prefix: 1, Vector: anID.Vector}
+	c := newCreator(func(context.Context, string) (actor.BucketRow, error) { return actor.BucketRow{Bucket: b}, nil })
+	take := func(n int) (ids []actor.ReminderID) {
+		for range n {
+			id, _, err := c.take(t.Context(), "app", func(func()) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	reports := func(want uint32) {
+		t.Helper()
+		if got := c.report()[b]; got != want {
+			t.Errorf("%d are reported, want %d", got, want)
+		}
+	}
+	take(3)
+	reports(0)
+	failed := take(5)
+	reports(3)
+	c.giveBack("app", failed)
+	take(2)
+	reports(3)
+	take(4)
+	reports(5)
+	reports(9)
+}

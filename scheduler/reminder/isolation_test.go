@@ -137,6 +137,58 @@ func TestAppThatFillsMemoryHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// What an app has no room for is in memory once, however often sweeps find it, and all of it fires
+// when there is room. A bucket that is lost and comes back meanwhile loses none of it.
+func TestSweepsTakeWhatIsUnreadOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost %t", lost), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				cfg := w.config()
+				cfg.Store = index(w.store, 0)
+				cfg.MaxRunning, cfg.MaxOfApp, cfg.MaxOfType, cfg.MaxOfActor = 16, 8, 4, 4
+				hangs := make(chan struct{})
+				cfg.Deliverer = concurrent(func(ctx context.Context, f actor.Firing) error {
+					select {
+					case <-hangs:
+						return w.host.deliver(ctx, f)
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				s := w.start(cfg)
+				const count = 2 * waitingBytesOfApp / actor.MaxReminderPayload
+				big := make([]byte, actor.MaxReminderPayload)
+				for i := range count {
+					w.set(s, fmt.Sprint(i), true, func(sp *actor.ReminderSpec) {
+						sp.Key.Type, sp.Payload.Data = fmt.Sprint("T", i%8), big
+					})
+				}
+				for range 2 {
+					after(sweepAllEvery + 2*sweepEvery)
+					if st := s.Stats(); st.InMemory < count/4 || st.InMemory > count {
+						t.Errorf("%d in memory of %d, %d wait", st.InMemory, count, st.Waiting)
+					}
+					for _, b := range s.owner.buckets() {
+						if row := w.store.buckets[b.bucket]; lost {
+							row.Epoch++
+							w.store.buckets[b.bucket] = row
+						}
+					}
+				}
+				after(2 * sweepEvery)
+				close(hangs)
+				after(10 * sweepEvery)
+				if got := len(w.host.list()); got != count || w.store.left() != 0 {
+					t.Errorf("%d fired of %d, and %d are left", got, count, w.store.left())
+				}
+				if st := s.Stats(); st.InMemory != 0 || len(s.pending.retried) != 0 {
+					t.Errorf("%d stay in memory, %d to be read again", st.InMemory, len(s.pending.retried))
+				}
+			})
+		})
+	}
+}
+
 // concurrent is a Deliverer that runs each delivery on a goroutine of its own.
 type concurrent remindertest.DeliverFunc
 

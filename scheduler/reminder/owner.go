@@ -250,7 +250,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 func (o *owner) save(ctx context.Context) error {
 	var progress []store.BucketProgress
 	local := time.Now()
-	used := o.creators.current().used()
+	used := o.creators.current().report()
 	o.pending.mu.Lock()
 	for _, b := range o.pending.owned {
 		if !b.leaving { // its next owner goes on from the rate that it had

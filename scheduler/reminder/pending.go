@@ -25,7 +25,7 @@ type pending struct {
 	held     map[actor.Bucket]int          // in the wheel, unread or parked, of each bucket
 	running  map[actor.ReminderID]underWay // loaded and not yet done with
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
-	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
+	retried  map[actor.ReminderID]struct{} // unread or parked, or in the wheel to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	parked   parked
 	waiting  map[actor.ReminderID]struct{} // for subscribers
@@ -248,6 +248,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 	for _, d := range due {
 		if b := p.owned[d.ID.Bucket()]; b != nil {
 			p.unread.add(b.row.App, d)
+			p.retried[d.ID] = struct{}{}
 			continue
 		}
 		delete(p.retried, d.ID) // its owner reads it

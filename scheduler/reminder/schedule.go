@@ -81,7 +81,7 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder end", Problem: fmt.Sprintf("is %s, before the first occurrence at %s; give a later one",
 			s.Until.Format(time.RFC3339Nano), first.Format(time.RFC3339Nano))}
 	}
-	if t.Cron != nil && first.Before(now) && t.Cron.Count(first, now) > maxBehind {
+	if t.Cron != nil && isFarBehind(&t, s, first, now) {
 		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder start", Problem: fmt.Sprintf("is %s, more than %d occurrences of %q ago; give a later one",
 			s.At.Format(time.RFC3339Nano), maxBehind, s.Cron)}
 	}
@@ -98,6 +98,18 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 // maxBehind is how many occurrences of an expression may lie between its start and now when it
 // is set: 190 years of minutes, three of seconds.
 const maxBehind = 100_000_000
+
+// isFarBehind reports whether a schedule with an expression has more than [maxBehind] occurrences
+// from the first one until now.
+func isFarBehind(t *timetable, s *actor.Schedule, first, now time.Time) bool {
+	if 0 < s.Times && s.Times <= maxBehind {
+		return false
+	}
+	if !s.Until.IsZero() && s.Until.Before(now) {
+		now = s.Until
+	}
+	return first.Before(now) && t.Cron.Count(first, now) > maxBehind
+}
 
 // identify gives a reminder that was checked at now its ID, and with it the jitter.
 func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {

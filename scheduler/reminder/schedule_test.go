@@ -40,7 +40,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{"end before the first match", "reminder end", actor.Schedule{Cron: "@yearly", Until: start.AddDate(0, 6, 0), At: start.Add(1)}},
 		{"end in the past", "reminder end", actor.Schedule{Every: time.Hour, Until: start.Add(-time.Hour)}},
 		{"minutes since the year 1", "reminder start", actor.Schedule{Cron: "* * * * *", At: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)}},
-		{"seconds since 1900", "reminder start", actor.Schedule{Cron: "* * * * * *", Zone: "Europe/Berlin", Times: 3, At: time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		{"seconds since 1900", "reminder start", actor.Schedule{Cron: "* * * * * *", Zone: "Europe/Berlin", Times: maxBehind + 1, At: time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC)}},
 		{"delay after the end of time", "reminder delay", actor.Schedule{After: math.MaxInt64, At: time.Time{}}},
 	} {
 		now := start
@@ -337,6 +337,30 @@ func TestPlanOfAnOldExpressionIsOneStep(t *testing.T) {
 		then := plan.Firing.Step.Then
 		if err != nil || !plan.Deliver || plan.Firing.Missed != tt.missed || (then == nil) != tt.then.IsZero() || then != nil && !then.Due.Equal(tt.then) {
 			t.Errorf("%q in %q from %v, %d times: delivered %t, %d missed, want %d; then %+v, want %v; %v", tt.cron, tt.zone, tt.from, tt.times, plan.Deliver, plan.Firing.Missed, tt.missed, then, tt.then, err)
+		}
+	}
+}
+
+// An expression may begin at any time if its number or its end leaves few occurrences of it.
+func TestPlanOfAnOldExpressionWithFewOccurrences(t *testing.T) {
+	p := NewPlanner()
+	from := time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC)
+	for _, schedule := range []actor.Schedule{
+		{Cron: "* * * * * *", At: from, Times: 3},
+		{Cron: "* * * * * *", At: from, Times: maxBehind},
+		{Cron: "* * * * * *", At: from, Until: from.Add(2 * time.Second)},
+	} {
+		r, err := p.Prepare(spec(schedule), anID, start)
+		if err != nil {
+			t.Errorf("%+v: %v", schedule, err)
+			continue
+		}
+		missed := schedule.Times - 1
+		if schedule.Times == 0 { // it has ended, so all of it is passed over
+			missed = 3
+		}
+		if plan, err := p.Plan(&r, start); err != nil || plan.Deliver != (schedule.Times > 0) || plan.Firing.Missed != missed || plan.Firing.Step.Then != nil {
+			t.Errorf("%+v: %+v, %v", schedule, plan, err)
 		}
 	}
 }
