@@ -162,3 +162,47 @@ func TestGiveUpOfASealedTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestNoTurnBeginsBeforeItsCallCame: the time that a turn sees is not before its call
+// came, also where the call comes while the worker of its actor still clears away the turn
+// before: a reminder would seem to fire before it is due.
+func TestNoTurnBeginsBeforeItsCallCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closes, closed := make(chan struct{}, 100), make(chan struct{})
+		s := newStage(t, host.Config{Events: host.Events{InstanceClosed: func(host.InstanceEvent) {
+			closes <- struct{}{}
+			<-closed
+		}}})
+		g := newGate()
+		var at int64
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Gate": g.addAfter,
+			"Trap": func(*hosttest.Turn) error { panic("a trap") },
+			"Look": func(t *hosttest.Turn) error {
+				at = t.Frame.TimeUnixNano
+				return nil
+			},
+		}})
+		first := s.start(t.Context(), "a", "Gate")
+		<-g.entered
+		trapped := s.start(t.Context(), "a", "Trap") // which the first leaves to a worker
+		synctest.Wait()
+		close(g.leave)
+		<-closes // the turn has ended, and its instance is closed
+		time.Sleep(time.Second)
+		came := time.Now().UnixNano()
+		last := s.start(t.Context(), "a", "Look")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		close(closed)
+		if a := <-first; a.err != nil {
+			t.Error(a.err)
+		}
+		if a := <-trapped; a.err == nil {
+			t.Error("a trap was answered")
+		}
+		if a := <-last; a.err != nil || at < came {
+			t.Errorf("the turn began %v before its call came; %v", time.Duration(came-at), a.err)
+		}
+	})
+}
