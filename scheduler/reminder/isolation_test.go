@@ -168,11 +168,15 @@ func TestSweepsTakeWhatIsUnreadOnce(t *testing.T) {
 					if st := s.Stats(); st.InMemory < count/4 || st.InMemory > count {
 						t.Errorf("%d in memory of %d, %d wait", st.InMemory, count, st.Waiting)
 					}
+					if !lost {
+						continue
+					}
 					for _, b := range s.owner.buckets() {
-						if row := w.store.buckets[b.bucket]; lost {
-							row.Epoch++
-							w.store.buckets[b.bucket] = row
-						}
+						w.store.mu.Lock()
+						row := w.store.buckets[b.bucket]
+						row.Epoch++
+						w.store.buckets[b.bucket] = row
+						w.store.mu.Unlock()
 					}
 				}
 				after(2 * sweepEvery)
@@ -181,8 +185,11 @@ func TestSweepsTakeWhatIsUnreadOnce(t *testing.T) {
 				if got := len(w.host.list()); got != count || w.store.left() != 0 {
 					t.Errorf("%d fired of %d, and %d are left", got, count, w.store.left())
 				}
-				if st := s.Stats(); st.InMemory != 0 || len(s.pending.retried) != 0 {
-					t.Errorf("%d stay in memory, %d to be read again", st.InMemory, len(s.pending.retried))
+				s.pending.mu.Lock()
+				again := len(s.pending.retried)
+				s.pending.mu.Unlock()
+				if st := s.Stats(); st.InMemory != 0 || again != 0 {
+					t.Errorf("%d stay in memory, %d to be read again", st.InMemory, again)
 				}
 			})
 		})
