@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// killGrace is how long a forced Stop waits for turns that were told to end. A
+// killGrace is how long a forced Stop waits for turns that it has cancelled. A
 // guest ends within milliseconds and a store honours its context; only a broken
 // engine or store takes longer, and must not hold up the process for ever.
 const killGrace = 5 * time.Second

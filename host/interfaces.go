@@ -95,7 +95,7 @@ type (
 	Egress = turn.Egress
 	// EgressRequest is one of them.
 	EgressRequest = turn.EgressRequest
-	// EgressEnd says what came of one.
+	// EgressEnd reports the outcome of a request.
 	EgressEnd = turn.EgressEnd
 	// GuestLog is a line that a guest logged.
 	GuestLog = turn.Log

@@ -140,7 +140,7 @@ func (c *Cron) days(from, to int64) (n int64) {
 	return n
 }
 
-// daysOf returns the set of the days of a month that match, of which one has a weekday.
+// daysOf returns the days of a month that match, given the weekday of one of its days.
 func (c *Cron) daysOf(day, weekday int) uint64 {
 	week := c.weekday & 0x7f
 	// The weekday of day 0 of the month, and from there on the week over and over.

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/server/metrics"
@@ -60,5 +61,31 @@ func TestConnectionsOfOneAddressLeaveSomeToOthers(t *testing.T) {
 	}
 	if n := l.open.Used(); n != 0 {
 		t.Errorf("%d connections are counted after all were closed", n)
+	}
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from net.Addr
+}
+
+// RemoteAddr implements [net.Conn].
+func (a addressed) RemoteAddr() net.Addr { return a.from }
+
+// TestNetworksAreOneAddress: a machine may have all addresses of an IPv6 network, and gets no
+// share for each.
+func TestNetworksAreOneAddress(t *testing.T) {
+	for from, want := range map[string]string{
+		"192.0.2.7:1":            "192.0.2.7",
+		"[::ffff:192.0.2.7]:1":   "192.0.2.7",
+		"[2001:db8:1:2:3::4]:1":  "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ff::9]:2": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":       "fe80::/64",
+	} {
+		addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))
+		if got := remoteHost(addressed{from: addr}); got != want {
+			t.Errorf("%s counts for %s, want %s", from, got, want)
+		}
 	}
 }
