@@ -243,18 +243,20 @@ func withTokensOnly(c *Config) {
 	c.Settings, c.Cluster, c.Reminders = nil, nil, reminders
 }
 
-// TestSubscriberSeesBuckets sends who delivers what, and what is new of it.
+// TestSubscriberSeesBuckets sends who delivers what, and what is new of it: the app's first bucket
+// is allocated with the hello, and in the table before or after it is sent.
 func TestSubscriberSeesBuckets(t *testing.T) {
 	f := startReminders(t, nil, nil)
 	st := f.connectAs(t, "", hello(func(h *greenroomv1.SubscriberHello) { h.BucketTable = true }))
-	first := next(st, (*greenroomv1.ConnectResponse).GetBuckets)
-	if !first.GetComplete() || len(first.GetChanged()) != 0 {
-		t.Errorf("%v", first)
+	table := next(st, (*greenroomv1.ConnectResponse).GetBuckets)
+	if !table.GetComplete() {
+		t.Errorf("the first table is %v", table)
 	}
-	f.mustCreate(t, "a", nil)
-	then := next(st, (*greenroomv1.ConnectResponse).GetBuckets)
-	if len(then.GetChanged()) != 1 || then.GetChanged()[0].GetOwner() != "here" || then.GetChanged()[0].GetEpoch() == 0 {
-		t.Errorf("%v", then)
+	for len(table.GetChanged()) == 0 {
+		table = next(st, (*greenroomv1.ConnectResponse).GetBuckets)
+	}
+	if len(table.GetChanged()) != 1 || table.GetChanged()[0].GetOwner() != "here" || table.GetChanged()[0].GetEpoch() == 0 {
+		t.Errorf("%v", table)
 	}
 }
 

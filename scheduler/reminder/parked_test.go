@@ -37,7 +37,8 @@ func TestMemoryIsBoundedWhereAnActorIsSlow(t *testing.T) {
 	})
 }
 
-// What was taken from the wheel counts until it was loaded, however many are due at once.
+// What was taken from the wheel counts until it was loaded, however many are due at once. One that
+// was read from the store before there was notice of its commit counts twice.
 func TestWhatIsBeingLoadedIsInMemory(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
@@ -53,7 +54,7 @@ func TestWhatIsBeingLoadedIsInMemory(t *testing.T) {
 			return nil
 		})
 		after(2 * time.Second)
-		if st := s.Stats(); st.InMemory != n {
+		if st := s.Stats(); st.InMemory < n || st.InMemory > n+loadGroup {
 			t.Errorf("while the first of %d are loaded %d are in memory", n, st.InMemory)
 		}
 		close(loaded)
