@@ -41,7 +41,6 @@ var filesInCircles = map[string]int{
 	"engine/wasi":                     3,
 	"engine/wasm":                     17,
 	"engine/wasm/wasmtest":            2,
-	"grants":                          2,
 	"host":                            2,
 	"host/egress":                     2,
 	"host/instance":                   2,
@@ -59,6 +58,7 @@ var filesInCircles = map[string]int{
 	"server/edge":                     8,
 	"server/rpc":                      13,
 	"server/stream":                   4,
+	"settings":                        2,
 	"store/sqlstore/internal/pgproxy": 3,
 }
 
