@@ -12,7 +12,7 @@ DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go examples/counter examples/cart examples/subscription examples/webhook
+MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
@@ -91,7 +91,7 @@ vet:
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./...); done
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
-	@set -e; for m in . abi guest-sdk/go; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for m in . abi guest-sdk/go bench; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
 
 # abi is for guests as well, which call what hosts do not.
 dead: $(TOOLS)/deadcode-$(DEADCODE_VERSION) ## Find functions of the server that nothing but tests calls.

@@ -117,16 +117,16 @@ type listed struct {
 	DepOnly                 bool
 }
 
-// goPackages are the packages of this module.
+// goPackages are the packages of this module and of bench.
 type goPackages struct {
 	own     []listed
 	exports map[string]string // files of export data, by import path: of their own and of what they import
 }
 
-// loadPackages lists the packages of this module, with the export data of all that they import.
+// loadPackages lists the packages of this module and of bench, with the export data of all that they import.
 func loadPackages(t *testing.T) (packages goPackages) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...", "./bench/...")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
