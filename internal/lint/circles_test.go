@@ -54,7 +54,6 @@ var filesInCircles = map[string]int{
 	"scheduler":                       12,
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              20,
-	"server/dapr":                     3,
 	"server/edge":                     8,
 	"server/rpc":                      13,
 	"server/stream":                   4,
