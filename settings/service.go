@@ -1,4 +1,4 @@
-package grants
+package settings
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// Bounds of what an app can be given.
+// Bounds of an app's settings.
 const (
 	// MaxValueBytes is the largest configuration value, and the largest secret.
 	MaxValueBytes = 64 << 10
@@ -55,7 +55,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Service keeps what apps were given. All methods may be called concurrently.
+// Service keeps the settings of apps. All methods may be called concurrently.
 type Service struct {
 	cfg Config
 
@@ -63,15 +63,15 @@ type Service struct {
 	apps map[string]*app
 }
 
-// app is what is known of one app.
+// app caches the settings of one app.
 type app struct {
 	reading chan struct{} // holds one token: one read at a time
 	mu      sync.Mutex
-	given   *given
+	last    *snapshot // nil before the first read
 }
 
-// given is what an app had at a moment. It is never changed.
-type given struct {
+// snapshot has the settings of an app at one moment. It is never changed.
+type snapshot struct {
 	at      time.Time
 	config  map[string][]byte
 	secrets map[string][]byte // sealed
@@ -81,14 +81,14 @@ type given struct {
 // New makes a service.
 func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil {
-		return nil, errors.New("grants config: Store is nil; give the store")
+		return nil, errors.New("settings config: Store is nil; give the store")
 	}
 	return &Service{cfg: cfg.WithDefaults(), apps: make(map[string]*app)}, nil
 }
 
-// Config implements host.Grants.
+// Config implements host.Settings.
 func (s *Service) Config(ctx context.Context, app, name string) ([]byte, bool, error) {
-	g, err := s.given(ctx, app)
+	g, err := s.snapshot(ctx, app)
 	if err != nil {
 		return nil, false, err
 	}
@@ -96,9 +96,9 @@ func (s *Service) Config(ctx context.Context, app, name string) ([]byte, bool, e
 	return value, ok, nil
 }
 
-// Secret implements host.Grants.
+// Secret implements host.Settings.
 func (s *Service) Secret(ctx context.Context, app, name string) ([]byte, bool, error) {
-	g, err := s.given(ctx, app)
+	g, err := s.snapshot(ctx, app)
 	if err != nil {
 		return nil, false, err
 	}
@@ -115,15 +115,15 @@ func (s *Service) Secret(ctx context.Context, app, name string) ([]byte, bool, e
 
 // HTTP implements egress.Grants.
 func (s *Service) HTTP(ctx context.Context, app string) ([]actor.HTTPGrant, error) {
-	g, err := s.given(ctx, app)
+	g, err := s.snapshot(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	return g.http, nil
 }
 
-// given returns what an app has, from memory if that is young enough.
-func (s *Service) given(ctx context.Context, name string) (*given, error) {
+// snapshot returns the settings of an app, from memory if they are young enough.
+func (s *Service) snapshot(ctx context.Context, name string) (*snapshot, error) {
 	s.mu.Lock()
 	a := s.apps[name]
 	if a == nil {
@@ -153,23 +153,23 @@ func (s *Service) given(ctx context.Context, name string) (*given, error) {
 		return nil, fmt.Errorf("read what the app %s was given: %w", name, err)
 	}
 	a.mu.Lock()
-	a.given = g
+	a.last = g
 	a.mu.Unlock()
 	return g, nil
 }
 
-func (a *app) known() *given {
+func (a *app) known() *snapshot {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.given
+	return a.last
 }
 
-func (s *Service) read(ctx context.Context, app string, now time.Time) (*given, error) {
+func (s *Service) read(ctx context.Context, app string, now time.Time) (*snapshot, error) {
 	list, err := s.cfg.Store.Settings(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	g := &given{at: now, config: make(map[string][]byte), secrets: make(map[string][]byte)}
+	g := &snapshot{at: now, config: make(map[string][]byte), secrets: make(map[string][]byte)}
 	for _, set := range list {
 		switch set.Kind {
 		case actor.SettingConfig:
@@ -183,22 +183,23 @@ func (s *Service) read(ctx context.Context, app string, now time.Time) (*given, 
 	return g, nil
 }
 
-// forget makes the next look at an app read the store, whatever a read under way
-// brings.
+// forget makes the next use of an app's settings read the store, whatever a read under
+// way returns.
 func (s *Service) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.apps, name)
 }
 
-// Missing returns what a type declares and its app was not given, in the order of
-// the declaration. A rule for every host is there as soon as any host is granted.
+// Missing returns the capabilities that a type declares and that its app has no setting
+// for, in the order of the declaration. A declared rule for every host is not missing if
+// any host is granted.
 func (s *Service) Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error) {
 	var missing abi.Capabilities
 	if uses.IsZero() {
 		return missing, nil
 	}
-	g, err := s.given(ctx, app)
+	g, err := s.snapshot(ctx, app)
 	if err != nil {
 		return missing, err
 	}

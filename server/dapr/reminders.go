@@ -10,77 +10,69 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// serveReminder is the plain HTTP form of reminders, which is that of Dapr:
-//
-//	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/reminders/NAME
-//	GET                 /v2.0/actors/APP/TYPE/ID/reminders
-func (a *Actors) serveReminder(w http.ResponseWriter, r *http.Request) {
-	key, name, err := parsePath(r.URL.EscapedPath(), resourceReminders)
-	inv := actor.Invocation{Key: key} // whose the error is
-	if err == nil {
-		err = edge.ExchangeOf(r.Context()).ForApp(key.App)
-	}
-	if err == nil && a.Reminders == nil {
-		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no reminders"}
-	}
-	list := err == nil && name == "" && r.Method == http.MethodGet
-	if err == nil && !list {
-		err = actor.ValidateReminderName(name)
-	}
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	defer cancel()
-	named := actor.ReminderName{Key: key, Name: name}
-	switch r.Method {
-	case http.MethodGet:
-		if list {
-			err = a.listReminders(ctx, w, r, key)
-		} else {
-			err = a.getReminder(ctx, w, named)
-		}
-		if err == nil {
-			return
-		}
-	case http.MethodPost, http.MethodPut:
-		err = a.putReminder(ctx, r, named)
-	case http.MethodDelete:
-		_, err = a.Setter.Remove(ctx, named)
-	default:
-		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "reminders are set with POST or PUT, read with GET and removed with DELETE"}
-	}
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+// Reminders reads reminders.
+type Reminders interface {
+	// Now is database time; zero before there are reminders.
+	Now() time.Time
+	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
+	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 }
 
-// getReminder answers with one reminder.
-func (a *Actors) getReminder(ctx context.Context, w http.ResponseWriter, name actor.ReminderName) error {
-	found, err := a.Reminders.Get(ctx, name)
-	if err == nil {
-		writeReminders(w, encodeReminder(&found))
+// remindersForm is the plain HTTP form of reminders.
+type remindersForm struct {
+	reader Reminders
+	setter reminders.Setter
+}
+
+func (f remindersForm) validateName(name string) error { return actor.ValidateReminderName(name) }
+
+func (f remindersForm) get(ctx context.Context, name actor.ReminderName) (any, error) {
+	found, err := f.reader.Get(ctx, name)
+	if err != nil {
+		return nil, err
 	}
+	return encodeReminder(&found), nil
+}
+
+// list returns a page of an actor's reminders, those after a name.
+func (f remindersForm) list(ctx context.Context, after actor.ReminderName) (any, error) {
+	q := store.ReminderQuery{App: after.Key.App, Type: after.Key.Type, ID: after.Key.ID, Limit: reminders.PayloadPage, After: after}
+	found, next, err := f.reader.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := listedReminders{Reminders: make([]namedReminder, len(found)), After: next.Name}
+	for i := range found {
+		out.Reminders[i] = namedReminder{found[i].Name, encodeReminder(&found[i])}
+	}
+	return out, nil
+}
+
+func (f remindersForm) put(ctx context.Context, name actor.ReminderName, body []byte) error {
+	now := f.reader.Now()
+	if now.IsZero() {
+		return fmt.Errorf("%w: reminders have not started", actor.ErrNoTokens)
+	}
+	spec, err := decodeReminder(body, name, now)
+	if err != nil {
+		return err
+	}
+	spec.Key, spec.Name = name.Key, name.Name
+	_, _, err = f.setter.Set(ctx, spec)
+	return err
+}
+
+func (f remindersForm) remove(ctx context.Context, name actor.ReminderName) error {
+	_, err := f.setter.Remove(ctx, name)
 	return err
 }
 
@@ -94,44 +86,6 @@ type listedReminders struct {
 type namedReminder struct {
 	Name string `json:"name"`
 	wireReminder
-}
-
-// listReminders answers with a page of an actor's reminders, those after the name that the
-// request may have.
-func (a *Actors) listReminders(ctx context.Context, w http.ResponseWriter, r *http.Request, key actor.Key) error {
-	q := store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Limit: reminders.PayloadPage}
-	q.After = actor.ReminderName{Key: key, Name: r.URL.Query().Get("after")}
-	found, next, err := a.Reminders.List(ctx, q)
-	if err != nil {
-		return err
-	}
-	out := listedReminders{Reminders: make([]namedReminder, len(found)), After: next.Name}
-	for i := range found {
-		out.Reminders[i] = namedReminder{found[i].Name, encodeReminder(&found[i])}
-	}
-	writeReminders(w, out)
-	return nil
-}
-
-func (a *Actors) putReminder(ctx context.Context, r *http.Request, name actor.ReminderName) error {
-	now := a.Reminders.Now()
-	if now.IsZero() {
-		return fmt.Errorf("%w: reminders have not started", actor.ErrNoTokens)
-	}
-	body, err := a.readPayload(r)
-	if err != nil {
-		return err
-	}
-	if len(body) > reminders.MaxBody {
-		return edge.ErrMessageTooLarge(reminders.MaxBody)
-	}
-	spec, err := decodeReminder(body, name, now)
-	if err != nil {
-		return err
-	}
-	spec.Key, spec.Name = name.Key, name.Name
-	_, _, err = a.Setter.Set(ctx, spec)
-	return err
 }
 
 // wireReminder is a reminder in JSON: the members that Dapr has, and then ours.
@@ -395,16 +349,6 @@ func encodeReminder(r *actor.Reminder) wireReminder {
 		out.FailurePolicy = &wireFailurePolicy{Constant: retry}
 	}
 	return out
-}
-
-// writeReminders answers with a reminder, a page of them, or a timer.
-func writeReminders(w http.ResponseWriter, out any) {
-	body, _ := json.Marshal(out) // strings and JSON that was checked
-	h := w.Header()
-	h.Set("Content-Type", actor.ContentTypeJSON)
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(body, '\n')) // fails only with the connection
 }
 
 func durationText(d time.Duration) string {

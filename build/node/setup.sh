@@ -4,7 +4,7 @@
 # nothing to do.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-client=scripts/node/client
+client=build/node/client
 
 say() { echo "node: $*"; }
 fail() { echo "node: $*" >&2; exit 1; }

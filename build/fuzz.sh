@@ -2,8 +2,8 @@
 # Runs fuzz targets for FUZZTIME (default 5s) each, and says at the end how many
 # executions each had and whether anything was found.
 #
-#	scripts/fuzz.sh          every target of every module
-#	scripts/fuzz.sh guests   upload and metering: what stands between the bytes of
+#	build/fuzz.sh          every target of every module
+#	build/fuzz.sh guests   upload and metering: what stands between the bytes of
 #	                         a guest and the host
 set -uo pipefail
 cd "$(dirname "$0")/.."

@@ -42,10 +42,10 @@ install_packages() {
 		fail "the packages could not be installed. Run: rustup target add wasm32-unknown-unknown, or as root: $install"
 }
 
-if ! toolchain=$(scripts/rust/toolchain.sh); then
+if ! toolchain=$(build/rust/toolchain.sh); then
 	install_packages
-	toolchain=$(scripts/rust/toolchain.sh) ||
-		fail "the packages are installed, but scripts/rust/toolchain.sh finds no complete Rust. Run: rustup target add wasm32-unknown-unknown"
+	toolchain=$(build/rust/toolchain.sh) ||
+		fail "the packages are installed, but build/rust/toolchain.sh finds no complete Rust. Run: rustup target add wasm32-unknown-unknown"
 fi
 eval "$toolchain"
 say "$("$RUSTC" --version) at $RUSTC, standard library for Wasm: $WASM_RUST"
@@ -74,7 +74,7 @@ if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$n
 		mkdir -p "${CONFIG%/*}"
 		echo '*' >"${CONFIG%/*}/.gitignore"
 		cat >"$CONFIG" <<-EOF
-			# Written by scripts/rust/setup.sh, which says why. To use the registry
+			# Written by build/rust/setup.sh, which says why. To use the registry
 			# again, for example to add a crate, delete this file.
 			[source.crates-io]
 			replace-with = "greenroom"

@@ -4,7 +4,7 @@
 # that it does not see on PostgreSQL. GREENROOM_KILL_ROUNDS makes it longer.
 set -euo pipefail
 : "${GREENROOM_TEST_COCKROACH_URL:?is not set; start a node and set it, as in CONTRIBUTING.md}"
-scripts/postgres/setup.sh # whose psql makes the databases
+build/postgres/setup.sh # whose psql makes the databases
 run() { go test -count=1 -vet=off -timeout 40m "$@"; }
 
 # The contract runs on PostgreSQL as well, since every statement is compared on both.

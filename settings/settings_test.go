@@ -1,4 +1,4 @@
-package grants_test
+package settings_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/grants"
+	"github.com/greenroom-run/greenroom/settings"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/faultstore"
@@ -27,7 +27,7 @@ import (
 const app = "shop"
 
 type rig struct {
-	*grants.Service
+	*settings.Service
 	store *faultstore.Store
 	log   bytes.Buffer
 	mu    sync.Mutex
@@ -62,24 +62,24 @@ func openStore(t *testing.T) *faultstore.Store {
 }
 
 // newRig makes a service with a key of its own; nil: without any.
-func newRig(t *testing.T, s *faultstore.Store, keys *grants.Keyring) *rig {
+func newRig(t *testing.T, s *faultstore.Store, keys *settings.Keyring) *rig {
 	t.Helper()
 	r := &rig{store: s, now: time.Unix(1_800_000_000, 0)}
 	var err error
-	r.Service, err = grants.New(grants.Config{Store: s, Keys: keys, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(&r.log, nil))})
+	r.Service, err = settings.New(settings.Config{Store: s, Keys: keys, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(&r.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func keyring(t *testing.T, lines ...string) *grants.Keyring {
+func keyring(t *testing.T, lines ...string) *settings.Keyring {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := grants.ReadKeyFile(path)
+	ring, err := settings.ReadKeyFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,13 +141,13 @@ func TestConfig(t *testing.T) {
 		"name":  r.SetConfig(t.Context(), app, "a b", "x"),
 		"app":   r.SetConfig(t.Context(), "", "a", "x"),
 		"UTF-8": r.SetConfig(t.Context(), app, "a", "\xff"),
-		"bytes": r.SetConfig(t.Context(), app, "a", strings.Repeat("x", grants.MaxValueBytes+1)),
+		"bytes": r.SetConfig(t.Context(), app, "a", strings.Repeat("x", settings.MaxValueBytes+1)),
 	} {
 		if argument := (*actor.ArgumentError)(nil); !errors.As(err, &argument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for n := range grants.MaxOfKind - 1 {
+	for n := range settings.MaxOfKind - 1 {
 		ok(t, r.SetConfig(t.Context(), app, fmt.Sprint("n", n), "x"))
 	}
 	if err := r.SetConfig(t.Context(), app, "one-more", "x"); err == nil || !strings.Contains(err.Error(), "256") {
@@ -232,17 +232,17 @@ func TestReseal(t *testing.T) {
 		ok(t, newRig(t, s, keyring(t, keyC)).SetSecret(t.Context(), app, "lost", []byte("lost")))
 		ok(t, newRig(t, s, nil).SetConfig(t.Context(), app, "old", "config"))
 	}
-	if done, err := newRig(t, s, keyring(t, keyB)).Reseal(t.Context()); done != (grants.Resealed{}) || err != nil {
+	if done, err := newRig(t, s, keyring(t, keyB)).Reseal(t.Context()); done != (settings.Resealed{}) || err != nil {
 		t.Errorf("with one key: %+v, %v", done, err)
 	}
 	r := newRig(t, s, keyring(t, keyB, keyA))
 	if value, _, err := r.Secret(t.Context(), "a", "old"); string(value) != "old0" || err != nil {
 		t.Errorf("before: %q, %v", value, err)
 	}
-	if done, err := r.Reseal(t.Context()); done != (grants.Resealed{Sealed: 3, Unreadable: 3}) || err != nil {
+	if done, err := r.Reseal(t.Context()); done != (settings.Resealed{Sealed: 3, Unreadable: 3}) || err != nil {
 		t.Errorf("with both: %+v, %v", done, err)
 	}
-	if done, err := r.Reseal(t.Context()); done != (grants.Resealed{Unreadable: 3}) || err != nil {
+	if done, err := r.Reseal(t.Context()); done != (settings.Resealed{Unreadable: 3}) || err != nil {
 		t.Errorf("again: %+v, %v", done, err)
 	}
 	for n, app := range apps {
@@ -286,7 +286,7 @@ func TestResealUndoesNothing(t *testing.T) {
 			s := openStore(t)
 			before := newRig(t, s, keyring(t, keyA))
 			ok(t, before.SetSecret(t.Context(), app, "key", []byte("first")))
-			service, err := grants.New(grants.Config{Store: meanwhile{s, func() { change(t, before) }}, Keys: keyring(t, keyB, keyA)})
+			service, err := settings.New(settings.Config{Store: meanwhile{s, func() { change(t, before) }}, Keys: keyring(t, keyB, keyA)})
 			ok(t, err)
 			if done, err := service.Reseal(t.Context()); done.Sealed != 0 || err != nil {
 				t.Errorf("%+v, %v", done, err)
@@ -331,10 +331,10 @@ func TestKeyFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secrets.key")
 	s := openStore(t)
-	first, err := grants.MakeKeyFile(path)
+	first, err := settings.MakeKeyFile(path)
 	ok(t, err)
 	ok(t, newRig(t, s, first).SetSecret(t.Context(), app, "key", []byte("1")))
-	second, err := grants.MakeKeyFile(path)
+	second, err := settings.MakeKeyFile(path)
 	ok(t, err)
 	if got := newRig(t, s, second).secret(t, "key"); got != "1" {
 		t.Errorf("the file was made anew: %q", got)
@@ -349,12 +349,12 @@ func TestKeyFiles(t *testing.T) {
 	}
 	for text, want := range map[string]string{"": "no key", "# nothing\n": "no key", keyA + "\nabc": "line 2", keyA[:62]: "line 1", "zz" + keyA[2:]: "line 1"} {
 		ok(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err := grants.ReadKeyFile(path)
+		_, err := settings.ReadKeyFile(path)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), keyA[:20]) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := grants.ReadKeyFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := settings.ReadKeyFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -463,7 +463,7 @@ func TestManyReadersReadOnce(t *testing.T) {
 	s := openStore(t)
 	counted := &counting{Store: s}
 	now := time.Now() // and it stays that
-	service, err := grants.New(grants.Config{Store: counted, Clock: func() time.Time { return now }})
+	service, err := settings.New(settings.Config{Store: counted, Clock: func() time.Time { return now }})
 	ok(t, err)
 	var wg sync.WaitGroup
 	for range 50 {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Tests the Rust SDK, its template and the Rust examples, natively and as Wasm
-# builds. Run scripts/rust/setup.sh first.
+# builds. Run build/rust/setup.sh first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 # What builds guests need not be the newest Rust here: the SDK promises to
 # compile on both.
 newer=$(command -v cargo || true)
-toolchain=$(scripts/rust/toolchain.sh) || { echo "rust: no Rust for Wasm; run scripts/rust/setup.sh" >&2; exit 1; }
+toolchain=$(build/rust/toolchain.sh) || { echo "rust: no Rust for Wasm; run build/rust/setup.sh" >&2; exit 1; }
 eval "$toolchain"
 [ "$newer" != "$CARGO" ] || newer=
 

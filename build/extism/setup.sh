@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Extism plug-ins that tests and examples use, into .cache/extism. Run
-# scripts/rust/setup.sh and scripts/node/setup.sh first. Safe to run again; does
+# build/rust/setup.sh and build/node/setup.sh first. Safe to run again; does
 # nothing when there is nothing to do.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -28,7 +28,7 @@ built() {
 
 counter=examples/extism-counter
 if changed counter "$counter"/package.json "$counter"/package-lock.json "$counter"/assembly/*.ts; then
-	command -v npm >/dev/null || fail "npm is needed; run scripts/node/setup.sh"
+	command -v npm >/dev/null || fail "npm is needed; run build/node/setup.sh"
 	say "building $counter"
 	(cd "$counter" && npm ci --loglevel=error && npm run --silent build)
 	built counter "$counter/build/counter.wasm"
@@ -36,7 +36,7 @@ fi
 
 ledger=examples/extism-ledger
 if changed ledger "$ledger"/Cargo.toml "$ledger"/Cargo.lock "$ledger"/.cargo/config.toml "$ledger"/src/*.rs; then
-	toolchain=$(scripts/rust/toolchain.sh) || fail "no Rust for Wasm; run scripts/rust/setup.sh"
+	toolchain=$(build/rust/toolchain.sh) || fail "no Rust for Wasm; run build/rust/setup.sh"
 	eval "$toolchain"
 	say "building $ledger"
 	# shellcheck disable=SC2086 # a list of arguments

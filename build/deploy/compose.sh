@@ -3,7 +3,7 @@
 # what its services name is there. It is of a module that is made for it, so that nothing
 # else depends on the loader.
 #
-#	scripts/deploy/compose.sh VERSION FILE     the version of compose-go, the program to write
+#	build/deploy/compose.sh VERSION FILE     the version of compose-go, the program to write
 set -euo pipefail
 version=$1 out=$(realpath -m "$2")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

@@ -4,7 +4,7 @@
 # systemd-analyze, and the flags and variables of all three by the server's own help.
 # Nothing is started.
 #
-#	scripts/deploy/check.sh GREENROOM HELM COMPOSE MANIFESTS    programs, which make deploy-check builds
+#	build/deploy/check.sh GREENROOM HELM COMPOSE MANIFESTS    programs, which make deploy-check builds
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 greenroom=$(realpath "$1") helm=$(realpath "$2") compose=$(realpath "$3") manifests=$(realpath "$4")

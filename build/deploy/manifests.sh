@@ -3,7 +3,7 @@
 # unknown kind, version or field, a field twice, and a value of another type are errors. It
 # is of a module that is made for it, so that nothing else depends on Kubernetes.
 #
-#	scripts/deploy/manifests.sh VERSION FILE     the version of k8s.io/api, the program to write
+#	build/deploy/manifests.sh VERSION FILE     the version of k8s.io/api, the program to write
 set -euo pipefail
 version=$1 out=$(realpath -m "$2")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

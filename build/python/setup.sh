@@ -4,7 +4,7 @@
 # do.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-requirements=scripts/python/requirements.txt
+requirements=build/python/requirements.txt
 venv=.cache/python
 
 say() { echo "python: $*"; }

@@ -3,8 +3,8 @@
 # one place where that is decided for scripts; internal/guestbuild/rust.go makes
 # the same choice for `greenroom build`.
 #
-#   eval "$(scripts/rust/toolchain.sh)"     # in a script
-#   scripts/rust/toolchain.sh               # to look at
+#   eval "$(build/rust/toolchain.sh)"     # in a script
+#   build/rust/toolchain.sh               # to look at
 #
 # It looks first at the cargo and rustc on PATH (rustup's, usually), then at
 # /usr/bin, which rustup hides. The first that has everything is taken:

@@ -4,81 +4,46 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/server/failure"
-	"github.com/greenroom-run/greenroom/server/reminders"
 )
 
-// serveTimer is the plain HTTP form of timers, which is that of Dapr:
-//
-//	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/timers/NAME
-func (a *Actors) serveTimer(w http.ResponseWriter, r *http.Request) {
-	key, name, err := parsePath(r.URL.EscapedPath(), resourceTimers)
-	inv := actor.Invocation{Key: key} // whose the error is
-	if err == nil {
-		err = edge.ExchangeOf(r.Context()).ForApp(key.App)
-	}
-	if err == nil && a.Timers == nil {
-		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no timers"}
-	}
-	if err == nil {
-		err = actor.ValidateTimerName(name)
-	}
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	defer cancel()
-	switch r.Method {
-	case http.MethodGet:
-		t, err := a.Timers.GetTimer(ctx, key, name)
-		if err != nil {
-			a.refuseActor(w, r, inv, err)
-			return
-		}
-		writeReminders(w, encodeTimer(&t))
-		return
-	case http.MethodPost, http.MethodPut:
-		err = a.putTimer(ctx, r, key, name)
-	case http.MethodDelete:
-		_, err = a.Timers.CancelTimer(ctx, key, name)
-	default:
-		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "timers are set with POST or PUT, read with GET, and removed with DELETE"}
-	}
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+// Timers sets, cancels and reads timers of actors, wherever they are: see [host.Host.SetTimer].
+type Timers interface {
+	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
+	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
+	GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error)
 }
 
-func (a *Actors) putTimer(ctx context.Context, r *http.Request, key actor.Key, name string) error {
-	body, err := a.readPayload(r)
+// timersForm is the plain HTTP form of timers.
+type timersForm struct{ timers Timers }
+
+func (f timersForm) validateName(name string) error { return actor.ValidateTimerName(name) }
+
+func (f timersForm) get(ctx context.Context, name actor.ReminderName) (any, error) {
+	t, err := f.timers.GetTimer(ctx, name.Key, name.Name)
+	if err != nil {
+		return nil, err
+	}
+	return encodeTimer(&t), nil
+}
+
+func (f timersForm) put(ctx context.Context, name actor.ReminderName, body []byte) error {
+	spec, err := decodeTimer(body, name.Name, time.Now())
 	if err != nil {
 		return err
 	}
-	if len(body) > reminders.MaxBody {
-		return edge.ErrMessageTooLarge(reminders.MaxBody)
-	}
-	spec, err := decodeTimer(body, name, time.Now())
-	if err != nil {
-		return err
-	}
-	spec.Key, spec.Name = key, name
+	spec.Key, spec.Name = name.Key, name.Name
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	_, err = a.Timers.SetTimer(ctx, spec)
+	_, err = f.timers.SetTimer(ctx, spec)
+	return err
+}
+
+func (f timersForm) remove(ctx context.Context, name actor.ReminderName) error {
+	_, err := f.timers.CancelTimer(ctx, name.Key, name.Name)
 	return err
 }
 

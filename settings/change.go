@@ -1,4 +1,4 @@
-package grants
+package settings
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // privateValue marks a grant of private addresses, as it is stored.
 const privateValue = "private"
 
-// Settings are all that an app was given, each list in order of names.
-type Settings struct {
+// Listing has all settings of an app, each list in the order of names.
+type Listing struct {
 	Config  []Value
 	Secrets []Secret
 	HTTP    []Grant
@@ -43,13 +43,13 @@ type Grant struct {
 	UpdatedAt time.Time
 }
 
-// List reads all that an app was given.
-func (s *Service) List(ctx context.Context, app string) (Settings, error) {
+// List reads all settings of an app.
+func (s *Service) List(ctx context.Context, app string) (Listing, error) {
 	list, err := s.settings(ctx, app)
 	if err != nil {
-		return Settings{}, err
+		return Listing{}, err
 	}
-	var all Settings
+	var all Listing
 	for _, set := range list {
 		switch set.Kind {
 		case actor.SettingConfig:
