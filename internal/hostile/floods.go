@@ -24,7 +24,7 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Flood is one thing of which a tenant does too much.
+// Flood is one thing of which a tenant does too much. Those that deploy something come first.
 type Flood struct {
 	// Name says what it is, in a word or two.
 	Name string
@@ -35,13 +35,26 @@ type Flood struct {
 }
 
 // Count says how often the server did what a flood asked for, and how often it did not.
-type Count struct{ Done, Refused atomic.Int64 }
+type Count struct {
+	Done, Refused atomic.Int64
+
+	last atomic.Pointer[error]
+}
+
+// Last is what the last refusal said, empty if there was none.
+func (c *Count) Last() string {
+	if err := c.last.Load(); err != nil {
+		return (*err).Error()
+	}
+	return ""
+}
 
 func (c *Count) add(err error) {
 	if err == nil {
 		c.Done.Add(1)
 	} else {
 		c.Refused.Add(1)
+		c.last.Store(&err)
 	}
 }
 
@@ -69,13 +82,13 @@ var floods = []Flood{
 	{"turns, endless", 500, func(ctx context.Context, t *tenant) (func(), error) { return t.spin(ctx, "Endless", 0) }},
 	{"payloads", 186, func(ctx context.Context, t *tenant) (func(), error) { return t.spin(ctx, "Payload", replyBytes-1<<10) }},
 	{"replies, unread", 120, reply},
+	{"timers", 8, timers},
 	{"uploads, slow", 100, trickle},
 	{"modules, heavy", 64, func(ctx context.Context, t *tenant) (func(), error) { return t.upload(ctx, nested), nil }},
 	{"modules, many", 4, func(ctx context.Context, t *tenant) (func(), error) {
 		const padding = 256 << 10
 		return t.upload(ctx, func(seed int) []byte { return large(seed, padding) }), nil
 	}},
-	{"timers", 8, timers},
 	{"connections", 1_500, occupy},
 	{"log readers", 100, tail},
 	{"streams", 1_000, stream},
@@ -137,12 +150,13 @@ func wait(ctx context.Context, d time.Duration) {
 // batch is how many reminders a turn sets.
 const batch = 1_000
 
-// reminders sets reminders of an actor type, which wasm then serves.
+// reminders sets reminders of an actor type, due at one instant and each minute after it,
+// which wasm then serves.
 func (t *tenant) reminders(ctx context.Context, typ string, wasm []byte) (func(), error) {
 	frames := make([]abi.Reminder, min(t.n, batch))
 	for i := range frames {
 		const attempts = 1_000
-		frames[i] = abi.Reminder{Name: fmt.Sprint("r", i), Method: "Do", DueUnixNano: t.due.UnixNano(), Attempts: attempts}
+		frames[i] = abi.Reminder{Name: fmt.Sprint("r", i), Method: "Do", DueUnixNano: t.due.UnixNano(), PeriodNano: int64(time.Minute), Attempts: attempts}
 	}
 	if err := t.Deploy(ctx, setting(typ, "reminder_set", frames)); err != nil {
 		return nil, err
@@ -189,7 +203,7 @@ func subscribe(ctx context.Context, t *tenant) (func(), error) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			return t.Remind(ctx, reminders, "greenroom.subscription", "deaf", fmt.Sprint("r", n), "Do", t.due)
+			return t.Remind(ctx, reminders, "greenroom.subscription", "deaf", fmt.Sprint("r", n), "", t.due)
 		})
 		all.Wait()
 	}, nil
@@ -357,10 +371,12 @@ func stream(ctx context.Context, t *tenant) (func(), error) {
 		t.each(ctx, t.n, func(int) error {
 			stream := actors.InvokeStream(ctx)
 			defer stream.CloseResponse() //nolint:errcheck // Receive has said it
-			if err := stream.Send(nil); err != nil {
-				return err
+			// HTTP/2 notices the end of a context only once the request was sent.
+			defer context.AfterFunc(ctx, func() { _ = stream.CloseRequest() })()
+			err := stream.Send(nil)
+			for err == nil {
+				_, err = stream.Receive()
 			}
-			_, err := stream.Receive()
 			return err
 		})
 	}, nil
