@@ -24,14 +24,14 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Flood is one thing of which a tenant does too much. Those that deploy something come first.
+// Flood is one thing of which a tenant does too much.
 type Flood struct {
 	// Name says what it is, in a word or two.
 	Name string
 	// N is how many of it there are at a time.
 	N int
-	// run prepares the flood and returns it: what goes on until ctx ends.
-	run func(ctx context.Context, t *tenant) (flood func(), err error)
+	// prepare prepares the flood and returns it: what goes on until ctx ends.
+	prepare func(ctx context.Context, t *tenant) (flood func(), err error)
 }
 
 // Count says how often the server did what a flood asked for, and how often it did not.
@@ -102,21 +102,18 @@ func Floods(names ...string) []Flood {
 	return slices.DeleteFunc(slices.Clone(floods), func(f Flood) bool { return !slices.Contains(names, f.Name) })
 }
 
-// Start prepares the flood and lets it go on until ctx ends; wait returns then, when
-// nothing of it is under way. Its reminders are due at due.
-func (f Flood) Start(ctx context.Context, a App, due time.Time, count *Count) (wait func(), err error) {
+// Prepare deploys and sets what the flood needs, and returns the flood: it goes on until ctx
+// ends, and returns when nothing of it is under way. Its reminders are due at due.
+func (f Flood) Prepare(ctx context.Context, a App, due time.Time, count *Count) (flood func(), err error) {
 	t := &tenant{App: a, n: f.N, count: count, due: due, http: a.HTTP()}
-	flood, err := f.run(ctx, t)
+	flood, err = f.prepare(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return func() {
+		defer t.http.CloseIdleConnections()
 		flood()
-		t.http.CloseIdleConnections()
-	}()
-	return func() { <-done }, nil
+	}, nil
 }
 
 // each calls f for n things at a time, again and again until ctx ends, after a refusal not

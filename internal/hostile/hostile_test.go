@@ -55,24 +55,27 @@ func TestHostileTenant(t *testing.T) {
 	var table bytes.Buffer
 	rows := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(rows, "flood\tat a time\tdone\trefused\tthe last one")
-	var report []func()
+	var runs, report []func()
 	due := time.Now().Add(span / 2)
 	for _, f := range hostile.Floods() {
 		count := &hostile.Count{}
 		f.N = max(1, f.N/part)
-		wait, err := f.Start(ctx, tenant, due, count)
+		run, err := f.Prepare(ctx, tenant, due, count)
 		if err != nil {
 			t.Fatal(err)
 		}
+		runs = append(runs, run)
 		report = append(report, func() {
-			wait()
 			fmt.Fprintf(rows, "%s\t%d\t%d\t%d\t%.80s\n", f.Name, f.N, count.Done.Load(), count.Refused.Load(), strings.ReplaceAll(count.Last(), "\n", " "))
 		})
 	}
 	calm, end := context.WithTimeout(ctx, span)
 	defer end()
+	var flooding, running sync.WaitGroup
+	for _, run := range runs {
+		flooding.Go(run)
+	}
 	var ledgers []*neighbour
-	var running sync.WaitGroup
 	for _, app := range neighbours {
 		n := open(t, app)
 		ledgers = append(ledgers, n)
@@ -80,6 +83,7 @@ func TestHostileTenant(t *testing.T) {
 	}
 	running.Wait()
 	stop()
+	flooding.Wait()
 	for _, r := range report {
 		r()
 	}
