@@ -36,11 +36,8 @@ func modulesListCommand(c *cli) *cobra.Command {
 		Example: `  greenroom modules list`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
-			list := &greenroomv1.ListModulesResponse{}
-			var err error
-			list.Modules, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Module, string, error) {
-				resp, err := unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
-				return resp.GetModules(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListModulesResponse, error) {
+				return unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err
