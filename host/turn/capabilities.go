@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Grants says what an app was given. It answers from memory where it can. The
@@ -104,12 +105,15 @@ func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	return answer, nil
 }
 
-func (t *Turn) request(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
+func (t *Turn) request(r *abi.HTTPRequest) (answer abi.HTTPResponse, err error) {
 	if t.env.Egress == nil {
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "this host sends no requests"}, nil
 	}
-	return t.env.Egress.Do(t.ctx, EgressRequest{
-		App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
-		Trace: t.spec.Trace.Child(),
+	engine.Outside(t.ctx, func() {
+		answer, err = t.env.Egress.Do(t.ctx, EgressRequest{
+			App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
+			Trace: t.spec.Trace.Child(),
+		})
 	})
+	return answer, err
 }
