@@ -52,7 +52,7 @@ func New(cfg Config) (*Host, error) {
 	served := newDeployments(&h.cfg, h.pools)
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
-		Revisions: &h.table.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
+		Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *reminders

@@ -12,9 +12,9 @@ import (
 	"github.com/greenroom-run/greenroom/engine"
 )
 
-// Grants says what an app was given. It answers from memory where it can. The
-// error says that it cannot say now.
-type Grants interface {
+// Settings reads the settings of an app, from memory if it can. An error means that they
+// cannot be read now.
+type Settings interface {
 	// Config returns a configuration value of an app; false if there is none.
 	Config(ctx context.Context, app, name string) ([]byte, bool, error)
 	// Secret returns a secret of an app; false if there is none.
@@ -56,18 +56,18 @@ type EgressEnd struct {
 
 // ConfigGet implements [engine.Calls].
 func (t *Turn) ConfigGet(name []byte) ([]byte, abi.Code) {
-	if t.env.Grants == nil {
+	if t.env.Settings == nil {
 		return t.given("configuration value", name, t.spec.Uses.Config, nothingGiven)
 	}
-	return t.given("configuration value", name, t.spec.Uses.Config, t.env.Grants.Config)
+	return t.given("configuration value", name, t.spec.Uses.Config, t.env.Settings.Config)
 }
 
 // SecretGet implements [engine.Calls].
 func (t *Turn) SecretGet(name []byte) ([]byte, abi.Code) {
-	if t.env.Grants == nil {
+	if t.env.Settings == nil {
 		return t.given("secret", name, t.spec.Uses.Secrets, nothingGiven)
 	}
-	return t.given("secret", name, t.spec.Uses.Secrets, t.env.Grants.Secret)
+	return t.given("secret", name, t.spec.Uses.Secrets, t.env.Settings.Secret)
 }
 
 func nothingGiven(context.Context, string, string) ([]byte, bool, error) { return nil, false, nil }

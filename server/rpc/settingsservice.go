@@ -10,13 +10,13 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
-	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/settings"
 )
 
-// Settings keeps what apps were given. [*grants.Service] does.
+// Settings keeps the settings of apps. [*settings.Service] implements it.
 type Settings interface {
-	List(ctx context.Context, app string) (grants.Settings, error)
+	List(ctx context.Context, app string) (settings.Listing, error)
 	SetConfig(ctx context.Context, app, name, value string) error
 	UnsetConfig(ctx context.Context, app, name string) error
 	SetSecret(ctx context.Context, app, name string, value []byte) error
@@ -27,7 +27,7 @@ type Settings interface {
 	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }
 
-// settingsService is SettingsService over package grants.
+// settingsService is SettingsService over package settings.
 type settingsService struct{ Settings }
 
 var _ greenroomv1connect.SettingsServiceHandler = settingsService{}
