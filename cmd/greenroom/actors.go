@@ -41,9 +41,7 @@ func actorsListCommand(c *cli) *cobra.Command {
 		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
-			list := &greenroomv1.ListActorsResponse{}
-			var err error
-			list.Actors, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Actor, string, error) {
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListActorsResponse, error) {
 				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 				defer cancel()
 				for {
@@ -52,7 +50,7 @@ func actorsListCommand(c *cli) *cobra.Command {
 					})
 					token = resp.GetNextPageToken()
 					if err != nil || token == "" || len(resp.Actors) > 0 { // deleted actors make empty pages
-						return resp.GetActors(), token, err
+						return resp, err
 					}
 				}
 			})

@@ -30,11 +30,8 @@ was changed last. A token of one app may not.`,
 		Example: `  greenroom apps list`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
-			list := &greenroomv1.ListAppsResponse{}
-			var err error
-			list.Apps, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.App, string, error) {
-				resp, err := unary(cmd.Context(), a.modules.ListApps, &greenroomv1.ListAppsRequest{PageSize: size, PageToken: token})
-				return resp.GetApps(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListAppsResponse, error) {
+				return unary(cmd.Context(), a.modules.ListApps, &greenroomv1.ListAppsRequest{PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err

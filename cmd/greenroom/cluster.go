@@ -196,11 +196,7 @@ func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp, err := unary(ctx, a.cluster.ListHosts, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	return unary(ctx, a.cluster.ListHosts, req)
 }
 
 func whereCommand(c *cli) *cobra.Command {

@@ -81,17 +81,18 @@ zone of this machine.`,
 			if err != nil {
 				return err
 			}
-			list := &greenroomv1.ListRemindersResponse{}
-			list.Reminders, list.NextPageToken, err = collect(&page, func(size int32, token string) (page []*greenroomv1.Reminder, next string, err error) {
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListRemindersResponse, error) {
+				full := &greenroomv1.ListRemindersResponse{}
 				for req.PageToken = token; ; { // a page by due times may be short, or empty
-					resp, err := remindersPage(cmd.Context(), a, req, size)
+					req.PageSize = size
+					resp, err := unary(cmd.Context(), a.reminders.ListReminders, req)
 					if err != nil {
-						return nil, "", err
+						return nil, err
 					}
-					page = append(page, resp.Reminders...)
-					req.PageToken = resp.NextPageToken
+					full.Reminders = append(full.Reminders, resp.Reminders...)
+					full.NextPageToken, req.PageToken = resp.NextPageToken, resp.NextPageToken
 					if size -= int32(len(resp.Reminders)); size <= 0 || req.PageToken == "" { //nolint:gosec // a page
-						return page, req.PageToken, nil
+						return full, nil
 					}
 				}
 			})
@@ -450,13 +451,10 @@ goes on with its next occurrence. A dead letter stays until it is retried or del
 }
 
 // deadLetters lists those of the type that args may name.
-func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (list *greenroomv1.ListDeadLettersResponse, err error) {
-	list = &greenroomv1.ListDeadLettersResponse{}
-	list.DeadLetters, list.NextPageToken, err = collect(page, func(size int32, token string) ([]*greenroomv1.DeadLetter, string, error) {
-		resp, err := unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
-		return resp.GetDeadLetters(), resp.GetNextPageToken(), err
+func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (*greenroomv1.ListDeadLettersResponse, error) {
+	return collect(page, func(size int32, token string) (*greenroomv1.ListDeadLettersResponse, error) {
+		return unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
 	})
-	return list, err
 }
 
 func deadLetterCommand(c *cli, retry bool) *cobra.Command {
@@ -558,11 +556,8 @@ RATE/S how many deliveries of its reminders begin a second, lately and about.`,
 			if every {
 				app = ""
 			}
-			list := &greenroomv1.ListBucketsResponse{}
-			var err error
-			list.Buckets, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Bucket, string, error) {
-				resp, err := unary(cmd.Context(), a.reminders.ListBuckets, &greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token})
-				return resp.GetBuckets(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListBucketsResponse, error) {
+				return unary(cmd.Context(), a.reminders.ListBuckets, &greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err

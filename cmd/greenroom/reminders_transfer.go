@@ -72,7 +72,7 @@ func exportReminders(ctx context.Context, c *cli, a *api, typ string) error {
 	_, _ = out.Write(append(header, '\n')) // Flush returns what fails
 	n := 0
 	for token := ""; ; {
-		page, err := remindersPage(ctx, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token}, 1000)
+		page, err := unary(ctx, a.reminders.ListReminders, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token, PageSize: 1000})
 		if err != nil {
 			_ = out.Flush()
 			return fmt.Errorf("after %d reminders: %w", n, err)
@@ -100,16 +100,6 @@ func exportReminders(ctx context.Context, c *cli, a *api, typ string) error {
 			return nil
 		}
 	}
-}
-
-// remindersPage lists one page of at most size reminders.
-func remindersPage(ctx context.Context, a *api, req *greenroomv1.ListRemindersRequest, size int32) (*greenroomv1.ListRemindersResponse, error) {
-	req.PageSize = size
-	resp, err := unary(ctx, a.reminders.ListReminders, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
 }
 
 type importFlags struct{ overwrite, keep, dryRun bool }
