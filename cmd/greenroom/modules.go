@@ -45,8 +45,16 @@ func modulesListCommand(c *cli) *cobra.Command {
 			rows := rowsOf(list.Modules, func(m *greenroomv1.Module) []string {
 				return []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
 			})
-			return c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
+			err = c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
 				"app %s has no modules; upload one with `greenroom deploy`", c.app)
+			if err == nil && page.token == "" && list.NextPageToken == "" && len(rows) > 1 && !c.wantsJSON() {
+				var all int64
+				for _, m := range list.Modules {
+					all += m.Size
+				}
+				c.printf(c.stderr, "%d modules with %s together\n", len(rows), size(all))
+			}
+			return err
 		}),
 	}
 	page.register(cmd)

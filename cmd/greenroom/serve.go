@@ -40,7 +40,7 @@ type serveFlags struct {
 	subscriberHeartbeat              time.Duration
 	logFormat, logLevel              string
 	drain, drainDelay                time.Duration
-	maxModule                        int64
+	maxModule, maxStoredModules      int64
 	maxActivations, maxConnections   int
 	readyWhenPrepared                bool
 	stateMemory, callMemory          int64
@@ -117,6 +117,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	flags.Int64Var(&f.maxStoredModules, "max-stored-modules", 0, "largest size of the modules that one app stores, in `bytes`; each counts at least 16 KiB; the oldest that serve no type make room (default 1 GiB)")
 	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
 	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it, unused modules are unloaded and no others are loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
@@ -283,6 +284,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 		CallMemory:        f.callMemory,
 		GuestMemory:       f.guestMemory,
 		GuestMemoryPerApp: f.appMemory,
+		MaxStoredModules:  f.maxStoredModules,
 		CacheBytes:        f.cacheBytes,
 		ProgramMemory:     f.programMemory,
 		Compilers:         f.compilers,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Settings reads the settings of an app, from memory if it can. An error means that they
@@ -104,12 +105,15 @@ func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	return answer, nil
 }
 
-func (t *Turn) request(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
+func (t *Turn) request(r *abi.HTTPRequest) (answer abi.HTTPResponse, err error) {
 	if t.env.Egress == nil {
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "this host sends no requests"}, nil
 	}
-	return t.env.Egress.Do(t.ctx, EgressRequest{
-		App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
-		Trace: t.spec.Trace.Child(),
+	engine.Outside(t.ctx, func() {
+		answer, err = t.env.Egress.Do(t.ctx, EgressRequest{
+			App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
+			Trace: t.spec.Trace.Child(),
+		})
 	})
+	return answer, err
 }
