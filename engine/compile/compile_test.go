@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,15 @@ func whoChecks(wasm []byte, memory int64) (cost uint64, found []actor.Fault) {
 	return uint64(os.Getpid()), found
 }
 
-func asTheyAre(wasm []byte) ([]byte, error) { return wasm, nil }
+// asTheyAre takes all memory for the thirsty module, unless a child has that of a whole place.
+func asTheyAre(wasm []byte) ([]byte, error) {
+	if bytes.Equal(wasm, thirsty()) && debug.SetMemoryLimit(-1) < 256<<20 {
+		whoChecks([]byte("m"), 0)
+	}
+	return wasm, nil
+}
+
+func thirsty() []byte { return answer(7171717) }
 
 func module(target Target, code []byte) Module {
 	return Module{Digest: actor.DigestOf(code), Target: target, Code: bytes.NewReader(code), Prepare: asTheyAre}
@@ -224,7 +233,7 @@ func TestCheck(t *testing.T) {
 func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
 	t.Parallel()
 	c := newCompiler(t, Config{})
-	release, err := c.checking.acquire(t.Context(), engine.Owner{App: "another"}, 1)
+	release, err := c.checking.acquire(owned(t, "another"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +241,17 @@ func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
 	if _, _, err := c.Check(t.Context(), Native, bytes.NewReader(make([]byte, 8)), 7, whoChecks); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLightModuleThatTakesMoreIsCompiledLikeTheOthers: a cost is an estimate, and is no
+// reason to refuse a module.
+func TestLightModuleThatTakesMoreIsCompiledLikeTheOthers(t *testing.T) {
+	t.Parallel()
+	c := newCompiler(t, Config{})
+	if l, err := (&loader{tb: t, compiler: c}).load(t.Context(), module(Native, thirsty())); err != nil || !l.New {
+		t.Errorf("got %+v, %v", l, err)
+	}
+	nothingLeft(t, c)
 }
 
 func TestInvalidModule(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -27,7 +26,8 @@ type Config struct {
 	// Defaults to 1 GiB.
 	CacheBytes int64
 	// Processes bounds the compilations that run at the same time. Defaults to 1:
-	// a compilation has half of the processors, and may take Memory.
+	// a compilation has half of the processors, and may take Memory. One light module,
+	// of up to 400 KB or so, is compiled beside them with a quarter of Memory.
 	Processes int
 	// Memory bounds what one compilation takes, in bytes. Defaults to 512 MiB,
 	// which is enough for 10 MB of standard Go.
@@ -96,11 +96,22 @@ const (
 	codeBytes = 192 << 20
 )
 
+const (
+	// nanosOfCost is about how long a unit of [Module.Cost] takes.
+	nanosOfCost = 5
+	// lightCost is up to which cost a module is light: a third of a second, or 400 KB.
+	// TinyGo and Rust modules are; of standard Go none is.
+	lightCost = 64_000_000
+	// lightTime bounds the compilation of a light module on a busy machine.
+	lightTime = 4 * time.Second
+)
+
 // Compiler compiles modules and keeps their code. It is safe for concurrent use.
 type Compiler struct {
 	cfg   Config
 	cache *cache
-	queue *queue
+	// queue has the places of compilations, and light one more for light modules.
+	queue, light *queue
 	// reading has one place, see [Compiler.Read], and checking one for the child of
 	// [Compiler.Check]: at its low priority it may take long, which small modules do not
 	// wait for.
@@ -119,7 +130,7 @@ func New(cfg Config) (*Compiler, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), reading: newQueue(1), checking: newQueue(1)}
+	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), light: newQueue(1), reading: newQueue(1), checking: newQueue(1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	var err error
 	if cfg.Dir != "" {
@@ -152,7 +163,7 @@ type Module struct {
 	Target Target
 	// Code is the module as it was uploaded.
 	Code actor.Code
-	// Cost is about what compiling it takes, in any unit: what is cheap goes first.
+	// Cost is about what compiling it takes, in units of 5 ns: what is cheap goes first.
 	Cost uint64
 	// Prepare is what [Serve] was given for the target.
 	Prepare Preparer
@@ -208,7 +219,7 @@ func (c *Compiler) Check(ctx context.Context, t Target, code actor.Code, memory 
 	defer c.jobs.Done()
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	release, err := c.checking.acquire(ctx, engine.OwnerOf(ctx), 1)
+	release, err := c.checking.acquire(ctx, 1)
 	if err != nil {
 		return 0, nil, context.Cause(ctx)
 	}
@@ -237,7 +248,7 @@ func (c *Compiler) untilClosed(ctx context.Context) (context.Context, context.Ca
 // may alias them then. They are outside of Go's heap, so that they go at once, and do
 // not have the collector wait for as much garbage.
 func (c *Compiler) Read(ctx context.Context, code actor.Code, read func(wasm []byte) error) error {
-	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
+	release, err := c.reading.acquire(ctx, 1)
 	if err != nil {
 		return confine.Ended(ctx)
 	}
@@ -332,11 +343,25 @@ func (c *Compiler) open(ctx context.Context, l *Loaded, open func(context.Contex
 // maxTries is how often a module is compiled whose code is not there afterwards.
 const maxTries = 3
 
-// compile puts a module's code into the cache.
+// compile puts a module's code into the cache. A light module has a place of its own; if it
+// takes more than a light one may, it is compiled like the others.
 func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	release, err := c.queue.acquire(ctx, engine.OwnerOf(ctx), m.Cost)
+	if m.Cost <= lightCost {
+		limit := (*LimitError)(nil)
+		err := c.compileIn(ctx, c.light, min(c.cfg.Time, lightTime), max(leastMemory, c.cfg.Memory/4), k, m)
+		if !errors.As(err, &limit) || limit.Limit != LimitTime && limit.Limit != LimitMemory {
+			return err
+		}
+		m.Cost = uint64(lightTime / nanosOfCost)
+	}
+	return c.compileIn(ctx, c.queue, c.cfg.Time, c.cfg.Memory, k, m)
+}
+
+// compileIn compiles a module in a place of a queue.
+func (c *Compiler) compileIn(ctx context.Context, q *queue, most time.Duration, memory int64, k key, m Module) error {
+	release, err := q.acquire(ctx, m.Cost)
 	if err != nil {
 		return context.Cause(ctx)
 	}
@@ -348,8 +373,8 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	}
 	defer os.RemoveAll(scratch)
 	req := request{
-		Target: m.Target, Dir: scratch, Key: k, Bytes: m.Code.Size(), Time: c.cfg.Time,
-		Memory: c.cfg.Memory, Decode: decodeBytes, Code: codeBytes,
+		Target: m.Target, Dir: scratch, Key: k, Bytes: m.Code.Size(), Time: most,
+		Memory: memory, Decode: decodeBytes, Code: codeBytes,
 		Threads: max(1, runtime.NumCPU()/2),
 	}
 	if c.cfg.InProcess {

@@ -110,11 +110,6 @@ func (e *engines) Close(ctx context.Context) error {
 	return errors.Join(e.compiler.Close(), e.native.Close(ctx), e.extism.Close(ctx))
 }
 
-// serving says that work on a module is for an app that is to be served.
-func serving(ctx context.Context, app string) context.Context {
-	return engine.WithOwner(ctx, engine.Owner{App: app, Serving: true})
-}
-
 // prepared returns an error as long as modules that are deployed are not compiled.
 func prepared(mods *modules.Service) func() error {
 	return func() error {
