@@ -48,7 +48,7 @@ func TestStartWaitsForNoModule(t *testing.T) {
 		ready := make(chan struct{})
 		var prepared []actor.Digest // read when nothing runs
 		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(ctx context.Context, _ string, d actor.Digest) error {
-			if !s.Serves(d) {
+			if s.AppsByModule()[d] == nil {
 				t.Errorf("%s is prepared, and would be taken out of a cache meanwhile", d)
 			}
 			select {

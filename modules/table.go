@@ -80,14 +80,15 @@ func (s *serving) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	return t.Deployment, t.Spec, t.err
 }
 
-// Serves reports whether a module serves a type of any app now.
-func (s *serving) Serves(d actor.Digest) bool {
-	for _, t := range s.current.Load().types {
-		if t.Deployment.Digest == d {
-			return true
+// AppsByModule returns the apps that each module serves a type of now, in no order.
+func (s *serving) AppsByModule() map[actor.Digest][]string {
+	apps := make(map[actor.Digest][]string)
+	for name, t := range s.current.Load().types {
+		if d := t.Deployment.Digest; !slices.Contains(apps[d], name.app) {
+			apps[d] = append(apps[d], name.app)
 		}
 	}
-	return false
+	return apps
 }
 
 // Prepared reports whether what served at the start is prepared. It stays so: what an app

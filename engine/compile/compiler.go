@@ -22,8 +22,9 @@ type Config struct {
 	// this user alone: what is in it is executed. Several processes may share it.
 	// Defaults to a folder of this process alone, which Close removes.
 	Dir string
-	// CacheBytes bounds the code in Dir. What is deployed stays even beyond it.
-	// Defaults to 1 GiB.
+	// CacheBytes bounds the code in Dir, beside what is being loaded. The least recently
+	// used goes: of modules that serve nothing, then of the app that has most. Defaults to
+	// 1 GiB.
 	CacheBytes int64
 	// Processes bounds the compilations that run at the same time. Defaults to 1:
 	// a compilation has half of the processors, and may take Memory. One light module,
@@ -34,9 +35,9 @@ type Config struct {
 	Memory int64
 	// Time bounds one compilation, without its wait for others. Defaults to 45 s.
 	Time time.Duration
-	// Deployed says that a module serves: its code is not taken out of the cache.
-	// It is called concurrently. Defaults to none.
-	Deployed func(actor.Digest) bool
+	// Apps returns the apps that modules serve, which share the cache. It is called
+	// concurrently. Defaults to none.
+	Apps func() map[actor.Digest][]string
 	// InProcess compiles in this process, without bounds and without an end. It is
 	// for modules that are trusted, in tests and benchmarks.
 	InProcess bool
@@ -58,8 +59,8 @@ func (c Config) WithDefaults() Config {
 	if c.Time == 0 {
 		c.Time = 45 * time.Second
 	}
-	if c.Deployed == nil {
-		c.Deployed = func(actor.Digest) bool { return false }
+	if c.Apps == nil {
+		c.Apps = func() map[actor.Digest][]string { return nil }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -134,13 +135,13 @@ func New(cfg Config) (*Compiler, error) {
 	c.closing, c.close = context.WithCancel(context.Background())
 	var err error
 	if cfg.Dir != "" {
-		if c.cache, err = openCache(cfg.Dir, cfg.CacheBytes, cfg.Deployed, cfg.Logger); err != nil {
+		if c.cache, err = openCache(cfg.Dir, cfg.CacheBytes, cfg.Apps, cfg.Logger); err != nil {
 			cfg.Logger.Warn("compiled modules are not cached on disk", "dir", cfg.Dir, "error", err)
 		}
 	}
 	if c.cache == nil {
 		if c.temp, err = os.MkdirTemp("", "greenroom-modules-"); err == nil {
-			c.cache, err = openCache(c.temp, cfg.CacheBytes, cfg.Deployed, cfg.Logger)
+			c.cache, err = openCache(c.temp, cfg.CacheBytes, cfg.Apps, cfg.Logger)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("folder of compiled modules: %w", err)
@@ -271,6 +272,8 @@ func (c *Compiler) Compile(ctx context.Context, m Module) (*Loaded, error) {
 	}
 	defer c.jobs.Done()
 	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	c.cache.reserve(l.key)
+	defer c.cache.release(l.key)
 	if l.New = !c.cache.use(l.key); l.New {
 		if err := c.compile(ctx, l.key, m); err != nil {
 			return nil, err
@@ -290,6 +293,8 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 	}
 	defer c.jobs.Done()
 	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	c.cache.reserve(l.key)
+	defer c.cache.release(l.key)
 	if c.cache.use(l.key) {
 		err := c.open(ctx, l, open)
 		if err == nil {

@@ -29,8 +29,10 @@
 //     share than uploads and what is compiled ahead. A load that several apps wait for has
 //     the turns of each.
 //   - A compilation ends within [Config.Time], or when the caller's context does.
-//   - A refused module leaves no file. The cache is bounded in bytes; the least recently
-//     used files are removed first, and deployed modules stay.
+//   - A refused module leaves no file. The cache is bounded in bytes, beside what is being loaded.
+//     The least recently used goes first: of modules that serve nothing, down to an eighth of
+//     the bound, and then of the app that has most. So the modules of one app do not push out
+//     those of another.
 //   - A cache that is damaged, or emptied meanwhile, costs a compilation.
 //
 // # Failures

@@ -36,13 +36,13 @@ var (
 // remembered is far above the number of modules that serve at a time.
 const remembered = 4096
 
-func newEngines(ctx context.Context, cfg Config, deployed func(actor.Digest) bool) (*engines, error) {
+func newEngines(ctx context.Context, cfg Config, apps func() map[actor.Digest][]string) (*engines, error) {
 	plugins, err := lru.New[actor.Digest, bool](remembered)
 	if err != nil {
 		return nil, err
 	}
 	compiler, err := compile.New(compile.Config{
-		Dir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, Deployed: deployed,
+		Dir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, Apps: apps,
 		Processes: cfg.Compilers, Memory: cfg.CompileMemory, Time: cfg.CompileTime, Logger: cfg.Logger,
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func (n *Node) start(ctx context.Context) error {
 		owned = &held{}
 	}
 	var mods *modules.Service // serves nothing, and nothing is compiled, before it is there
-	engine, err := newEngines(ctx, n.cfg, func(d actor.Digest) bool { return mods.Serves(d) })
+	engine, err := newEngines(ctx, n.cfg, func() map[actor.Digest][]string { return mods.AppsByModule() })
 	if err != nil {
 		return err
 	}
