@@ -40,6 +40,9 @@ type readAhead struct {
 	// stirred says that there was notice of a reminder since it was last asked whether the bucket
 	// is empty.
 	stirred bool
+	// leftOut is the earliest time of those that memory had no space for when there was notice of
+	// them, since the last sweep began; zero: of none.
+	leftOut time.Time
 	// reading says that a page is being read, of what is due before readTo; noted are the
 	// tokens that there was notice of meanwhile, which the page may have or not, with the time
 	// of those that were taken into memory. passed are those while a sweep is reading.
@@ -85,6 +88,11 @@ func (b *ownedBucket) saw(id actor.ReminderID) {
 		b.seen.add(n)
 	}
 	b.high = max(b.high, int64(n))
+}
+
+// hasSeen reports whether a token was read or noticed, as far as that is recorded.
+func (k *knownTokens) hasSeen(id actor.ReminderID) bool {
+	return k.seen != nil && k.seen.has(id.Token-id.Bucket().First())
 }
 
 type bitmap [(actor.BucketSize + 63) / 64]uint64

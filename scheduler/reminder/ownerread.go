@@ -82,12 +82,11 @@ func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
 	return len(heads) == 0, err
 }
 
-// readPage reads the next page of a bucket, and reports whether there are others to be read
-// now. Where memory is full of what others have, a bucket may still have a page.
+// readPage reads the next page of a bucket, if memory has space for it, and reports whether there
+// are others to be read now.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	o.pending.mu.Lock()
-	noSpace := o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize
-	if noSpace && o.pending.held[b.bucket] >= pageSize || o.pending.owned[b.bucket] != b {
+	if !o.pending.memory.fits(b, pageSize) || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil
 	}
@@ -165,7 +164,7 @@ func (o *owner) readRecent(ctx context.Context, b *ownedBucket, now time.Time) e
 	o.pending.mu.Lock()
 	defer o.pending.mu.Unlock()
 	for _, h := range heads {
-		if !b.seen.has(h.ID.Token - first) { // there may have been notice meanwhile
+		if !b.hasSeen(h.ID) { // there may have been notice meanwhile
 			o.pending.note(h.ID, h.FireAt)
 		}
 	}
