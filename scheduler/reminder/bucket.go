@@ -27,9 +27,9 @@ type ownedBucket struct {
 
 // knownTokens are those of a bucket that its owner knows.
 type knownTokens struct {
-	seen    *bitmap  // tokens that were read, or that there was notice of; nil once none comes any more
-	high    int64    // the highest of them, from 0; -1: none
-	highest []sample // high over the last minute, by the local clock
+	seen    *bitmap    // tokens that were read, or that there was notice of; nil once none comes any more
+	high    int64      // the highest of them, from 0; -1: none
+	highest lastMinute // what high was
 }
 
 // readAhead is how far a bucket was read.
@@ -74,12 +74,6 @@ type bucketRate struct {
 // inheritance is what subscribers of a lost owner may still execute: what is for subscribers
 // and was due by dueBy, until held, by the local clock.
 type inheritance struct{ dueBy, held time.Time }
-
-// sample is what high was at a time.
-type sample struct {
-	at   time.Time
-	high int64
-}
 
 // saw notes that a token is there.
 func (b *ownedBucket) saw(id actor.ReminderID) {

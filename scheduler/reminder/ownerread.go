@@ -132,15 +132,10 @@ func (o *owner) readRecent(ctx context.Context, b *ownedBucket, now time.Time) e
 		return nil
 	}
 	high := b.high
-	if time.Since(b.highest[len(b.highest)-1].at) >= pollEvery {
-		b.highest = append(b.highest, sample{time.Now(), high})
-	}
-	for len(b.highest) > 1 && time.Since(b.highest[1].at) >= recentFor {
-		b.highest = b.highest[1:]
-	}
+	b.highest.note(high)
 	first := b.bucket.First()
 	var ranges []store.TokenRange
-	for n := b.highest[0].high + 1; n <= high && len(ranges) < maxRanges; n++ {
+	for n := b.highest.first() + 1; n <= high && len(ranges) < maxRanges; n++ {
 		if b.seen.has(uint32(n)) {
 			continue
 		}

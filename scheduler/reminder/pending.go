@@ -120,7 +120,7 @@ func (p *pending) adopt(r actor.BucketRow) {
 	if till := r.DeliveredTill; !till.IsZero() && !till.After(p.clock.now()) {
 		b.at, b.deliveredTill = till.Add(-startMargin), till
 	}
-	b.highest = []sample{{time.Now(), b.high}}
+	b.highest = newLastMinute(b.high)
 	if !r.Closed || p.clock.now().Sub(r.ClosedAt) <= recentFor {
 		b.seen = new(bitmap)
 	}
