@@ -190,8 +190,8 @@ func actorsDeleteCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete TYPE ID",
 		Short: "Delete the state of an actor",
-		Long: `Delete the state of an actor, as one turn of it. The actor itself goes on to
-exist: the next call meets it empty. There is no way back.`,
+		Long: `Delete the state of an actor, as one turn of it. The actor itself still exists:
+the next call finds it empty. This cannot be undone.`,
 		Example:           `  greenroom actors delete Counter alice --yes`,
 		Args:              takes("TYPE", "ID"),
 		ValidArgsFunction: complete{c}.actor,

@@ -15,7 +15,7 @@ func historyCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
 		Short:             "List the deployments of an actor type",
-		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted, or it took\nthe type out of service.",
+		Long:              "List the deployments of an actor type, newest first. `greenroom rollback --to`\ncan go back to each of these generations, unless its module was deleted or the\ngeneration took the type out of service.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,

@@ -118,7 +118,7 @@ func modulesUploadCommand(c *cli) *cobra.Command {
 		Use:   "upload FILE.wasm",
 		Short: "Upload a module without deploying it",
 		Long: `Upload a module without deploying it. The server checks it and, if it refuses
-it, says everything that is wrong with it. Uploading the same bytes again
+it, lists everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
 		Args:    takes("FILE.wasm"),

@@ -82,8 +82,8 @@ func secretsCommand(c *cli) *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Set a secret, read from the standard input",
-		Long: `Set a secret of the app. Its value is asked for, or read from the standard input,
-where one line break at its end is left away. It is never shown again.`,
+		Long: `Set a secret of the app. The command asks for its value, or reads it from the standard
+input, without one line break at the end. The value is never shown again.`,
 		Example: `  greenroom secrets set stripe_key --app shop
   openssl rand -hex 32 | greenroom secrets set webhook_key`,
 		Args: takes("NAME"),
@@ -129,7 +129,7 @@ where one line break at its end is left away. It is never shown again.`,
 	}
 	return group(&cobra.Command{
 		Use: "secrets", Short: "Secrets that actors read",
-		Long:    "Set, list and remove the secrets of an app. An actor reads those that its type\ndeclares; nobody else does.",
+		Long:    "Set, list and remove the secrets of an app. Actors whose types declare\na secret can read it, and no other user can.",
 		Example: "  greenroom secrets set stripe_key\n  greenroom secrets list",
 	}, set, list, unset)
 }
@@ -162,13 +162,13 @@ func grantsCommand(c *cli) *cobra.Command {
 	var private bool
 	add := &cobra.Command{
 		Use: "add HOST…", Short: "Let actors send requests to hosts", Args: atLeastOne("HOST"),
-		Long: `Let the app's actors send HTTP requests to hosts, as far as their types declare
-them. A host is a name, *.NAME for all names below it, an address, or * for all
-hosts; https unless it begins with http://, and with a port where that is not the
-usual one.
+		Long: `Let the app's actors send HTTP requests to hosts that their types declare.
+A host is a name, *.NAME for all names below it, an address, or * for all
+hosts. The scheme is https unless the host begins with http://; add the port if it
+is not the default of the scheme.
 
-Addresses that are not public (this machine, private networks) are refused
-whatever name leads there, unless --private is given.`,
+Addresses that are not public (this machine, private networks) are refused,
+whatever name resolves to them, unless --private is given.`,
 		Example: `  greenroom grants http add api.example.com '*.example.org' --app shop
   greenroom grants http add http://inventory.internal:8080 --private`,
 		RunE: each(c, "granted %s\n", func(ctx context.Context, a *api, host string) error {
@@ -176,10 +176,10 @@ whatever name leads there, unless --private is given.`,
 			return err
 		}),
 	}
-	add.Flags().BoolVar(&private, "private", false, "also if it is at an address that is not public")
+	add.Flags().BoolVar(&private, "private", false, "also allow addresses that are not public")
 	remove := &cobra.Command{
-		Use: "remove HOST…", Short: "Take grants back", Args: atLeastOne("HOST"),
-		Long:    "Take grants of hosts back.",
+		Use: "remove HOST…", Short: "Revoke grants", Args: atLeastOne("HOST"),
+		Long:    "Revoke grants of hosts.",
 		Example: "  greenroom grants http remove api.example.com --app shop",
 		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, host string) error {
 			_, err := unary(ctx, a.settings.RevokeHTTP, &greenroomv1.RevokeHTTPRequest{App: c.app, Host: host})
@@ -198,12 +198,12 @@ whatever name leads there, unless --private is given.`,
 	}
 	http := group(&cobra.Command{
 		Use: "http", Short: "Hosts that actors send requests to",
-		Long:    "Grant hosts to the app, or take the grants back.",
+		Long:    "Grant hosts to the app, or revoke the grants.",
 		Example: "  greenroom grants http add api.example.com",
 	}, add, remove)
 	return group(&cobra.Command{
 		Use: "grants", Short: "What the app's actors may do",
-		Long:    "Grant to an app what its actors may do beyond their state, and take it back.",
+		Long:    "Grant an app what its actors may use beyond their state, and revoke it.",
 		Example: "  greenroom grants http add api.example.com\n  greenroom grants list",
 	}, list, http)
 }
