@@ -160,6 +160,9 @@ func eachRun(ctx context.Context, r *rig.Rig, f func(run int, s *site) error) er
 			return err
 		}
 		err = f(run, s)
+		if r.Profile != "" && err == nil {
+			err = s.Stop() // a killed server writes none
+		}
 		if closeErr := s.close(); err == nil {
 			err = closeErr
 		}
