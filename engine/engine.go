@@ -12,6 +12,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -150,6 +151,51 @@ type Calls interface {
 	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel
+}
+
+// Processor is a turn's right to have its guest run. Only the goroutine that runs the guest
+// uses it.
+type Processor interface {
+	// Yield lets other turns run. It is called where a guest can wait, with the fuel that
+	// the guest has used since the last time. It returns when the guest may go on, or when
+	// the turn's context has ended.
+	Yield(fuel uint64)
+	// Pause gives the right up while the turn waits for something else, and reports whether
+	// the turn had it. Resume waits until the turn has it again, or the turn's context has
+	// ended.
+	Pause() bool
+	Resume()
+}
+
+// ProcessorKey is the key of a context's [Processor].
+type ProcessorKey struct{}
+
+// WithProcessor gives what runs under the context its right to run guests.
+func WithProcessor(ctx context.Context, p Processor) context.Context {
+	return context.WithValue(ctx, ProcessorKey{}, p)
+}
+
+// Yield calls Yield of the context's [Processor]. Without one it lets other goroutines run.
+func Yield(ctx context.Context, fuel uint64) {
+	if p, ok := ctx.Value(ProcessorKey{}).(Processor); ok {
+		p.Yield(fuel)
+		return
+	}
+	runtime.Gosched()
+}
+
+// Outside has do wait for something outside of the processors of this host: the context's
+// [Processor], if any, is free for others meanwhile.
+func Outside(ctx context.Context, do func()) {
+	p, ok := ctx.Value(ProcessorKey{}).(Processor)
+	if !ok {
+		do()
+		return
+	}
+	if p.Pause() {
+		defer p.Resume()
+	}
+	do()
 }
 
 type reclaimKey struct{}

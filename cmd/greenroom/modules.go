@@ -36,11 +36,8 @@ func modulesListCommand(c *cli) *cobra.Command {
 		Example: `  greenroom modules list`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
-			list := &greenroomv1.ListModulesResponse{}
-			var err error
-			list.Modules, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Module, string, error) {
-				resp, err := unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
-				return resp.GetModules(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListModulesResponse, error) {
+				return unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err
@@ -121,7 +118,7 @@ func modulesUploadCommand(c *cli) *cobra.Command {
 		Use:   "upload FILE.wasm",
 		Short: "Upload a module without deploying it",
 		Long: `Upload a module without deploying it. The server checks it and, if it refuses
-it, says everything that is wrong with it. Uploading the same bytes again
+it, lists everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
 		Args:    takes("FILE.wasm"),
