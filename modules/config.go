@@ -30,7 +30,8 @@ type Config struct {
 	// before, as at the start, while that type is served already: then one module at
 	// a time. What it returns is logged; the module serves all the same. It is called
 	// concurrently. Its ctx ends when the service stops, but may have been made for a
-	// caller of Deploy. Defaults to nothing.
+	// caller of Deploy. It has the app as [engine.Owner], which serves in the first case
+	// alone. Defaults to nothing.
 	Prepare func(ctx context.Context, app string, d actor.Digest) error
 	// Reminders are looked at when a deployment takes methods away: those that name one
 	// are warned of. Defaults to none.

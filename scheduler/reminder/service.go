@@ -66,7 +66,7 @@ func New(cfg Config) (*Service, error) {
 			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
 		}
 	}
-	s.pending, s.counters = newPending(s.clock), &counters{events: &s.cfg.Events}
+	s.pending, s.counters = newPending(s.clock, cfg.MaxInMemory), &counters{events: &s.cfg.Events}
 	queue := newDispatch(&s.cfg, s.pending.rouse)
 	s.tenure = &tenure{members: s.members, interrupt: queue.lapse, logger: cfg.Logger, self: s.members.Self()}
 	s.creators = &creators{cfg: &s.cfg, members: s.members, tenure: s.tenure, pending: s.pending, tasks: &s.tasks}

@@ -110,7 +110,7 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 			}
 		}
 		for _, d := range gone {
-			tx.removeModule(m.App, d)
+			removeModule(tx, m.App, d)
 		}
 		return tx.setRecord(key, moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: tx.now})
 	})
@@ -153,7 +153,7 @@ func markServing(ctx context.Context, r pebble.Reader, app string, stored []stor
 }
 
 // removeModule removes a module with its chunks.
-func (t *tx) removeModule(app string, d actor.Digest) {
+func removeModule(t *tx, app string, d actor.Digest) {
 	chunks := chunkPrefix(app, d)
 	t.delete(moduleKey(app, d))
 	t.deleteRange(chunks, prefixEnd(chunks))
@@ -292,7 +292,7 @@ func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 				return fmt.Errorf("module %s of app %s serves %s: %w", d.Short(), app, c.Type, actor.ErrModuleInUse)
 			}
 		}
-		tx.removeModule(app, d)
+		removeModule(tx, app, d)
 		return nil
 	})
 }
