@@ -269,3 +269,44 @@ func TestPreparingAheadIsNoMoreUrgentThanUploads(t *testing.T) {
 		}
 	})
 }
+
+// A server that was ready once stays ready while a module is prepared that is deployed later.
+func TestLaterDeploysMakeNoServerUnready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy("a")
+		ready := make(chan struct{})
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+			if d == "slow" {
+				<-ready
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !s.Prepared() {
+			t.Fatal("what was deployed at the start is not prepared")
+		}
+		st.types["slow"] = "T1"
+		st.ds.Store(&[]actor.Deployment{
+			{App: "a", Type: "T0", Generation: 1, Digest: "module0"}, {App: "a", Type: "T1", Generation: 1, Digest: "slow"},
+		})
+		if err := s.Refresh(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !s.Prepared() {
+			t.Error("a later deployment makes the server unready")
+		}
+		close(ready)
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
