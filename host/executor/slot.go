@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/internal/fair"
@@ -17,15 +18,16 @@ type Slot struct {
 	dealt chan struct{} // gets a value when the slots are dealt to the turn
 	has   bool
 	used  uint64 // fuel, of the slot that it has or had last
+	may   uint64 // fuel that it may use before it goes into the queue again
 	total uint64 // fuel, since Enter
 }
 
 var _ engine.Processor = (*Slot)(nil)
 
-// Enter waits for a slot for a turn of an actor type. The error is that of the context, and
-// then the turn has none.
+// Enter waits for a slot for a turn of an actor type. The error is that of the context, if that
+// ends meanwhile, and then the turn has none.
 func (t *Slot) Enter(ctx context.Context, slots *Slots, app, typ string) error {
-	t.slots, t.ctx, t.used, t.total = slots, ctx, 0, 0
+	t.slots, t.ctx, t.used, t.may, t.total = slots, ctx, 0, begin, 0
 	t.entry.App, t.entry.Type, t.entry.Cost = app, typ, 0
 	return t.acquire()
 }
@@ -62,7 +64,7 @@ func (t *Slot) acquire() error {
 		t.has = true
 		return nil
 	}
-	t.ready(first)
+	t.ready(unknown)
 	t.slots.mu.Lock()
 	t.slots.push(t)
 	t.slots.deal()
@@ -84,10 +86,14 @@ func (t *Slot) ready(cost int64) {
 func (t *Slot) Yield(fuel uint64) {
 	t.used += fuel
 	t.total += fuel
-	if t.has && t.slots.Waiting() > 0 {
+	if t.has && t.used >= t.may && t.slots.Waiting() > 0 {
 		t.yield()
 	}
-	// Others than guests want the processor, too.
+	if t.has && t.slots.full() {
+		// Go's scheduler looks for what has come from the network only where it has nothing
+		// else to run, or after 10 ms.
+		time.Sleep(time.Microsecond)
+	}
 	runtime.Gosched()
 }
 
@@ -99,7 +105,7 @@ func (t *Slot) yield() {
 		return
 	}
 	s.queue.Correct(&t.entry, cost(t.used))
-	t.used = 0
+	t.used, t.may = 0, slice
 	t.ready(slice)
 	s.push(t)
 	t.has = false

@@ -8,13 +8,17 @@ import (
 )
 
 const (
-	// slice is about the fuel that a guest uses before it yields.
-	slice = 500_000
-	// first is the cost at which a turn is dealt that has not run yet, before it is known
-	// what it uses: most turns are short, and several of them go in the time of a slice.
-	first = slice / 8
+	// slice is the fuel that a guest uses between two of its turns in the queue: as much as
+	// an engine grants at a time.
+	slice = 100_000
+	// begin is the fuel that a guest uses before its turn goes into the queue again: most turns
+	// end before, and have no other go between.
+	begin = 5 * slice
+	// unknown is the cost at which a turn is dealt that begins, before it is known what it
+	// uses: most turns are short, and several of them go in the time of a slice.
+	unknown = slice / 8
 	// least is what any turn costs beside the work of its guest.
-	least = slice / 100
+	least = slice / 20
 )
 
 // Slots are the places of the guests that run at the same time. All methods may be called
@@ -51,6 +55,9 @@ func (s *Slots) take() bool {
 		}
 	}
 }
+
+// full reports whether no slot is free.
+func (s *Slots) full() bool { return s.state.Load()&takenMask >= s.most }
 
 // push has a turn wait. The caller has the lock.
 func (s *Slots) push(t *Slot) {
