@@ -1,7 +1,7 @@
 package host
 
 // CallMemory returns how many bytes count for Config.CallMemory now.
-func (h *Host) CallMemory() int64 { return h.memory.Used() }
+func (h *Host) CallMemory() int64 { return h.memory.Used() + h.memory.common.used.Load() }
 
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
@@ -14,6 +15,7 @@ import (
 type Slot struct {
 	slots *Slots
 	ctx   context.Context
+	who   *actor.Key
 	entry fair.Entry[*Slot]
 	dealt chan struct{} // gets a value when the slots are dealt to the turn
 	has   bool
@@ -24,11 +26,10 @@ type Slot struct {
 
 var _ engine.Processor = (*Slot)(nil)
 
-// Enter waits for a slot for a turn of an actor type. The error is that of the context, if that
+// Enter waits for a slot for a turn of an actor. The error is that of the context, if that
 // ends meanwhile, and then the turn has none.
-func (t *Slot) Enter(ctx context.Context, slots *Slots, app, typ string) error {
-	t.slots, t.ctx, t.used, t.may, t.total = slots, ctx, 0, begin, 0
-	t.entry.App, t.entry.Type, t.entry.Cost = app, typ, 0
+func (t *Slot) Enter(ctx context.Context, slots *Slots, who *actor.Key) error {
+	t.slots, t.ctx, t.who, t.used, t.may, t.total, t.entry.Cost = slots, ctx, who, 0, begin, 0, 0
 	return t.acquire()
 }
 
@@ -39,7 +40,7 @@ func (t *Slot) Leave(fuel uint64) {
 		t.has = false
 		t.slots.giveBack(t, t.used+fuel-min(fuel, t.total))
 	}
-	t.ctx = nil
+	t.ctx, t.who = nil, nil
 }
 
 // Pause implements [engine.Processor].
@@ -78,7 +79,7 @@ func (t *Slot) ready(cost int64) {
 		t.dealt = make(chan struct{}, 1)
 		t.entry.Value = t
 	}
-	t.entry.Cost = cost
+	t.entry.App, t.entry.Type, t.entry.Cost = t.who.App, t.who.Type, cost
 }
 
 // Yield implements [engine.Processor]. The turn gives its slot to the one that is next, if any
@@ -104,7 +105,7 @@ func (t *Slot) yield() {
 		s.mu.Unlock()
 		return
 	}
-	s.queue.Correct(&t.entry, cost(t.used))
+	s.charge(t, t.used)
 	t.used, t.may = 0, slice
 	t.ready(slice)
 	s.push(t)

@@ -93,9 +93,13 @@ func (s *Slots) giveBack(t *Slot, used uint64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue.Correct(&t.entry, cost(used))
+	s.charge(t, used)
 	s.deal()
 }
 
-// cost is what so much fuel costs an app.
-func cost(used uint64) int64 { return int64(used) + least }
+// charge has the app of a turn pay for the fuel that the turn used of its slot. The caller has
+// the lock.
+func (s *Slots) charge(t *Slot, used uint64) {
+	t.entry.App, t.entry.Type = t.who.App, t.who.Type
+	s.queue.Correct(&t.entry, int64(used)+least)
+}

@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // player is a turn that does what it is asked to.
 type player struct {
 	Slot
-	app, typ string
-	ctx      context.Context
-	cancel   context.CancelFunc
-	asked    chan func()
-	inside   bool // between Enter and Leave
-	paused   bool
-	waits    atomic.Bool
+	key    actor.Key
+	ctx    context.Context
+	cancel context.CancelFunc
+	asked  chan func()
+	inside bool // between Enter and Leave
+	paused bool
+	waits  atomic.Bool
 }
 
 // ask has the turn do something, which may take until it is dealt a slot.
@@ -49,7 +51,7 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 			s := New(most)
 			var all []*player
 			for i := range players {
-				p := &player{app: fmt.Sprint("app", i%3), typ: fmt.Sprint("type", i%2), asked: make(chan func(), 1)}
+				p := &player{key: actor.Key{App: fmt.Sprint("app", i%3), Type: fmt.Sprint("type", i%2)}, asked: make(chan func(), 1)}
 				all = append(all, p)
 				go func() {
 					for do := range p.asked {
@@ -85,7 +87,7 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 					}
 				case !p.inside:
 					p.ctx, p.cancel = context.WithCancel(t.Context())
-					p.ask(func() { p.inside = p.Enter(p.ctx, s, p.app, p.typ) == nil })
+					p.ask(func() { p.inside = p.Enter(p.ctx, s, &p.key) == nil })
 				case p.paused:
 					p.ask(func() { p.Resume(); p.paused = false })
 				case st.what < 5:
@@ -144,7 +146,7 @@ func TestSlotsAreDealtByFuel(t *testing.T) {
 					used[app].Add(int64(fuel))
 				}
 				var slot Slot
-				for ctx.Err() == nil && slot.Enter(ctx, s, fmt.Sprint(app), "T") == nil {
+				for ctx.Err() == nil && slot.Enter(ctx, s, &actor.Key{App: fmt.Sprint(app), Type: "T"}) == nil {
 					left := fuel
 					for ; left > slice && ctx.Err() == nil; left -= slice {
 						run(slice)
@@ -174,13 +176,14 @@ func TestSlotsAreDealtByFuel(t *testing.T) {
 func TestSlotOfATurnThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1)
+		key := &actor.Key{App: "a", Type: "T"}
 		var first, second, third Slot
-		if err := first.Enter(t.Context(), s, "a", "T"); err != nil {
+		if err := first.Enter(t.Context(), s, key); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- second.Enter(ctx, s, "a", "T") }()
+		go func() { ended <- second.Enter(ctx, s, key) }()
 		synctest.Wait()
 		cancel()
 		if err := <-ended; err != context.Canceled {
@@ -191,7 +194,7 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 		}
 		second.Leave(0)
 		first.Leave(0)
-		if err := third.Enter(t.Context(), s, "a", "T"); err != nil || !third.has {
+		if err := third.Enter(t.Context(), s, key); err != nil || !third.has {
 			t.Errorf("the slot is lost: %v", err)
 		}
 	})
