@@ -128,7 +128,7 @@ type Calls interface {
 	// Random fills p from the turn's own stream.
 	Random(p []byte)
 	Log(level int32, text string)
-	// ConfigGet and SecretGet return what the turn's app was given: abi/SPEC.md
+	// ConfigGet and SecretGet return settings of the app of the turn: abi/SPEC.md
 	// section 6.
 	ConfigGet(name []byte) (value []byte, code abi.Code)
 	SecretGet(name []byte) (value []byte, code abi.Code)
@@ -206,11 +206,17 @@ func WithReclaim(ctx context.Context, reclaim func() bool) context.Context {
 	return context.WithValue(ctx, reclaimKey{}, reclaim)
 }
 
+// ReclaimOf returns the function of WithReclaim; nil without one.
+func ReclaimOf(ctx context.Context) func() bool {
+	reclaim, _ := ctx.Value(reclaimKey{}).(func() bool)
+	return reclaim
+}
+
 // Reclaim closes an instance with the function of WithReclaim, and reports whether there
 // was any. Without that function Reclaim closes none.
 func Reclaim(ctx context.Context) bool {
-	reclaim, ok := ctx.Value(reclaimKey{}).(func() bool)
-	return ok && reclaim()
+	reclaim := ReclaimOf(ctx)
+	return reclaim != nil && reclaim()
 }
 
 type ownerKey struct{}
@@ -218,7 +224,8 @@ type ownerKey struct{}
 // Owner is whose work on modules is. Owners share the compilers.
 type Owner struct {
 	App string
-	// Serving says that the module is needed to serve. Such work goes before uploads.
+	// Serving says that calls wait for the module, or are about to. Such work has a
+	// larger share than uploads, and than what is compiled ahead.
 	Serving bool
 }
 

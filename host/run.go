@@ -116,19 +116,19 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 		state: l.State,
 		rev:   t.StateRevision(),
 		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
-
-		reminders: t.Effects(),
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
 		t.call.timers = timer.NewChanges(effects, s.placed())
 	}
 	if t.readOnly || s.lane == LaneStateless {
+		done.reminders = t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
 	if err != nil {
-		return sealed{}, err
+		return sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
+	done.reminders = t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.

@@ -30,18 +30,31 @@ type Flood struct {
 	Name string
 	// N is how many of it there are at a time.
 	N int
-	// run prepares the flood and returns it: what goes on until ctx ends.
-	run func(ctx context.Context, t *tenant) (flood func(), err error)
+	// prepare prepares the flood and returns it: what goes on until ctx ends.
+	prepare func(ctx context.Context, t *tenant) (flood func(), err error)
 }
 
 // Count says how often the server did what a flood asked for, and how often it did not.
-type Count struct{ Done, Refused atomic.Int64 }
+type Count struct {
+	Done, Refused atomic.Int64
+
+	last atomic.Pointer[error]
+}
+
+// Last is what the last refusal said, empty if there was none.
+func (c *Count) Last() string {
+	if err := c.last.Load(); err != nil {
+		return (*err).Error()
+	}
+	return ""
+}
 
 func (c *Count) add(err error) {
 	if err == nil {
 		c.Done.Add(1)
 	} else {
 		c.Refused.Add(1)
+		c.last.Store(&err)
 	}
 }
 
@@ -69,13 +82,13 @@ var floods = []Flood{
 	{"turns, endless", 500, func(ctx context.Context, t *tenant) (func(), error) { return t.spin(ctx, "Endless", 0) }},
 	{"payloads", 186, func(ctx context.Context, t *tenant) (func(), error) { return t.spin(ctx, "Payload", replyBytes-1<<10) }},
 	{"replies, unread", 120, reply},
+	{"timers", 8, timers},
 	{"uploads, slow", 100, trickle},
 	{"modules, heavy", 64, func(ctx context.Context, t *tenant) (func(), error) { return t.upload(ctx, nested), nil }},
 	{"modules, many", 4, func(ctx context.Context, t *tenant) (func(), error) {
 		const padding = 256 << 10
 		return t.upload(ctx, func(seed int) []byte { return large(seed, padding) }), nil
 	}},
-	{"timers", 8, timers},
 	{"connections", 1_500, occupy},
 	{"log readers", 100, tail},
 	{"streams", 1_000, stream},
@@ -89,21 +102,18 @@ func Floods(names ...string) []Flood {
 	return slices.DeleteFunc(slices.Clone(floods), func(f Flood) bool { return !slices.Contains(names, f.Name) })
 }
 
-// Start prepares the flood and lets it go on until ctx ends; wait returns then, when
-// nothing of it is under way. Its reminders are due at due.
-func (f Flood) Start(ctx context.Context, a App, due time.Time, count *Count) (wait func(), err error) {
+// Prepare deploys and sets what the flood needs, and returns the flood: it goes on until ctx
+// ends, and returns when nothing of it is under way. Its reminders are due at due.
+func (f Flood) Prepare(ctx context.Context, a App, due time.Time, count *Count) (flood func(), err error) {
 	t := &tenant{App: a, n: f.N, count: count, due: due, http: a.HTTP()}
-	flood, err := f.run(ctx, t)
+	run, err := f.prepare(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		flood()
-		t.http.CloseIdleConnections()
-	}()
-	return func() { <-done }, nil
+	return func() {
+		defer t.http.CloseIdleConnections()
+		run()
+	}, nil
 }
 
 // each calls f for n things at a time, again and again until ctx ends, after a refusal not
@@ -137,12 +147,13 @@ func wait(ctx context.Context, d time.Duration) {
 // batch is how many reminders a turn sets.
 const batch = 1_000
 
-// reminders sets reminders of an actor type, which wasm then serves.
+// reminders sets reminders of an actor type, due at one instant and each minute after it,
+// which wasm then serves.
 func (t *tenant) reminders(ctx context.Context, typ string, wasm []byte) (func(), error) {
 	frames := make([]abi.Reminder, min(t.n, batch))
 	for i := range frames {
 		const attempts = 1_000
-		frames[i] = abi.Reminder{Name: fmt.Sprint("r", i), Method: "Do", DueUnixNano: t.due.UnixNano(), Attempts: attempts}
+		frames[i] = abi.Reminder{Name: fmt.Sprint("r", i), Method: "Do", DueUnixNano: t.due.UnixNano(), PeriodNano: int64(time.Minute), Attempts: attempts}
 	}
 	if err := t.Deploy(ctx, setting(typ, "reminder_set", frames)); err != nil {
 		return nil, err
@@ -189,7 +200,7 @@ func subscribe(ctx context.Context, t *tenant) (func(), error) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			return t.Remind(ctx, reminders, "greenroom.subscription", "deaf", fmt.Sprint("r", n), "Do", t.due)
+			return t.Remind(ctx, reminders, "greenroom.subscription", "deaf", fmt.Sprint("r", n), "", t.due)
 		})
 		all.Wait()
 	}, nil
@@ -357,10 +368,12 @@ func stream(ctx context.Context, t *tenant) (func(), error) {
 		t.each(ctx, t.n, func(int) error {
 			stream := actors.InvokeStream(ctx)
 			defer stream.CloseResponse() //nolint:errcheck // Receive has said it
-			if err := stream.Send(nil); err != nil {
-				return err
+			// HTTP/2 notices the end of a context only once the request was sent.
+			defer context.AfterFunc(ctx, func() { _ = stream.CloseRequest() })()
+			err := stream.Send(nil)
+			for err == nil {
+				_, err = stream.Receive()
 			}
-			_, err := stream.Receive()
 			return err
 		})
 	}, nil

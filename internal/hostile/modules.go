@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
@@ -64,9 +65,10 @@ func setting(typ, function string, frames []abi.Reminder) []byte {
 	})
 }
 
-// nested is a small guest that takes longer to compile than any may: blocks in blocks.
+// nested is a guest of 53 KB that takes seconds to compile: blocks in blocks, nearly as deep
+// as is taken.
 func nested(seed int) []byte {
-	const depth = 24_000
+	const depth = 18_000
 	body := make([]byte, 0, 3*depth)
 	for range depth {
 		body = append(body, 0x02, 0x40) // block
@@ -75,6 +77,18 @@ func nested(seed int) []byte {
 		body = append(body, 0x0b) // end
 	}
 	return of("Nested", seed, wasmtest.Guest{More: func(b *wasmtest.Builder) { b.Func("", nil, nil, 0, body...) }})
+}
+
+// Heavy is a guest that takes some seconds to compile: long sums of what is in memory.
+func Heavy(typ string, seed int) []byte {
+	const functions, terms = 30, 10_000
+	term := wasmtest.Code(wasmtest.I32Const(0), []byte{0x28, 2, 0}, wasmtest.I32Add) // i32.load
+	body := wasmtest.Code(wasmtest.I32Const(0), slices.Repeat(term, terms), wasmtest.Drop)
+	return of(typ, seed, wasmtest.Guest{More: func(b *wasmtest.Builder) {
+		for range functions {
+			b.Func("", nil, nil, 0, body...)
+		}
+	}})
 }
 
 // large is a guest of that many bytes, of which few are code.

@@ -79,17 +79,17 @@ func (n *Node) start(ctx context.Context) error {
 		owned = &held{}
 	}
 	var mods *modules.Service // serves nothing, and nothing is compiled, before it is there
-	engine, err := newEngines(ctx, n.cfg, func(d actor.Digest) bool { return mods.Serves(d) })
+	engine, err := newEngines(ctx, n.cfg, func() map[actor.Digest][]string { return mods.AppsByModule() })
 	if err != nil {
 		return err
 	}
 	n.onStop("engine", engine.Close)
 
 	mods, err = modules.New(modules.Config{
-		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes, MaxStoredBytes: n.cfg.MaxStoredModules,
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
-			_, err := engine.Load(serving(ctx, app), d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
+			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
 			return err
 		},
 	})

@@ -23,7 +23,7 @@ type Settings interface {
 	UnsetSecret(ctx context.Context, app, name string) error
 	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
 	RevokeHTTP(ctx context.Context, app, host string) error
-	// Missing returns what of uses the app was not given.
+	// Missing returns the part of uses that the app has no settings for.
 	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }
 
@@ -66,9 +66,7 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 	for _, v := range all.HTTP {
 		msg.Http = append(msg.Http, &greenroomv1.HTTPGrant{Host: v.Host, Private: v.Private, UpdatedAt: timestamppb.New(v.UpdatedAt)})
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // SetConfig implements SettingsService.
@@ -105,13 +103,6 @@ func (s settingsService) GrantHTTP(ctx context.Context, req *connect.Request[gre
 func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[greenroomv1.RevokeHTTPRequest]) (*connect.Response[greenroomv1.RevokeHTTPResponse], error) {
 	err := s.Settings.RevokeHTTP(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetHost())
 	return done(&greenroomv1.RevokeHTTPResponse{}, err)
-}
-
-func done[M any](msg *M, err error) (*connect.Response[M], error) {
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(msg), nil
 }
 
 func capabilitiesToProto(c abi.Capabilities) *greenroomv1.Capabilities {

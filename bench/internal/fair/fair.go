@@ -9,7 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +24,7 @@ import (
 )
 
 // Roles are the parts that run in processes of their own.
-func Roles() role.Roles { return role.Roles{floodRole: flood} }
+func Roles() role.Roles { return role.Roles{floodRole: flood, deployRole: deployer} }
 
 // Bars returns the bars of this area in order.
 func Bars() []bar.Bar {
@@ -42,6 +42,14 @@ func Bars() []bar.Bar {
 			Checks: []bar.Check{late(instant), late(failing)},
 			Run:    lateness,
 		},
+		{
+			Name: "fair.4", Title: "deploys of a small module, two a second, beside 64 heavy uploads of another app, against the same deploys alone",
+			Checks: besides(heavy), Run: deploys,
+		},
+		{
+			Name: "fair.5", Title: "first calls of eight types after a restart with an empty cache, beside first calls of ten heavy modules of another app, against the same alone",
+			Checks: besides(restart), Run: restarts,
+		},
 	}
 }
 
@@ -52,7 +60,11 @@ const (
 	payloads = "payloads"
 	instant  = "reminders, one instant"
 	failing  = "reminders, failing"
+	heavy    = "modules, heavy"
 )
+
+// restart is what fair.5 has in place of a flood.
+const restart = "restart"
 
 // target is how many times as long as without a flood a neighbour may wait beside one.
 const target = 2
@@ -82,6 +94,7 @@ func besides(floods ...string) []bar.Check {
 type site struct {
 	*rig.Server
 	tenant, neighbour hostile.App
+	dir               string // removed by remove
 	remove            func()
 }
 
@@ -91,7 +104,7 @@ func open(ctx context.Context, r *rig.Rig) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{remove: remove}
+	s := &site{dir: dir, remove: remove}
 	type token struct {
 		Name   string `json:"name"`
 		Role   string `json:"role"`
@@ -171,73 +184,95 @@ const (
 func calls(floods ...string) func(context.Context, *rig.Rig, *bar.Record) error {
 	return func(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		return eachRun(ctx, r, func(run int, s *site) error {
-			alone, failed, err := s.call(ctx, r)
+			alone, err := s.call(ctx, r)
 			if err != nil {
 				return err
 			}
-			if rec.Measured("alone", run, alone); len(failed) > 0 {
-				return fmt.Errorf("calls fail without a flood: %v", failed)
-			}
 			for _, flood := range floods {
-				var beside load.Result
+				var beside []load.Traced
 				count, err := s.during(ctx, flood, time.Now(), func() (err error) {
-					beside, failed, err = s.call(ctx, r)
+					beside, err = s.call(ctx, r)
 					return err
 				})
 				if err != nil {
 					return err
 				}
-				rec.Measured(flood, run, beside)
 				rec.Note("%s, run %d: %s", flood, run, count)
-				n := 0
-				for why, times := range failed {
-					rec.Note("%s, run %d: %d calls failed: %s", flood, run, times, why)
-					n += times
-				}
-				rec.Compare(p99(flood).Name, millis(beside.P99), millis(alone.P99))
-				rec.Compare(failures(flood).Name, float64(n), 1)
+				compare(rec, flood, run, alone, beside)
 			}
 			return nil
 		})
 	}
 }
 
-// call makes the neighbour's calls, and returns those that fail by why they do.
-func (s *site) call(ctx context.Context, r *rig.Rig) (load.Result, map[string]int, error) {
-	p, err := role.Start(ctx, wire.TraceRole, wire.TraceSpec{
+// compare holds calls beside a flood against those alone.
+func compare(rec *bar.Record, flood string, run int, alone, beside []load.Traced) {
+	without, failed := summary(rec, "alone", run, alone)
+	if failed > 0 {
+		rec.Note("run %d: what failed without a flood is not held against it", run)
+	}
+	with, failed := summary(rec, flood, run, beside)
+	rec.Compare(p99(flood).Name, millis(with.P99), millis(without.P99))
+	rec.Compare(failures(flood).Name, float64(failed), 1)
+}
+
+// summary adds calls to the table, and those that failed to the notes.
+func summary(rec *bar.Record, what string, run int, calls []load.Traced) (res load.Result, failed int) {
+	reasons := map[string]int{}
+	took := make([]time.Duration, len(calls))
+	first, last := calls[0].Began, calls[0].Began
+	for i, c := range calls {
+		first, last = min(first, c.Began), max(last, c.Began)
+		if took[i] = time.Duration(c.Took); c.Error != "" {
+			reasons[c.Error]++
+			failed++
+		}
+	}
+	for why, times := range reasons {
+		rec.Note("%s, run %d: %d of %d failed: %s", what, run, times, len(calls), why)
+	}
+	res = result(took, time.Duration(last-first))
+	rec.Measured(what, run, res)
+	return res, failed
+}
+
+// call makes the neighbour's calls.
+func (s *site) call(ctx context.Context, r *rig.Rig) ([]load.Traced, error) {
+	return traced(ctx, r.Warmup, r.Duration, wire.TraceRole, wire.TraceSpec{
 		Spec: wire.Spec{
 			URL: s.URL, Protocol: wire.Unary, App: s.neighbour.Name, Token: s.neighbour.Token, Attempts: 1, Method: "Add", Payload: "1",
 		},
 		Trace: load.TracePlan{Actors: actors, Rate: rate, Timeout: patience},
 	})
+}
+
+// traced has a role make calls for that long, and returns those that began after the warmup.
+func traced(ctx context.Context, warmup, duration time.Duration, name string, spec any) ([]load.Traced, error) {
+	p, err := role.Start(ctx, name, spec)
 	if err != nil {
-		return load.Result{}, nil, err
+		return nil, err
 	}
 	var began bool
 	if err := p.Answer(&began); err != nil {
-		return load.Result{}, nil, err
+		return nil, err
 	}
-	if err := sleep(ctx, r.Warmup); err != nil {
-		return load.Result{}, nil, err
+	if err := sleep(ctx, warmup); err != nil {
+		return nil, err
 	}
-	from := time.Now()
-	if err := sleep(ctx, r.Duration); err != nil {
-		return load.Result{}, nil, err
+	from := time.Now().UnixNano()
+	if err := sleep(ctx, duration); err != nil {
+		return nil, err
 	}
 	p.End()
 	var all []load.Traced
 	if err := p.Answer(&all); err != nil {
-		return load.Result{}, nil, err
+		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(t load.Traced) bool { return t.Began < from.UnixNano() })
-	failed := map[string]int{}
-	took := make([]time.Duration, len(all))
-	for i, t := range all {
-		if took[i] = time.Duration(t.Took); t.Error != "" {
-			failed[t.Error]++
-		}
+	all = slices.DeleteFunc(all, func(t load.Traced) bool { return t.Began < from })
+	if len(all) == 0 {
+		return nil, errors.New("no call was made; measure longer: -duration 3s")
 	}
-	return result(took, r.Duration), failed, p.Close()
+	return all, p.Close()
 }
 
 // result is what a table shows of durations.

@@ -40,15 +40,14 @@ func flood(ctx context.Context, raw json.RawMessage, say func(any) error) error 
 		return fmt.Errorf("there is no flood %q", s.Flood)
 	}
 	var count hostile.Count
-	wait, err := floods[0].Start(ctx, s.App, s.Due, &count)
+	run, err := floods[0].Prepare(ctx, s.App, s.Due, &count)
 	if err != nil {
 		return err
 	}
 	if err := say(true); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	wait()
+	run()
 	return say(floodCount{count.Done.Load(), count.Refused.Load()})
 }
 
