@@ -25,12 +25,12 @@ type pending struct {
 	memory   memoryUse
 	running  map[actor.ReminderID]underWay // loaded and not yet done with
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
-	retried  map[actor.ReminderID]struct{} // unread or parked, or in the wheel to be read again after their time
+	retried  map[actor.ReminderID]struct{} // unread or deferred, or in the wheel to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
-	parked   parked
+	deferred deferred
 	waiting  map[actor.ReminderID]struct{} // for subscribers
 	stopping bool
-	looks    uint64 // how often the store was looked at
+	polls    uint64 // how often the owner has polled the store
 }
 
 // underWay is a reminder that was loaded.
@@ -45,7 +45,7 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		running: map[actor.ReminderID]underWay{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
 	}
 }
 
@@ -69,11 +69,11 @@ func (p *pending) stop() {
 	p.stopping = true
 }
 
-// look counts a look at the store.
-func (p *pending) look() {
+// countPoll counts a poll of the store.
+func (p *pending) countPoll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looks++
+	p.polls++
 }
 
 // leaveAll owns no bucket any more, and returns those that it had.
@@ -113,7 +113,7 @@ func (p *pending) adopt(r actor.BucketRow) {
 		return
 	}
 	b := &ownedBucket{
-		bucket: r.Bucket, row: r, adopted: p.looks, knownTokens: knownTokens{high: int64(r.Used) - 1},
+		bucket: r.Bucket, row: r, adopted: p.polls, knownTokens: knownTokens{high: int64(r.Used) - 1},
 		bucketRate: bucketRate{rate: float64(r.Rate), savedRate: r.Rate, measured: time.Now()},
 	}
 	// If the database's clock was set back, it begins at the beginning.
@@ -140,7 +140,9 @@ func (p *pending) rouse() {
 
 // inMemory returns how many reminders there are that wait for their time, to be loaded, or for
 // room for their delivery; p.mu is held.
-func (p *pending) inMemory() int { return p.wheel.Len() + p.unread.count + p.loading + p.parked.count }
+func (p *pending) inMemory() int {
+	return p.wheel.Len() + p.unread.count + p.loading + p.deferred.count
+}
 
 // counts returns how many reminders are in memory, how many of them wait for subscribers, and
 // how many buckets are owned.
@@ -169,7 +171,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		return
 	}
 	b.saw(id)
-	b.stirred = true
+	b.changed = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if in && !p.memory.fits(b, 1) {
 		in = false
@@ -269,7 +271,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 func (p *pending) take(queue *dispatch) group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.unread.take(&p.parked, queue)
+	g := p.unread.take(&p.deferred, queue)
 	p.loading += len(g.due)
 	for _, d := range g.due {
 		p.memory.remove(d.ID)
@@ -277,8 +279,8 @@ func (p *pending) take(queue *dispatch) group {
 	return g
 }
 
-// room has what was set aside of a lot read, or what is unread of an app.
-func (p *pending) room(of lot) {
+// room has what was set aside of a scope read, or what is unread of an app.
+func (p *pending) room(of scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unread.room(of)
@@ -424,7 +426,7 @@ func (p *pending) keep(id actor.ReminderID, tries uint32) *ownedBucket {
 }
 
 // setAside has a reminder wait until there is room for its delivery.
-func (p *pending) setAside(id actor.ReminderID, of lot) {
+func (p *pending) setAside(id actor.ReminderID, of scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.keep(id, p.tries[id])
@@ -432,11 +434,11 @@ func (p *pending) setAside(id actor.ReminderID, of lot) {
 		return
 	}
 	p.memory.add(b)
-	if of == appLot(of.app) {
+	if of == appScope(of.app) {
 		p.unread.fill(of.app, id)
 		return
 	}
-	p.parked.add(of, id)
+	p.deferred.add(of, id)
 }
 
 // wait has a reminder that was loaded wait for a subscriber, in memory if it is to, or in the
