@@ -221,7 +221,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		o.pending.mu.Lock()
 		// Those are counted as well that it had under way as another one's, or before it
 		// was to stay after all.
-		ready := b != nil && o.pending.under[r.Bucket] == 0
+		ready := b != nil && o.pending.underWay.buckets[r.Bucket] == 0
 		o.pending.mu.Unlock()
 		if !ready {
 			continue

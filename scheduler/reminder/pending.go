@@ -23,8 +23,7 @@ type pending struct {
 	unread   unread
 	loading  int // taken from the unread and not loaded yet
 	memory   memoryUse
-	running  map[actor.ReminderID]underWay // loaded and not yet done with
-	under    map[actor.Bucket]int          // how many of those there are of a bucket
+	underWay underWay
 	retried  map[actor.ReminderID]struct{} // unread or deferred, or in the wheel to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	deferred deferred
@@ -33,18 +32,10 @@ type pending struct {
 	polls    uint64 // how often the owner has polled the store
 }
 
-// underWay is a reminder that was loaded.
-type underWay struct {
-	borrowed bool
-	// due is when a change says that it is due, which there was notice of since it was loaded: what
-	// was loaded may be older. Zero: there was none.
-	due time.Time
-}
-
 func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
-		running: map[actor.ReminderID]underWay{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
+		underWay: newUnderWay(), retried: map[actor.ReminderID]struct{}{},
 		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
 	}
 }
@@ -159,11 +150,8 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 // already, and memory has space for it; a sweep finds it otherwise. One that is under way is noted
 // once it is done with. p.mu is held.
 func (p *pending) note(id actor.ReminderID, at time.Time) {
-	if u, under := p.running[id]; under {
-		if u.due.IsZero() || at.Before(u.due) {
-			u.due = at
-		}
-		p.running[id] = u
+	if p.underWay.has(id) {
+		p.underWay.changed(id, at)
 		return
 	}
 	b := p.owned[id.Bucket()]
@@ -198,9 +186,8 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 // insert takes a head that was read into memory; p.mu is held.
 func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
 	b.saw(h.ID)
-	_, under := p.running[h.ID]
 	_, waiting := p.waiting[h.ID]
-	if _, retried := p.retried[h.ID]; !under && !retried && !waiting {
+	if _, retried := p.retried[h.ID]; !p.underWay.has(h.ID) && !retried && !waiting {
 		p.put(b, h.ID, h.FireAt)
 	}
 }
@@ -302,15 +289,13 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
 	for _, d := range due {
 		delete(p.retried, d.ID)
 		b := p.owned[d.ID.Bucket()]
-		_, under := p.running[d.ID]
 		if b == nil || b.leaving {
 			delete(p.tries, d.ID)
 		}
-		if b == nil || b.leaving || under || p.stopping {
+		if b == nil || b.leaving || p.underWay.has(d.ID) || p.stopping {
 			continue // the owner reads it, or the work under way on it decides what follows
 		}
-		p.running[d.ID] = underWay{}
-		p.under[d.ID.Bucket()]++
+		p.underWay.begin(d.ID, false)
 		ids, of = append(ids, d.ID), append(of, b)
 	}
 	return ids, of
@@ -361,16 +346,10 @@ func (p *pending) done(id actor.ReminderID) {
 	}
 }
 
-// forget ends that a reminder is under way, and returns its [underWay.due]; p.mu is held.
+// forget ends that a reminder is under way, and returns its [loaded.due]; p.mu is held.
 func (p *pending) forget(id actor.ReminderID) (due time.Time) {
-	due = p.running[id].due
-	delete(p.running, id)
 	delete(p.tries, id)
-	b := id.Bucket()
-	if p.under[b]--; p.under[b] == 0 {
-		delete(p.under, b)
-	}
-	return due
+	return p.underWay.end(id)
 }
 
 // doneUntil is done, for one that is due again.
@@ -509,11 +488,10 @@ func (p *pending) released(id actor.ReminderID) {
 func (p *pending) borrow(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, under := p.running[id]; under {
+	if p.underWay.has(id) {
 		return false
 	}
-	p.running[id] = underWay{borrowed: true}
-	p.under[id.Bucket()]++
+	p.underWay.begin(id, true)
 	return true
 }
 
@@ -521,7 +499,7 @@ func (p *pending) borrow(id actor.ReminderID) bool {
 func (p *pending) borrows(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running[id].borrowed
+	return p.underWay.reminders[id].borrowed
 }
 
 func (p *pending) owns(b actor.Bucket) bool {

@@ -55,8 +55,7 @@ func TestDeliveryOfABucketThatStays(t *testing.T) {
 		s.pending.mu.Lock()
 		b := s.pending.owned[r.ID.Bucket()]
 		b.leaving = true
-		s.pending.running[r.ID] = underWay{}
-		s.pending.under[r.ID.Bucket()]++
+		s.pending.underWay.begin(r.ID, false)
 		was := s.pending.inMemory()
 		s.pending.mu.Unlock()
 		d := &delivery{reminder: &r}
@@ -66,8 +65,8 @@ func TestDeliveryOfABucketThatStays(t *testing.T) {
 		s.deliveries.begin(s.deliveries.queue.take())
 		s.pending.mu.Lock()
 		defer s.pending.mu.Unlock()
-		if got := s.pending.inMemory(); got != was+1 || s.pending.under[r.ID.Bucket()] != 0 {
-			t.Errorf("%d are in memory, want %d; %v are under way", got, was+1, s.pending.under)
+		if got := s.pending.inMemory(); got != was+1 || s.pending.underWay.buckets[r.ID.Bucket()] != 0 {
+			t.Errorf("%d are in memory, want %d; %v are under way", got, was+1, s.pending.underWay.buckets)
 		}
 	})
 }
