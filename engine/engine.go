@@ -128,7 +128,7 @@ type Calls interface {
 	// Random fills p from the turn's own stream.
 	Random(p []byte)
 	Log(level int32, text string)
-	// ConfigGet and SecretGet return what the turn's app was given: abi/SPEC.md
+	// ConfigGet and SecretGet return settings of the app of the turn: abi/SPEC.md
 	// section 6.
 	ConfigGet(name []byte) (value []byte, code abi.Code)
 	SecretGet(name []byte) (value []byte, code abi.Code)

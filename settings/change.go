@@ -70,7 +70,7 @@ func (s *Service) settings(ctx context.Context, app string) ([]actor.Setting, er
 	}
 	list, err := s.cfg.Store.Settings(ctx, app)
 	if err != nil {
-		return nil, fmt.Errorf("read what the app %s was given: %w", app, err)
+		return nil, fmt.Errorf("read the settings of the app %s: %w", app, err)
 	}
 	return list, nil
 }

@@ -150,7 +150,7 @@ func (s *Service) snapshot(ctx context.Context, name string) (*snapshot, error) 
 		if before != nil && now.Sub(before.at) < s.cfg.MaxStale {
 			return before, nil
 		}
-		return nil, fmt.Errorf("read what the app %s was given: %w", name, err)
+		return nil, fmt.Errorf("read the settings of the app %s: %w", name, err)
 	}
 	a.mu.Lock()
 	a.last = g

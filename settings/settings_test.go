@@ -448,7 +448,7 @@ func TestAges(t *testing.T) {
 		t.Errorf("while the store is away: %q", got)
 	}
 	r.pass(time.Nanosecond)
-	if got := get(); !strings.Contains(got, "read what the app shop was given") {
+	if got := get(); !strings.Contains(got, "read the settings of the app shop") {
 		t.Errorf("after a minute: %q", got)
 	}
 	if got := get(); got != "none" {

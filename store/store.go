@@ -177,7 +177,7 @@ type AppInfo struct {
 	DeployedAt time.Time
 }
 
-// Settings is the part of a [Store] that keeps what apps were given. Writing the
+// Settings is the part of a [Store] that keeps the settings of apps. Writing the
 // same again is harmless; after actor.ErrUnavailable or actor.ErrAmbiguous a write
 // may have applied, and the remedy is to write again.
 type Settings interface {

@@ -281,7 +281,7 @@ func atLeastOne(name string) cobra.PositionalArgs {
 	}
 }
 
-// usesOf lists what a deployment uses, with a ! before what its app was not given.
+// usesOf lists what a deployment uses, with a ! before each that its app has no setting for.
 func usesOf(d *greenroomv1.Deployment) string {
 	var uses []string
 	for _, u := range capabilityUses(d) {

@@ -106,13 +106,13 @@ func Floods(names ...string) []Flood {
 // ends, and returns when nothing of it is under way. Its reminders are due at due.
 func (f Flood) Prepare(ctx context.Context, a App, due time.Time, count *Count) (flood func(), err error) {
 	t := &tenant{App: a, n: f.N, count: count, due: due, http: a.HTTP()}
-	flood, err = f.prepare(ctx, t)
+	run, err := f.prepare(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return func() {
 		defer t.http.CloseIdleConnections()
-		flood()
+		run()
 	}, nil
 }
 

@@ -295,7 +295,7 @@ func (m *moduleService) addCapabilities(ctx context.Context, ds []*greenroomv1.D
 	}
 }
 
-// describeUse says what a deployment uses, and what of it its app was not given.
+// describeUse says what a deployment uses, and which of it its app has no settings for.
 func (m *moduleService) describeUse(ctx context.Context, d *greenroomv1.Deployment, uses abi.Capabilities) {
 	if uses.IsZero() {
 		return
@@ -306,7 +306,7 @@ func (m *moduleService) describeUse(ctx context.Context, d *greenroomv1.Deployme
 	}
 	missing, err := m.s.Settings.Missing(ctx, d.GetApp(), uses)
 	if err != nil {
-		m.s.edge.Log.WarnContext(ctx, "cannot read what an app was given", "app", d.GetApp(), "error", err)
+		m.s.edge.Log.WarnContext(ctx, "cannot read the settings of an app", "app", d.GetApp(), "error", err)
 		return
 	}
 	d.Missing = capabilitiesToProto(missing)

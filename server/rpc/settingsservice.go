@@ -23,7 +23,7 @@ type Settings interface {
 	UnsetSecret(ctx context.Context, app, name string) error
 	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
 	RevokeHTTP(ctx context.Context, app, host string) error
-	// Missing returns what of uses the app was not given.
+	// Missing returns the part of uses that the app has no settings for.
 	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }
 
