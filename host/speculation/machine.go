@@ -55,7 +55,9 @@ const (
 	// Failure is a turn that failed and whose batch is a fence: no earlier attempt
 	// of the call can be applied after it. Whether one was before is to be found out.
 	Failure
-	// Question is a turn that changed nothing, on a check that was made for it.
+	// Question is a turn that changed nothing, in a batch of its own making: a check,
+	// whose error is its answer, or, once turns with effects have joined the batch, what
+	// it has seen and nothing more.
 	Question
 )
 
@@ -276,7 +278,7 @@ func (a *Actions[C, P]) drop(members []*Member[C, P], lost *Batch[C, P], o Outco
 	}
 	if lost != nil {
 		for _, h := range lost.dependents {
-			if o == Failed && h.Role != Observer {
+			if o == Failed && (h.Role == Effect || h.Role == Failure || h.Role == Question && lost.Check()) {
 				a.Fail = append(a.Fail, h.Call)
 			} else {
 				a.rerun(h)
