@@ -58,7 +58,8 @@ type position struct {
 	// place is in a mailbox, in the shard's running calls, or in calls that are to run
 	// again or to be answered.
 	place  list.Place[*call]
-	queued bool // the call was put into a mailbox
+	home   *activation // whose mailbox the call was put into
+	queued bool        // the call was put into a mailbox
 	// looking means that the call is looked up before it is admitted.
 	looking bool
 	// left, if not nil, is closed when the call has left, if it has no mailbox.
@@ -97,14 +98,14 @@ type progress struct {
 	// doubtful means that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
 	doubtful bool
-	// looked is what the store said of a doubtful call before its run: of one run,
-	// nil if the store was not asked.
-	looked *actor.Recorded
 	// copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// looked is what the store said of a doubtful call before its run: of one run,
+	// nil if the store was not asked.
+	looked *actor.Recorded
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	losses uint64
 	stats  turnStats

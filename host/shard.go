@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +24,7 @@ import (
 // which they were used.
 type shard struct {
 	states  *budget // table.states
+	number  int     // of table.shards: who locks several does so in ascending order
 	mu      sync.Mutex
 	closed  bool // no call is admitted any more
 	killed  bool // running calls are stopped as they come
@@ -61,11 +64,12 @@ func (s *shard) withdraw(c *call) bool {
 	return a != nil && a.calls.GiveUp(&c.place, c.cost())
 }
 
-// answer adds a call that is in no list to those that are to be answered. The caller has the
-// lock, and counts the call.
-func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
-	c.settleTimers(&s.timers, c.result.err == nil)
-	to.Add(&c.place, c, c.cost())
+// answer adds a call of a mailbox that is in no list to those that are to be answered. The
+// caller has the lock of its actor's shard.
+func answer(to *mailbox.Answers[*call], c *call) {
+	c.settleTimers(&c.home.shard.timers, c.result.err == nil)
+	c.home.calls.Answered(c.cost())
+	to.Add(&c.place, c)
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
@@ -251,13 +255,86 @@ func (a *activation) takeDedicated() *instance.Instance {
 	return in
 }
 
+// alone reports whether the activation shares no batch with others. The caller has the
+// shard's lock.
+func (a *activation) alone() bool {
+	for _, f := range [...]*flight{a.member.Flight(), a.member.Pending()} {
+		if f != nil && len(f.Payload.parts) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// lock locks what a turn of the activation, or the end of its flight, may change: its shard
+// and those of all activations that it shares a batch with, which unlock is given.
+func (a *activation) lock() (several []*shard) {
+	a.shard.mu.Lock()
+	if a.alone() {
+		return nil
+	}
+	a.shard.mu.Unlock()
+	return lockAll([]*activation{a})
+}
+
+func (a *activation) unlock(several []*shard) {
+	if several == nil {
+		a.shard.mu.Unlock()
+		return
+	}
+	unlockAll(several)
+}
+
+// lockAll locks the shards of activations, and of all others that these share a batch with.
+func lockAll(of []*activation) (locked []*shard) {
+	for _, a := range of {
+		locked = withShard(locked, a.shard)
+	}
+	for {
+		for _, s := range locked {
+			s.mu.Lock()
+		}
+		needed := locked
+		for _, a := range of {
+			for _, f := range [...]*flight{a.member.Flight(), a.member.Pending()} {
+				if f == nil {
+					continue
+				}
+				for i := range f.Payload.parts {
+					needed = withShard(needed, f.Payload.parts[i].a.shard)
+				}
+			}
+		}
+		if len(needed) == len(locked) {
+			return locked
+		}
+		unlockAll(locked)
+		locked = needed
+	}
+}
+
+// withShard returns shards, which are in ascending order, with s.
+func withShard(shards []*shard, s *shard) []*shard {
+	at, found := slices.BinarySearchFunc(shards, s.number, func(s *shard, number int) int { return cmp.Compare(s.number, number) })
+	if found {
+		return shards
+	}
+	return slices.Insert(slices.Clip(shards), at, s)
+}
+
+func unlockAll(shards []*shard) {
+	for _, s := range shards {
+		s.mu.Unlock()
+	}
+}
+
 // awaitCommits waits until all of the activation's state is committed. It reports
 // whether the state was dropped instead: then what was to be done on it comes
 // after the calls that go again. It is for the worker.
 func (a *activation) awaitCommits(ctx context.Context) (dropped bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	if a.member.Flight() != nil && a.drained == nil {
+	if !a.member.Committed() && a.drained == nil {
 		a.drained = make(chan struct{})
 	}
 	drained := a.drained
@@ -310,12 +387,12 @@ func (a *activation) joins(c *call) (r result, ok bool) {
 }
 
 // giveBackCalls answers all calls that wait at an activation that leaves; none of them
-// has an effect. The caller has the shard's lock, and counts them.
+// has an effect. The caller has the shard's lock.
 func (a *activation) giveBackCalls(answered *mailbox.Answers[*call]) {
 	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
 		c.stats.lane = c.lane
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		a.shard.answer(answered, c)
+		answer(answered, c)
 	}
 }
 
@@ -333,8 +410,10 @@ func (a *activation) gaveUp(now time.Time) {
 // that it holds, which may be four while it works.
 func (a *activation) weight() int64 {
 	w := activationCost + int64(len(a.key.ID)) + a.Cost()
-	if f := a.member.Flight(); f != nil && f.Payload.after != a.Tip && f.Payload.after != a.Loaded {
-		w += f.Payload.after.Cost()
+	if f := a.member.Flight(); f != nil {
+		if after := f.Payload.after(a); after != a.Tip && after != a.Loaded {
+			w += after.Cost()
+		}
 	}
 	return w
 }
@@ -394,34 +473,57 @@ type fetch struct {
 
 // member and flight are an activation and a batch as package speculation sees them.
 type (
-	member    = speculation.Member[*call, *batch]
-	flight    = speculation.Batch[*call, *batch]
-	dependent = speculation.Dependent[*call, *batch]
+	member    = speculation.Member[*activation, *call, *batch]
+	flight    = speculation.Batch[*activation, *call, *batch]
+	dependent = speculation.Dependent[*activation, *call, *batch]
 )
 
-// batch is what a [flight] commits: of one actor, all turns that are folded into it.
-// It is a [pipeline.Work].
+// batch is what a [flight] commits: of its actors, which are one most of the time, all turns
+// that are folded into it. It is a [pipeline.Work]. Who changes it has the locks of the
+// shards of all its actors; who has one of them may read it.
 type batch struct {
-	a  *activation
 	in *flight
-	// done gets the outcome of the commit, buffers is where buffer goes back.
+	// done gets the outcome of the commit, buffers is where buffers go back.
 	done    func(b *batch, err error, now time.Time)
 	buffers *sync.Pool
 
-	// These do not change once the batch is a flight.
-	rows        [1]actor.RowWrite // the actor's next version, if it is written
-	state       *overlay.State    // what the row gets, encoded when the batch is sent; nil: it keeps its own
-	encoded     actor.EncodedState
-	buffer      *[]byte // of buffers, that encoded is in; nil: none
+	// These do not change once the batch is a flight. parts and rows are in the same order.
+	parts       []part
+	rows        []actor.RowWrite // each actor's next version, if it is written
+	onePart     [1]part          // what parts is made in
+	oneRow      [1]actor.RowWrite
 	records     []actor.IdempotencyRecord
 	reminders   actor.ReminderEffects
 	replies     int   // bytes of the records and reminders
 	most        int   // how many of them there may be before the commit has to go
 	replyMemory int64 // what the replies of calls count for in Config.CallMemory
-	after       *residency.Row
-	bump        bool // the version moves on: a call with a key has failed
 
 	commit actor.Commit // made when the batch is sent
+	next   *batch       // another one that is to be sent
+}
+
+// lock locks what the end of the batch's flight may change.
+func (b *batch) lock() (several []*shard) {
+	if len(b.parts) == 1 {
+		return b.parts[0].a.lock()
+	}
+	all := make([]*activation, len(b.parts))
+	for i := range b.parts {
+		all[i] = b.parts[i].a
+	}
+	return lockAll(all)
+}
+
+func (b *batch) unlock(several []*shard) { b.parts[0].a.unlock(several) }
+
+// part is what a batch does to one of its actors.
+type part struct {
+	a       *activation
+	state   *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
+	encoded actor.EncodedState
+	buffer  *[]byte // of buffers, that encoded is in; nil: none
+	after   *residency.Row
+	bump    bool // the version moves on: a call with a key has failed
 }
 
 // maxReplyMemory bounds the replies that wait for one commit, recorded or not, in the
@@ -431,7 +533,7 @@ const maxReplyMemory = 8 << 20
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *batch) find(c *call) *actor.IdempotencyRecord {
 	for i := range b.records {
-		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method {
+		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method && r.Actor == c.inv.Key {
 			return r
 		}
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 type (
-	member  = speculation.Member[*call, *payload]
-	batch   = speculation.Batch[*call, *payload]
-	held    = speculation.Dependent[*call, *payload]
-	actions = speculation.Actions[*call, *payload]
+	member  = speculation.Member[int, *call, *payload]
+	batch   = speculation.Batch[int, *call, *payload]
+	held    = speculation.Dependent[int, *call, *payload]
+	actions = speculation.Actions[int, *call, *payload]
 )
 
 // payload is what a commit carries: the turns that it adds, by actor, and how many each
@@ -56,7 +56,7 @@ func newShell(t *testing.T, actors int) *shell {
 	s := &shell{t: t, clock: time.Unix(1, 0), stored: make([][]string, actors), tips: make([][]string, actors),
 		queues: make([][]*call, actors), running: make([]*call, actors)}
 	for i := range actors {
-		s.members = append(s.members, new(member))
+		s.members = append(s.members, &member{Of: i})
 		s.stored[i], s.tips[i] = []string{}, []string{}
 	}
 	return s
@@ -245,18 +245,17 @@ func (s *shell) land(at int, o speculation.Outcome) bool {
 }
 
 func (s *shell) perform(a actions) {
-	index := func(m *member) int { return slices.Index(s.members, m) }
 	for _, m := range a.Dropped {
 		if !m.Committed() {
 			s.fail("a member is to be read anew that has batches")
 		}
-		s.tips[index(m)] = nil
+		s.tips[m.Of] = nil
 	}
 	for _, m := range a.Rewound {
 		if m.MayBegin() {
-			s.fail("a turn of actor %d may begin while what its tip went back to is under way", index(m))
+			s.fail("a turn of actor %d may begin while what its tip went back to is under way", m.Of)
 		}
-		s.tips[index(m)] = append(slices.Clone(s.stored[index(m)]), m.Flight().Payload.turns[index(m)]...)
+		s.tips[m.Of] = append(slices.Clone(s.stored[m.Of]), m.Flight().Payload.turns[m.Of]...)
 	}
 	last := -1
 	var calls []*call
