@@ -1,11 +1,12 @@
 package host
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
-	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // maxReplies is how many bytes of recorded replies and reminders a batch gathers at most before
@@ -31,22 +32,6 @@ func (b *batch) Size() int64 {
 // app is the app of all the batch's actors.
 func (b *batch) app() string { return b.parts[0].a.key.App }
 
-// part returns the place of an activation in parts and rows; the first time, its part
-// confirms the tip and nothing else.
-func (b *batch) part(a *activation) int {
-	for i := range b.parts {
-		if b.parts[i].a == a {
-			return i
-		}
-	}
-	b.parts = append(b.parts, part{a: a, after: a.Tip})
-	b.rows = append(b.rows, a.Tip.Next(a.key))
-	return len(b.parts) - 1
-}
-
-// after is the row of an activation when the batch is committed.
-func (b *batch) after(a *activation) *residency.Row { return b.parts[b.part(a)].after }
-
 // set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
 func (b *batch) set(i int, state *overlay.State, s *served) {
 	p, row := &b.parts[i], &b.rows[i]
@@ -67,6 +52,43 @@ func (b *batch) fence(i int) {
 		p.after = p.a.Tip.Bumped(&b.rows[i])
 		p.a.Tip = p.after
 		p.a.weigh()
+	}
+}
+
+// maxJointRows is how many actors one commit has at most, beside those of one chain.
+const maxJointRows = 128
+
+// fits reports whether the pending batches of activations are within the bounds of one
+// commit together, with so many bytes more. The caller has the locks.
+func fits(of []*activation, adds int64) bool {
+	var seen []*flight
+	rows := 0
+	for _, a := range of {
+		p := a.member.Pending()
+		switch {
+		case p == nil:
+			rows++
+		case !slices.Contains(seen, p):
+			seen = append(seen, p)
+			rows += len(p.Payload.parts)
+			adds += p.Payload.Size()
+		}
+	}
+	return len(seen) == 0 || rows <= maxJointRows && adds <= actor.MaxCommitBytes
+}
+
+// lockToFold is lockAll for a turn of all these activations that is to be folded, if commits:
+// where their batches would become too large by that, they are committed first.
+func lockToFold(of []*activation, commits bool, adds int64) (locked []*shard) {
+	for {
+		locked = lockAll(of)
+		if !commits || fits(of, adds) {
+			return locked
+		}
+		unlockAll(locked)
+		for _, a := range of {
+			_, _ = a.awaitCommits(context.Background()) // it never ends; what was dropped is found out by the caller
+		}
 	}
 }
 
@@ -112,6 +134,3 @@ func (b *batch) Commit() actor.Commit {
 
 // Done implements [pipeline.Work].
 func (b *batch) Done(err error, now time.Time) { b.done(b, err, now) }
-
-// writes reports whether the commit moves the version of the part's row on.
-func (p *part) writes() bool { return p.state != nil || p.bump }

@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
-	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/speculation"
@@ -62,14 +62,6 @@ func (s *shard) withdraw(c *call) bool {
 	defer s.mu.Unlock()
 	a := s.actors[c.inv.Key]
 	return a != nil && a.calls.GiveUp(&c.place, c.cost())
-}
-
-// answer adds a call of a mailbox that is in no list to those that are to be answered. The
-// caller has the lock of its actor's shard.
-func answer(to *mailbox.Answers[*call], c *call) {
-	c.settleTimers(&c.home.shard.timers, c.result.err == nil)
-	c.home.calls.Answered(c.cost())
-	to.Add(&c.place, c)
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
@@ -133,9 +125,9 @@ func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
 // activation is the presence of one actor in memory. The shard's lock guards what is not
 // said to be otherwise.
 type activation struct {
-	key     actor.Key
-	shard   *shard
-	calls   mailbox.Mailbox[*call]
+	key   actor.Key
+	shard *shard
+	home
 	weighed int64 // what the activation counts for in table.states
 	busy    bool  // a worker or a commit exists; one of shard.work counts it
 	working bool  // a worker exists; always, while a call can be run
@@ -175,6 +167,7 @@ type routine struct {
 	serving *served // what the latest turn ran under
 	checked uint64  // ModuleSource.Changes when that was what serves the type
 	paused  int     // for as many conflicts it has paused
+	chain   *calls  // of the turn that runs; nil: it has called nothing
 }
 
 func (a *activation) idle() bool { return !a.busy }
@@ -388,11 +381,11 @@ func (a *activation) joins(c *call) (r result, ok bool) {
 
 // giveBackCalls answers all calls that wait at an activation that leaves; none of them
 // has an effect. The caller has the shard's lock.
-func (a *activation) giveBackCalls(answered *mailbox.Answers[*call]) {
+func (a *activation) giveBackCalls(answered *answers) {
 	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
 		c.stats.lane = c.lane
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		answer(answered, c)
+		c.answer(answered)
 	}
 }
 
@@ -426,6 +419,25 @@ func (a *activation) weigh() {
 	a.weighed = w
 }
 
+// dropped reports whether the state was dropped under the turn that runs.
+func (a *activation) dropped() bool {
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	return a.member.Dropped() != nil
+}
+
+// nestedInstance is instanceFor for a turn that another one waits for, which has an instance
+// itself: it waits for none.
+func (a *activation) nestedInstance(ctx context.Context, s *served) (*instance.Instance, error) {
+	if s.dedicated {
+		return a.instanceFor(ctx, s)
+	}
+	if a.dedicated != nil {
+		a.takeDedicated().Discard()
+	}
+	return s.pool.AcquireMore(ctx)
+}
+
 // tenure is what an activation knows of the host's right to run its actor. The shard's
 // lock guards it.
 type tenure struct {
@@ -437,6 +449,94 @@ type tenure struct {
 	// actor has moved: another host may be running it.
 	leaving, lost bool
 	gone          chan struct{} // if not nil, closed when nothing of the activation is left
+}
+
+// calls is a turn and the turns that it calls. The goroutine of the outermost turn has it,
+// and is the worker of all its actors.
+type calls struct {
+	*chain.Chain[*activation]
+	members []*enlisted // the outermost turn's actor first
+	undo    []undo      // what called turns have done, in order
+	fuel    uint64      // of the called turns
+}
+
+// enlisted is an actor that a chain has.
+type enlisted struct {
+	a      *activation
+	call   *call   // which has the place of a's turn
+	served *served // what its turns run under
+	// row is what the chain's next turn of the actor runs on, as rev names it; nil: not
+	// read. Of the outermost turn's actor it is nil: that turn is its only one.
+	row     *residency.Row
+	rev     uint64
+	changed bool
+	open    bool // a turn of it is under way
+}
+
+// undo is what an actor was before a called turn.
+type undo struct {
+	of      *enlisted
+	row     *residency.Row
+	changed bool
+}
+
+// member returns what the chain has of an actor, nil if nothing.
+func (ch *calls) member(key actor.Key) *enlisted {
+	for _, m := range ch.members {
+		if m.a.key == key {
+			return m
+		}
+	}
+	return nil
+}
+
+// changed reports whether called turns have changed any actor.
+func (ch *calls) changed() bool {
+	for _, m := range ch.members {
+		if m.changed {
+			return true
+		}
+	}
+	return false
+}
+
+// read appends the actors that called turns have run on.
+func (ch *calls) read(members []*member) []*member {
+	for _, m := range ch.members[1:] {
+		if m.row != nil {
+			members = append(members, &m.a.member)
+		}
+	}
+	return members
+}
+
+// size is what the chain adds to a commit, in bytes, beside the outermost turn.
+func (ch *calls) size() int64 {
+	size := 0
+	for _, m := range ch.members[1:] {
+		if m.changed {
+			size += m.row.State.Size()
+		}
+	}
+	return int64(size)
+}
+
+// activations returns the actors that the chain has.
+func (ch *calls) activations() []*activation {
+	all := make([]*activation, len(ch.members))
+	for i, m := range ch.members {
+		all[i] = m.a
+	}
+	return all
+}
+
+// rollBack takes back what called turns have done since undo had so many entries.
+func (ch *calls) rollBack(to int, next func() uint64) {
+	for i := len(ch.undo) - 1; i >= to; i-- {
+		u := &ch.undo[i]
+		u.of.row, u.of.changed, u.of.rev = u.row, u.changed, next()
+	}
+	ch.undo = ch.undo[:to]
 }
 
 // confirmation is a question for the version of one actor, which all readers that
@@ -539,3 +639,22 @@ func (b *batch) find(c *call) *actor.IdempotencyRecord {
 	}
 	return nil
 }
+
+// part returns the place of an activation in parts and rows; the first time, its part
+// confirms the tip and nothing else.
+func (b *batch) part(a *activation) int {
+	for i := range b.parts {
+		if b.parts[i].a == a {
+			return i
+		}
+	}
+	b.parts = append(b.parts, part{a: a, after: a.Tip})
+	b.rows = append(b.rows, a.Tip.Next(a.key))
+	return len(b.parts) - 1
+}
+
+// after is the row of an activation when the batch is committed.
+func (b *batch) after(a *activation) *residency.Row { return b.parts[b.part(a)].after }
+
+// writes reports whether the commit moves the version of the part's row on.
+func (p *part) writes() bool { return p.state != nil || p.bump }

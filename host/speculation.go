@@ -94,14 +94,21 @@ func (w *workers) countTimers(b *batch, c *call) {
 	}
 }
 
-// join puts a call into the pending batch, with an answer for when it has landed, and
+// join puts a call into the pending batch of its actor, and of all that its chain has, with an answer for when it has landed, and
 // returns the part of a in that.
 func (w *workers) join(a *activation, c *call, r result, role speculation.Role) (b *batch, i int) {
 	c.result = r
-	f := speculation.Fold([]*member{&a.member}, dependent{Call: c, Home: &a.member, Role: role}, w.newBatch, (*batch).join)
+	members := []*member{&a.member}
+	if a.chain != nil {
+		members = a.chain.read(members)
+	}
+	f := speculation.Fold(members, dependent{Call: c, Home: &a.member, Role: role}, w.newBatch, (*batch).join)
 	b = f.Payload
 	b.in = f
 	i = b.part(a)
+	for _, m := range members[1:] {
+		b.part(m.Of)
+	}
 	w.countReply(b, &r.reply)
 	w.countTimers(b, c)
 	return b, i
@@ -110,6 +117,9 @@ func (w *workers) join(a *activation, c *call, r result, role speculation.Role) 
 // fold adds a sealed turn to the pending batch. The caller has the locks.
 func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
 	b, i := w.join(a, c, result{}, speculation.Effect)
+	if a.chain != nil {
+		sealChain(a.chain, b)
+	}
 	if done.changed {
 		b.set(i, done.state, s)
 		done.reply.Version = b.rows[i].NewVersion
@@ -127,6 +137,19 @@ func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
 	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes)))
 	c.result = result{reply: done.reply, stats: c.stats}
 	w.countReply(b, &done.reply)
+}
+
+// sealChain moves the actors that called turns have run on to what those have made of them, in the
+// batch of the chain.
+func sealChain(ch *calls, b *batch) {
+	for _, m := range ch.members[1:] {
+		if m.row == nil {
+			continue
+		}
+		if m.a.rev = m.rev; m.changed {
+			b.set(b.part(m.a), m.row.State, m.served)
+		}
+	}
 }
 
 // foldFailure adds the failure of a call with a key to the pending batch: it is
@@ -169,18 +192,18 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, c := range did.Fail {
 		c.result = result{err: cutShort(err), stats: c.stats}
-		answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
 	for _, d := range slices.Backward(did.Rerun) {
 		d.Call.runAgain(err, &then.answered)
 	}
 	for _, c := range did.Answer {
 		c.result.stats.ended = now
-		answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
 	for _, c := range did.Confirm {
-		c.home.shard.work.Add(1) // before the activation's own is done
-		answer(&then.doubtful, c)
+		c.home.work.Add(1) // before the activation's own is done
+		c.answer(&then.doubtful)
 	}
 	for _, f := range did.Launch {
 		then.launch(f.Payload)
@@ -216,12 +239,12 @@ func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *
 	case a.lost:
 		for _, seen := range calls {
 			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
-			answer(&then.answered, seen.Call)
+			seen.Call.answer(&then.answered)
 		}
 	case !a.Outdated() && w.ownership.currentSince(a, now, now): // under the lease
 		for _, seen := range calls {
 			seen.Call.result.stats.ended = now
-			answer(&then.answered, seen.Call)
+			seen.Call.answer(&then.answered)
 		}
 	case next == nil:
 		for _, seen := range calls {
@@ -247,18 +270,6 @@ func (w *workers) supersede(a *activation, calls []dependent, now time.Time, the
 	w.perform(&did, actor.ErrStale, now, then)
 }
 
-// runAgain puts a call that was run for nothing before all others that wait at its actor,
-// or answers it if something left the host with it. The caller has the shard's lock.
-func (c *call) runAgain(err error, answered *answers) {
-	if c.stats.sent {
-		c.result = result{err: cutShort(err), stats: c.stats}
-		answer(answered, c)
-		return
-	}
-	c.goAgain(&c.home.shard.timers, err)
-	c.home.calls.Again(&c.place, c)
-}
-
 // newBatch returns what commits nothing yet.
 func (w *workers) newBatch() *batch {
 	b := &batch{done: w.done, buffers: &w.buffers, most: maxReplies}
@@ -277,5 +288,37 @@ func (w *workers) release(b *batch, err error) {
 			w.buffers.Put(p.buffer)
 		}
 		p.buffer = nil
+	}
+}
+
+// retire ends what an activation without work has left to do: with answered, what is not
+// done before the answers have gone out.
+func (w *workers) retire(r retired, answered bool) {
+	switch {
+	case r.a == nil:
+	case answered:
+		r.a.shard.work.Done()
+	case r.gone:
+		reason := DeactivateDone
+		if r.a.leaving { // out of the table: nobody changes it
+			reason = DeactivateMoved
+		}
+		w.table.deactivated(r.a, reason)
+	}
+}
+
+// sendDoubtful answers calls whose held failures are behind fences: with the record
+// of an earlier attempt, if there is one.
+func (w *workers) sendDoubtful(l *answers) {
+	for c, ok := l.Take(); ok; c, ok = l.Take() {
+		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.records.asRecorded(c, found, err); ok {
+				c.result = known
+			}
+			c.result.stats.ended = time.Now()
+			work := c.home.work // before the call is its caller's
+			w.answering.answer(c)
+			work.Done()
+		})
 	}
 }

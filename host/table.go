@@ -59,7 +59,7 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 		t.count.Add(-1)
 		return nil
 	}
-	a := &activation{key: key, shard: s}
+	a := &activation{key: key, shard: s, home: home{timers: &s.timers, work: &s.work}}
 	a.member.Of = a
 	s.actors[key] = a
 	s.order.Push(&a.used, a)

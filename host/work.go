@@ -41,6 +41,10 @@ func (w *workers) work(s *shard, a *activation) {
 	s.mu.Unlock()
 	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
+		if c.op == opEnlist { // who waits for it is the worker from now on
+			w.answering.answer(c)
+			return
+		}
 		o := w.run(a, c, now)
 		c, now = w.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
@@ -92,9 +96,12 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		now = time.Now()
 	}
 	o.stats = c.stats
+	if a.chain != nil {
+		return w.disposeChain(s, a, c, o, goOn, now)
+	}
 	var then followUp
 	then.bring = !goOn && c.receiver == nil && w.callersCommit
-	several := a.lock()
+	several := lockHome(a, o)
 	defer func() {
 		a.unlock(several)
 		w.followThrough(&then)
@@ -117,7 +124,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		then.launch(a.launch(now))
 	case o.resting && a.lost && a.member.Committed():
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		answer(&then.answered, c)
+		c.answer(&then.answered)
 	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
 	case o.resting && a.Outdated():
@@ -128,7 +135,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	default:
 		c.result = o.result
 		c.result.stats.ended = now
-		answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
 	for _, earlier := range slices.Backward(behind) {
 		earlier.runAgain(dropped, &then.answered)
@@ -140,6 +147,116 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		if next = s.pick(a); next != nil && now.Before(next.arrived) { // which it was while the last one was cleared away
 			now = next.arrived
 		}
+	} else {
+		a.working = false
+	}
+	w.proceed(s, a, now, &then)
+	w.proceedOthers(now, &then)
+	return next, now
+}
+
+// lockHome locks what the end of a turn may change.
+func lockHome(a *activation, o *outcome) (several []*shard) {
+	several = a.lock()
+	if several == nil || !o.commits || fits([]*activation{a}, o.sealed.size()) {
+		return several
+	}
+	unlockAll(several)
+	return lockToFold([]*activation{a}, true, o.sealed.size())
+}
+
+// disposeChain is dispose for a call that has called other actors: all of them are given back.
+func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool, now time.Time) (next *call, began time.Time) {
+	ch := a.chain
+	if o.err == nil && !o.retry && ch.changed() {
+		o.commits = true
+	}
+	c.stats.fuel += ch.fuel
+	o.stats.fuel = c.stats.fuel
+	of := ch.activations()
+	var adds int64
+	if o.commits {
+		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
+			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, ended: o.ended}
+		}
+	}
+	var then followUp
+	then.bring = !goOn && c.receiver == nil && w.callersCommit
+	several := lockToFold(of, o.commits, adds)
+	defer func() {
+		unlockAll(several)
+		w.followThrough(&then)
+	}()
+	s.running.Remove(&c.place)
+	if c.timers != nil && o.err == nil {
+		s.timers.Wait(c.inv.Key, c.timers)
+	}
+	ch.End()
+	var dropped error
+	committed, current, lost := true, true, false
+	behind := make([][]*call, len(ch.members))
+	why := make([]error, len(ch.members))
+	for i, m := range ch.members {
+		if behind[i], why[i] = m.a.member.End(); why[i] != nil {
+			dropped = why[i]
+		}
+		if m.row == nil && i > 0 { // the chain has not seen it
+			continue
+		}
+		committed = committed && m.a.member.Committed()
+		since := o.since
+		if !since.IsZero() && i > 0 && m.served.readElsewhere(now) { // as of a turn of its own
+			since = since.Add(actor.MaxReadAge)
+		}
+		current = current && !m.a.Outdated() && (since.IsZero() || w.ownership.currentSince(m.a, since, now))
+		lost = lost || m.a.lost
+	}
+	switch {
+	case dropped != nil && (o.resting || o.retry):
+		c.runAgain(dropped, &then.answered)
+	case o.retry && c.stats.sent:
+		c.runAgain(actor.ErrStale, &then.answered)
+	case o.retry:
+		a.calls.Again(&c.place, c)
+	case o.commits:
+		w.fold(a, c, o.under, &o.sealed)
+		then.launch(a.launch(now))
+	case o.fails:
+		w.foldFailure(a, c, o.result)
+		then.launch(a.launch(now))
+	case o.resting && lost && committed:
+		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+		c.answer(&then.answered)
+	case o.resting && !(committed && current):
+		w.ask(a, c, o.result)
+		then.launch(a.launch(now))
+	default:
+		c.result = o.result
+		c.result.stats.ended = now
+		c.answer(&then.answered)
+	}
+	for i, m := range ch.members {
+		for _, earlier := range slices.Backward(behind[i]) {
+			earlier.runAgain(why[i], &then.answered)
+		}
+		if m.a.leaving {
+			m.a.giveBackCalls(&then.answered)
+		}
+		if i == 0 {
+			continue
+		}
+		if !o.commits { // what guests have cached of it
+			m.a.rev = w.table.revisions.Next()
+		}
+		m.a.shard.running.Remove(&m.call.place)
+		m.a.calls.Answered(m.call.cost())
+		w.memory.Give(m.call.inv.Key.App, m.call.charged)
+		m.a.working = false
+		w.proceed(m.a.shard, m.a, now, &then)
+	}
+	a.chain = nil
+	if goOn {
+		next = s.pick(a)
 	} else {
 		a.working = false
 	}
@@ -225,22 +342,6 @@ func (w *workers) followThrough(then *followUp) {
 	}
 }
 
-// retire ends what an activation without work has left to do: with answered, what is not
-// done before the answers have gone out.
-func (w *workers) retire(r retired, answered bool) {
-	switch {
-	case r.a == nil:
-	case answered:
-		r.a.shard.work.Done()
-	case r.gone:
-		reason := DeactivateDone
-		if r.a.leaving { // out of the table: nobody changes it
-			reason = DeactivateMoved
-		}
-		w.table.deactivated(r.a, reason)
-	}
-}
-
 // deliver puts a call into a mailbox. The caller has the shard's lock.
 func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller bool) (run bool, err error) {
 	if err := a.calls.CheckCalls(limit); err != nil {
@@ -257,7 +358,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 		return false, err
 	}
 	a.calls.Put(&c.place, c, cost)
-	c.queued, c.home = true, a
+	c.queued, c.home = true, &a.home
 	if c.cause.KeepsActive() {
 		a.called = true
 		s.used(a)
@@ -404,22 +505,6 @@ func (w *workers) sendCheck(b *batch) {
 				err = *first
 			}
 			w.landed(b, err, time.Now())
-		})
-	}
-}
-
-// sendDoubtful answers calls whose held failures are behind fences: with the record
-// of an earlier attempt, if there is one.
-func (w *workers) sendDoubtful(l *answers) {
-	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
-			if known, ok := w.records.asRecorded(c, found, err); ok {
-				c.result = known
-			}
-			c.result.stats.ended = time.Now()
-			s := c.home.shard // before the call is its caller's
-			w.answering.answer(c)
-			s.work.Done()
 		})
 	}
 }
