@@ -45,6 +45,9 @@ func scripted(t *hosttest.Turn) error {
 	if err := json.Unmarshal(t.Frame.Payload, &ops); err != nil {
 		return err
 	}
+	if err := trustCache(t); err != nil {
+		return err
+	}
 	var seen []string
 	for _, o := range ops {
 		switch o.Do {
@@ -53,6 +56,7 @@ func scripted(t *hosttest.Turn) error {
 			if err != nil {
 				return err
 			}
+			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
 			seen = append(seen, fmt.Sprint(n))
 		case "call", "must":
 			method := "Do"
@@ -77,7 +81,26 @@ func scripted(t *hosttest.Turn) error {
 	return t.Reply(strings.Join(seen, " "))
 }
 
+// cached is what an instance remembers of an actor, as SDKs do.
+type cached struct {
+	revision uint64
+	n        int64
+}
+
+// trustCache fails the turn if what the instance remembers of the actor looks current and is
+// not.
+func trustCache(t *hosttest.Turn) error {
+	n, err := t.Number("n")
+	if c, ok := t.Local[t.Frame.ID].(cached); ok && c.revision == t.Frame.Revision && c.n != n {
+		return fmt.Errorf("revision %d has %d, and had %d", c.revision, n, c.n)
+	}
+	return err
+}
+
 func look(t *hosttest.Turn) error {
+	if err := trustCache(t); err != nil {
+		return err
+	}
 	n, err := t.Number("n")
 	return errors.Join(err, t.Reply(fmt.Sprint(n)))
 }

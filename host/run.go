@@ -199,23 +199,25 @@ func (t *run) Await() error { return t.settled(false) }
 func (t *run) settled(show bool) error {
 	switch {
 	case t.chain != nil:
+		since := time.Now() // all at one moment
 		for _, m := range t.chain.members {
-			if err := t.settledAt(m.a, show); err != nil {
+			if err := t.settledAt(m.a, show, since); err != nil {
 				return err
 			}
 		}
 		return nil
 	case t.activation != nil:
-		return t.settledAt(t.activation, show)
+		return t.settledAt(t.activation, show, t.began)
 	}
 	return nil
 }
 
-// settledAt is settled for what the turn could have observed of one actor.
-func (t *run) settledAt(a *activation, show bool) error {
+// settledAt is settled for what the turn could have observed of one actor, which is to have been the
+// newest after a moment.
+func (t *run) settledAt(a *activation, show bool, since time.Time) error {
 	dropped, err := a.awaitCommits(t.Context())
 	if err == nil && !dropped && show {
-		dropped, err = t.by.ownership.confirmTip(t.Context(), a, t.began)
+		dropped, err = t.by.ownership.confirmTip(t.Context(), a, since)
 	}
 	switch {
 	case err != nil:

@@ -183,7 +183,10 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, m := range did.Rewound {
 		a := m.Of
-		a.Tip, a.rev = m.Flight().Payload.after(a), w.table.revisions.Next()
+		a.Tip = m.Flight().Payload.after(a)
+		if m.Dropped() == nil { // otherwise the worker does it, when the turn that runs has ended
+			a.rev = w.table.revisions.Next()
+		}
 		a.weigh()
 	}
 	for _, f := range did.Lost {

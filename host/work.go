@@ -111,6 +111,9 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		s.timers.Wait(c.inv.Key, c.timers)
 	}
 	behind, dropped := a.member.End()
+	if dropped != nil { // the turn has changed what the revision names
+		a.rev = w.table.revisions.Next()
+	}
 	switch {
 	case dropped != nil && o.resting: // what it ran on is gone
 		c.runAgain(dropped, &then.answered)
@@ -193,7 +196,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	}
 	ch.End()
 	var dropped error
-	committed, current, lost := true, true, false
+	committed, current, lost, folded := true, true, false, false
 	behind := make([][]*call, len(ch.members))
 	why := make([]error, len(ch.members))
 	for i, m := range ch.members {
@@ -204,11 +207,8 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 			continue
 		}
 		committed = committed && m.a.member.Committed()
-		since := o.since
-		if !since.IsZero() && i > 0 && m.served.readElsewhere(now) { // as of a turn of its own
-			since = since.Add(actor.MaxReadAge)
-		}
-		current = current && !m.a.Outdated() && (since.IsZero() || w.ownership.currentSince(m.a, since, now))
+		// What the chain has seen of its actors must have been the newest at one moment.
+		current = current && !m.a.Outdated() && (o.since.IsZero() || w.ownership.currentSince(m.a, now, now))
 		lost = lost || m.a.lost
 	}
 	switch {
@@ -219,6 +219,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
+		folded = true
 		w.fold(a, c, o.under, &o.sealed)
 		then.launch(a.launch(now))
 	case o.fails:
@@ -242,11 +243,11 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		if m.a.leaving {
 			m.a.giveBackCalls(&then.answered)
 		}
+		if !folded { // what guests have cached of it is not so
+			m.a.rev = w.table.revisions.Next()
+		}
 		if i == 0 {
 			continue
-		}
-		if !o.commits { // what guests have cached of it
-			m.a.rev = w.table.revisions.Next()
 		}
 		m.a.shard.running.Remove(&m.call.place)
 		m.a.calls.Answered(m.call.cost())
