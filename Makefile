@@ -12,7 +12,7 @@ DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go examples/counter examples/cart examples/subscription examples/webhook
+MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
@@ -24,6 +24,8 @@ FUZZTIME ?= 5s
 ROUNDS   ?= 1000
 # How long `make soak` fuzzes each target, and simulates clusters.
 SOAKTIME ?= 1h
+# How long `make soak` lets a hostile tenant at a server.
+HOSTILETIME ?= 10m
 PKG      ?= ./...
 TESTFLAGS ?=
 
@@ -54,12 +56,12 @@ down: ## Stop the server that `make up` started, and wait for its end.
 	go run ./internal/demo -down
 
 setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, Python, curl, grpcurl.
-	scripts/curl/setup.sh
-	scripts/postgres/setup.sh
-	scripts/rust/setup.sh
-	scripts/node/setup.sh
-	scripts/python/setup.sh
-	scripts/extism/setup.sh
+	build/curl/setup.sh
+	build/postgres/setup.sh
+	build/rust/setup.sh
+	build/node/setup.sh
+	build/python/setup.sh
+	build/extism/setup.sh
 
 # What fails keeps nothing else from running, and fails the whole at its end.
 test: setup ## Run all tests; installs what they need.
@@ -68,10 +70,10 @@ test: setup ## Run all tests; installs what they need.
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 test-go:
-	@PKG='$(PKG)' TESTFLAGS='$(TESTFLAGS)' scripts/go/test.sh $(MODULES)
+	@PKG='$(PKG)' TESTFLAGS='$(TESTFLAGS)' build/go/test.sh $(MODULES)
 
 test-rust:
-	scripts/rust/test.sh
+	build/rust/test.sh
 
 test-tinygo: ## Build every Go example, the template and guests of tests with the TinyGo on PATH, and run them.
 	tinygo version
@@ -79,7 +81,7 @@ test-tinygo: ## Build every Go example, the template and guests of tests with th
 	go test -count=1 -vet=off -timeout 40m -run 'TestScripts/new_go' ./cmd/greenroom
 
 test-cockroach: ## Run what a store may change on the CockroachDB of GREENROOM_TEST_COCKROACH_URL: contract, guarantees, servers that are killed.
-	scripts/cockroach/test.sh
+	build/cockroach/test.sh
 
 check: fmt vet lint dead tidy generated cross ## Formatting, vet, lint, code that nothing calls, generated code, module files, import directions, other platforms.
 	go test ./internal/lint
@@ -91,14 +93,14 @@ vet:
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./...); done
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
-	@set -e; for m in . abi guest-sdk/go; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for m in . abi guest-sdk/go bench; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
 
 # abi is for guests as well, which call what hosts do not.
 dead: $(TOOLS)/deadcode-$(DEADCODE_VERSION) ## Find functions of the server that nothing but tests calls.
 	@out=$$($< -tags pebblegozstd ./cmd/greenroom | grep -v '^abi/'); test -z "$$out" || { echo "nothing but tests calls:"; echo "$$out"; exit 1; }
 
 tidy: ## Check that go.mod and go.sum are what the code needs.
-	scripts/go/tidy.sh $(MODULES)
+	build/go/tidy.sh $(MODULES)
 
 generate: tools ## Regenerate the API's code.
 	rm -rf api/.deps api/gen
@@ -115,20 +117,21 @@ cross: ## Compile for the other systems and processors.
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/greenroom; done
 
 deploy-check: build $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) $(TOOLS)/manifests-$(KUBERNETES_VERSION) ## Validate deploy/: the compose file, the Helm chart, the systemd unit, and the flags that they name.
-	scripts/deploy/check.sh $(BIN) $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) $(TOOLS)/manifests-$(KUBERNETES_VERSION)
+	build/deploy/check.sh $(BIN) $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) $(TOOLS)/manifests-$(KUBERNETES_VERSION)
 
 release: ## Build dist/greenroom-OS-ARCH for every platform.
 	@set -e; for p in $(PLATFORMS); do \
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o dist/greenroom-$${p%/*}-$${p#*/} ./cmd/greenroom; done
 
 fuzz: ## Run every fuzz target for FUZZTIME each.
-	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+	FUZZTIME=$(FUZZTIME) build/fuzz.sh
 
-soak: build ## Kill and freeze servers under load, and with reminders, ROUNDS times, upload every bomb, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
+soak: build ## Kill and freeze servers under load, and with reminders, ROUNDS times, upload every bomb, let a hostile tenant at a server, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts' ./internal/crash ./internal/cluster
+	go test -count=1 -timeout 0 -v ./internal/hostile -duration $(HOSTILETIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./internal/sim -for $(SOAKTIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./scheduler/reminder -for $(SOAKTIME)
-	FUZZTIME=$(SOAKTIME) scripts/fuzz.sh guests
+	FUZZTIME=$(SOAKTIME) build/fuzz.sh guests
 
 bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1; RUNS times; RECORD=bench/README.md writes it down.
 	@go run ./bench $(if $(AREA),-area $(AREA)) $(if $(BAR),-bar $(BAR)) $(if $(RUNS),-runs $(RUNS)) $(if $(RECORD),-record $(RECORD))
@@ -158,14 +161,14 @@ $(TOOLS)/grpcurl-$(GRPCURL_VERSION):
 	$(call install,grpcurl,github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION))
 $(TOOLS)/compose-$(COMPOSE_VERSION):
 	@mkdir -p $(TOOLS)
-	scripts/deploy/compose.sh $(COMPOSE_VERSION) $@
+	build/deploy/compose.sh $(COMPOSE_VERSION) $@
 $(TOOLS)/manifests-$(KUBERNETES_VERSION):
 	@mkdir -p $(TOOLS)
-	scripts/deploy/manifests.sh $(KUBERNETES_VERSION) $@
+	build/deploy/manifests.sh $(KUBERNETES_VERSION) $@
 $(TOOLS)/helm-$(HELM_VERSION):
 	$(call install,helm,helm.sh/helm/v3/cmd/helm@$(HELM_VERSION))
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	$(call install,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
 
 clean: ## Remove everything built.
-	rm -rf bin build dist .cache api/.deps
+	rm -rf bin dist .cache api/.deps

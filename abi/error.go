@@ -64,29 +64,9 @@ func AppendError(dst []byte, e *Error) []byte {
 // The result is a copy, since the frame is usually a guest's memory. A frame
 // that is not well formed is a [*FrameError].
 func DecodeError(frame []byte) (Error, error) {
-	r, err := readFields(errorFrame, KindError, frame)
-	if err != nil {
-		return Error{}, err
-	}
 	var e Error
-	for {
-		tag, value, err := r.next()
-		if err != nil {
-			return Error{}, err
-		}
+	err := eachField(errorFrame, KindError, frame, func(r *fieldReader, tag uint16, value []byte) (err error) {
 		switch tag {
-		case 0:
-			if e.Status < StatusCanceled || e.Status > StatusUnauthenticated {
-				e.Status = StatusUnknown
-			}
-			if !e.Retryable {
-				e.RetryAfterMillis = 0
-			}
-			e.Code = strings.Clone(cut(e.Code, MaxErrorCodeLen))
-			e.Message = strings.Clone(cut(e.Message, MaxErrorMessageLen))
-			e.DetailContentType = strings.Clone(e.DetailContentType)
-			e.Detail = append([]byte(nil), e.Detail...)
-			return e, nil
 		case tagErrorStatus:
 			err = r.u16(&e.Status, value)
 		case tagErrorCode:
@@ -101,17 +81,29 @@ func DecodeError(frame []byte) (Error, error) {
 			err = r.text(&e.DetailContentType, value)
 		case tagErrorDetail:
 			if len(value) > MaxErrorDetailLen {
-				err = r.fail("the detail has " + strconv.Itoa(len(value)) + " bytes; at most " +
+				return r.fail("the detail has " + strconv.Itoa(len(value)) + " bytes; at most " +
 					strconv.Itoa(MaxErrorDetailLen) + " are allowed")
 			}
 			e.Detail = value
 		case tagErrorRetryAfter:
 			err = r.u32(&e.RetryAfterMillis, value)
 		}
-		if err != nil {
-			return Error{}, err
-		}
+		return err
+	})
+	if err != nil {
+		return Error{}, err
 	}
+	if e.Status < StatusCanceled || e.Status > StatusUnauthenticated {
+		e.Status = StatusUnknown
+	}
+	if !e.Retryable {
+		e.RetryAfterMillis = 0
+	}
+	e.Code = strings.Clone(cut(e.Code, MaxErrorCodeLen))
+	e.Message = strings.Clone(cut(e.Message, MaxErrorMessageLen))
+	e.DetailContentType = strings.Clone(e.DetailContentType)
+	e.Detail = append([]byte(nil), e.Detail...)
+	return e, nil
 }
 
 // cut returns the longest start of s, which is UTF-8, that has at most limit

@@ -62,6 +62,20 @@ func readFields(name string, kind uint8, frame []byte) (fieldReader, error) {
 	return r, nil
 }
 
+// eachField calls read with each field of a frame, in order.
+func eachField(name string, kind uint8, frame []byte, read func(r *fieldReader, tag uint16, value []byte) error) error {
+	r, err := readFields(name, kind, frame)
+	for err == nil {
+		var tag uint16
+		var value []byte
+		if tag, value, err = r.next(); err != nil || tag == 0 {
+			return err
+		}
+		err = read(&r, tag, value)
+	}
+	return err
+}
+
 // next returns the next field; tag 0 at the end. The value aliases the frame.
 func (r *fieldReader) next() (tag uint16, value []byte, err error) {
 	rest := r.frame[r.pos:]

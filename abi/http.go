@@ -84,35 +84,23 @@ func AppendHTTPRequest(dst []byte, r *HTTPRequest) []byte {
 // frame that is not well formed is a [*FrameError].
 func DecodeHTTPRequest(frame []byte, r *HTTPRequest) error {
 	*r = HTTPRequest{}
-	f, err := readFields(httpRequestFrame, KindHTTPRequest, frame)
-	if err != nil {
-		return err
-	}
-	for {
-		tag, value, err := f.next()
-		if err != nil {
-			return err
-		}
+	return eachField(httpRequestFrame, KindHTTPRequest, frame, func(f *fieldReader, tag uint16, value []byte) error {
 		switch tag {
-		case 0:
-			return nil
 		case tagRequestMethod:
-			err = f.text(&r.Method, value)
+			return f.text(&r.Method, value)
 		case tagRequestURL:
-			err = f.text(&r.URL, value)
+			return f.text(&r.URL, value)
 		case tagRequestHeaders:
-			err = f.headers(&r.Headers, value)
+			return f.headers(&r.Headers, value)
 		case tagRequestBody:
 			r.Body = value
 		case tagRequestTimeout:
-			err = f.u32(&r.TimeoutMillis, value)
+			return f.u32(&r.TimeoutMillis, value)
 		case tagRequestFlags:
-			err = f.u32(&r.Flags, value)
+			return f.u32(&r.Flags, value)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 // AppendHTTPResponse appends the response frame of r to dst. Texts must be UTF-8.
@@ -129,33 +117,21 @@ func AppendHTTPResponse(dst []byte, r *HTTPResponse) []byte {
 // A frame that is not well formed is a [*FrameError].
 func DecodeHTTPResponse(frame []byte, r *HTTPResponse) error {
 	*r = HTTPResponse{}
-	f, err := readFields(httpResponseFrame, KindHTTPResponse, frame)
-	if err != nil {
-		return err
-	}
-	for {
-		tag, value, err := f.next()
-		if err != nil {
-			return err
-		}
+	return eachField(httpResponseFrame, KindHTTPResponse, frame, func(f *fieldReader, tag uint16, value []byte) error {
 		switch tag {
-		case 0:
-			return nil
 		case tagResponseStatus:
-			err = f.u16(&r.Status, value)
+			return f.u16(&r.Status, value)
 		case tagResponseHeaders:
-			err = f.headers(&r.Headers, value)
+			return f.headers(&r.Headers, value)
 		case tagResponseBody:
 			r.Body = value
 		case tagResponseCode:
-			err = f.text(&r.Code, value)
+			return f.text(&r.Code, value)
 		case tagResponseMessage:
-			err = f.text(&r.Message, value)
+			return f.text(&r.Message, value)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 func appendHeaders(dst []byte, tag uint16, headers []Header) []byte {

@@ -100,68 +100,51 @@ func AppendReminder(dst []byte, r *Reminder) []byte {
 // that is not well formed is a [*FrameError].
 func DecodeReminder(frame []byte, r *Reminder) error {
 	*r = Reminder{}
-	f, err := readFields(reminderFrame, KindReminder, frame)
-	if err != nil {
-		return err
-	}
-	for {
-		tag, value, err := f.next()
-		if err != nil {
-			return err
+	return eachField(reminderFrame, KindReminder, frame, func(f *fieldReader, tag uint16, value []byte) error {
+		switch tag {
+		case tagReminderName:
+			return f.text(&r.Name, value)
+		case tagReminderMethod:
+			return f.text(&r.Method, value)
+		case tagReminderContentType:
+			return f.text(&r.ContentType, value)
+		case tagReminderPayload:
+			r.Payload = value
+		case tagReminderDue:
+			return f.i64(&r.DueUnixNano, value)
+		case tagReminderPeriod:
+			return f.i64(&r.PeriodNano, value)
+		case tagReminderCron:
+			return f.text(&r.Cron, value)
+		case tagReminderZone:
+			return f.text(&r.Zone, value)
+		case tagReminderCount:
+			return f.u32(&r.Count, value)
+		case tagReminderUntil:
+			return f.i64(&r.UntilNano, value)
+		case tagReminderMissed:
+			return f.u8(&r.Missed, value)
+		case tagReminderAttempts:
+			return f.u32(&r.Attempts, value)
+		case tagReminderMetadata:
+			return f.headers(&r.Metadata, value)
+		case tagReminderDelay:
+			return f.i64(&r.DelayNano, value)
+		case tagReminderJitter:
+			return f.i64(&r.JitterNano, value)
+		case tagReminderMissedLimit:
+			return f.u32(&r.MissedLimit, value)
+		case tagReminderMissedAfter:
+			return f.i64(&r.MissedAfter, value)
+		case tagReminderFailure:
+			return f.u8(&r.Failure, value)
+		case tagReminderInterval:
+			return f.i64(&r.IntervalNano, value)
+		case tagReminderLongest:
+			return f.i64(&r.LongestNano, value)
+		case tagReminderFlags:
+			return f.u32(&r.Flags, value)
 		}
-		if tag == 0 {
-			return nil
-		}
-		if err := readReminderField(&f, r, tag, value); err != nil {
-			return err
-		}
-	}
-}
-
-func readReminderField(f *fieldReader, r *Reminder, tag uint16, value []byte) error {
-	switch tag {
-	case tagReminderName:
-		return f.text(&r.Name, value)
-	case tagReminderMethod:
-		return f.text(&r.Method, value)
-	case tagReminderContentType:
-		return f.text(&r.ContentType, value)
-	case tagReminderPayload:
-		r.Payload = value
-	case tagReminderDue:
-		return f.i64(&r.DueUnixNano, value)
-	case tagReminderPeriod:
-		return f.i64(&r.PeriodNano, value)
-	case tagReminderCron:
-		return f.text(&r.Cron, value)
-	case tagReminderZone:
-		return f.text(&r.Zone, value)
-	case tagReminderCount:
-		return f.u32(&r.Count, value)
-	case tagReminderUntil:
-		return f.i64(&r.UntilNano, value)
-	case tagReminderMissed:
-		return f.u8(&r.Missed, value)
-	case tagReminderAttempts:
-		return f.u32(&r.Attempts, value)
-	case tagReminderMetadata:
-		return f.headers(&r.Metadata, value)
-	case tagReminderDelay:
-		return f.i64(&r.DelayNano, value)
-	case tagReminderJitter:
-		return f.i64(&r.JitterNano, value)
-	case tagReminderMissedLimit:
-		return f.u32(&r.MissedLimit, value)
-	case tagReminderMissedAfter:
-		return f.i64(&r.MissedAfter, value)
-	case tagReminderFailure:
-		return f.u8(&r.Failure, value)
-	case tagReminderInterval:
-		return f.i64(&r.IntervalNano, value)
-	case tagReminderLongest:
-		return f.i64(&r.LongestNano, value)
-	case tagReminderFlags:
-		return f.u32(&r.Flags, value)
-	}
-	return nil
+		return nil
+	})
 }

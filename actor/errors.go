@@ -57,6 +57,7 @@ var (
 	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
+	ErrModulesFull     = &Condition{"modules_full", "the app stores as many modules as it may", false}
 	ErrNoSecretsKey    = &Condition{"secrets_key_missing", "the server has no key to keep secrets with; start it with --secrets-key-file", false}
 	ErrSettingNotFound = &Condition{"setting_not_found", "the app was not given that", false}
 	ErrHostGone        = &Condition{"host_gone", "the host's row is not there: its lease ran out and it was cleared, or it has left", false}
@@ -266,7 +267,7 @@ func Conditions() []*Condition {
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
-		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
+		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,

@@ -35,6 +35,7 @@
 //	internal/cluster   the bars of the area cluster
 //	internal/reminders the bars of the area reminders
 //	internal/uploads   the bars of the area uploads
+//	internal/fair      the bars of the area fair
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders

@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/cluster"
+	"github.com/greenroom-run/greenroom/bench/internal/fair"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/metering"
@@ -56,12 +57,13 @@ func roles() role.Roles {
 	maps.Copy(all, metering.Roles())
 	maps.Copy(all, cluster.Roles())
 	maps.Copy(all, reminders.Roles())
+	maps.Copy(all, fair.Roles())
 	return all
 }
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars())
 }
 
 // The exit statuses.

@@ -12,6 +12,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -127,7 +128,7 @@ type Calls interface {
 	// Random fills p from the turn's own stream.
 	Random(p []byte)
 	Log(level int32, text string)
-	// ConfigGet and SecretGet return what the turn's app was given: abi/SPEC.md
+	// ConfigGet and SecretGet return settings of the app of the turn: abi/SPEC.md
 	// section 6.
 	ConfigGet(name []byte) (value []byte, code abi.Code)
 	SecretGet(name []byte) (value []byte, code abi.Code)
@@ -155,6 +156,51 @@ type Calls interface {
 	Fuel() *Fuel
 }
 
+// Processor is a turn's right to have its guest run. Only the goroutine that runs the guest
+// uses it.
+type Processor interface {
+	// Yield lets other turns run. It is called where a guest can wait, with the fuel that
+	// the guest has used since the last time. It returns when the guest may go on, or when
+	// the turn's context has ended.
+	Yield(fuel uint64)
+	// Pause gives the right up while the turn waits for something else, and reports whether
+	// the turn had it. Resume waits until the turn has it again, or the turn's context has
+	// ended.
+	Pause() bool
+	Resume()
+}
+
+// ProcessorKey is the key of a context's [Processor].
+type ProcessorKey struct{}
+
+// WithProcessor gives what runs under the context its right to run guests.
+func WithProcessor(ctx context.Context, p Processor) context.Context {
+	return context.WithValue(ctx, ProcessorKey{}, p)
+}
+
+// Yield calls Yield of the context's [Processor]. Without one it lets other goroutines run.
+func Yield(ctx context.Context, fuel uint64) {
+	if p, ok := ctx.Value(ProcessorKey{}).(Processor); ok {
+		p.Yield(fuel)
+		return
+	}
+	runtime.Gosched()
+}
+
+// Outside has do wait for something outside of the processors of this host: the context's
+// [Processor], if any, is free for others meanwhile.
+func Outside(ctx context.Context, do func()) {
+	p, ok := ctx.Value(ProcessorKey{}).(Processor)
+	if !ok {
+		do()
+		return
+	}
+	if p.Pause() {
+		defer p.Resume()
+	}
+	do()
+}
+
 type reclaimKey struct{}
 
 // WithReclaim gives a load that finds no memory what closes a guest instance that is
@@ -163,11 +209,17 @@ func WithReclaim(ctx context.Context, reclaim func() bool) context.Context {
 	return context.WithValue(ctx, reclaimKey{}, reclaim)
 }
 
+// ReclaimOf returns the function of WithReclaim; nil without one.
+func ReclaimOf(ctx context.Context) func() bool {
+	reclaim, _ := ctx.Value(reclaimKey{}).(func() bool)
+	return reclaim
+}
+
 // Reclaim closes an instance with the function of WithReclaim, and reports whether there
 // was any. Without that function Reclaim closes none.
 func Reclaim(ctx context.Context) bool {
-	reclaim, ok := ctx.Value(reclaimKey{}).(func() bool)
-	return ok && reclaim()
+	reclaim := ReclaimOf(ctx)
+	return reclaim != nil && reclaim()
 }
 
 type ownerKey struct{}
@@ -175,7 +227,8 @@ type ownerKey struct{}
 // Owner is whose work on modules is. Owners share the compilers.
 type Owner struct {
 	App string
-	// Serving says that the module is needed to serve. Such work goes before uploads.
+	// Serving says that calls wait for the module, or are about to. Such work has a
+	// larger share than uploads, and than what is compiled ahead.
 	Serving bool
 }
 

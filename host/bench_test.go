@@ -24,6 +24,7 @@ func BenchmarkTurn(b *testing.B) {
 	for _, placement := range []string{"ring", "any"} {
 		w.Deploy("app", "T", hosttest.Actor{
 			Placement: placement,
+			Yields:    true,
 			Methods:   map[string]hosttest.Func{"Add": add},
 			ReadOnly:  map[string]hosttest.Func{"View": view},
 		})

@@ -42,9 +42,13 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		c.ctx = ctx
 	}
 	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
+	paused := t.slot.Pause()
 	t.instance.Lend()
 	reply, err := cs.run(t, c)
 	t.instance.Regain()
+	if paused {
+		t.slot.Resume()
+	}
 	if err == nil {
 		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
 	}
@@ -269,12 +273,22 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	t := ts.runs.get(c)
+	defer ts.runs.put(t)
+	// Its time is the caller's, but its processor its own.
+	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	if deadline, ok := c.ctx.Deadline(); ok {
+		ctx.deadline = deadline
+	}
+	defer ctx.stop()
+	if err := t.enter(ctx); err != nil {
+		m.a.giveBack(in, nil, time.Now())
+		return actor.Payload{}, err
+	}
 	if !ts.ownership.stillHeld(m.a) {
 		m.a.giveBack(in, nil, time.Now())
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t := ts.runs.get(c)
-	defer ts.runs.put(t)
 	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
 	rev := m.rev
 	if readOnly { // as of a read beside the worker: its caches belong to no other turn
@@ -282,7 +296,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	t.prepare(s, m.row, rev, readOnly, by.now)
 	t.limitFuel(ch.fuel)
-	err = t.on(c.ctx, in, s.migration(m.row))
+	err = t.on(ctx, in, s.migration(m.row))
 	m.a.giveBack(in, err, time.Now())
 	ch.fuel += t.Fuel().Used
 	if err == nil {

@@ -415,11 +415,11 @@ func TestCallsWaitForChain(t *testing.T) {
 	})
 }
 
-// TestChainNeedsOneMoreInstance: chains whose turns wait do not take the instances that
+// TestChainNeedsOneMoreInstance: chains whose turns wait do not take the instances and processors that
 // those they wait for need.
 func TestChainNeedsOneMoreInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newChainStage(t, host.Config{Limits: host.Limits{Instances: 1}})
+		s := newChainStage(t, host.Config{Slots: 1, Limits: host.Limits{Instances: 1}})
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -25,8 +26,8 @@ type Config struct {
 	// the same store. Defaults to all, for a host that is alone; if others write to
 	// the store all the same, what is answered without a commit is confirmed by it.
 	Ownership Ownership
-	// Grants gives guests configuration and secrets. Defaults to none.
-	Grants Grants
+	// Settings gives guests configuration and secrets. Defaults to none.
+	Settings Settings
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
@@ -77,6 +78,9 @@ type Config struct {
 	// beside its payload. Apps share it; above an app's share it sets no more. Defaults to
 	// 64 MiB.
 	TimerMemory int64
+	// Slots bounds the guests that run at the same time. Apps share them: while more guests
+	// want to run, each app's use as much fuel. Defaults to GOMAXPROCS.
+	Slots int
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Defaults to 32.
 	LockedTurns int
@@ -121,6 +125,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.GuestMemoryPerApp, c.GuestMemory/2)
 	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
 	setDefault(&c.TimerMemory, DefaultTimerMemory)
+	setDefault(&c.Slots, runtime.GOMAXPROCS(0))
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
 	setDefault(&c.SettleGrace, DefaultSettleGrace)
 	setDefault(&c.SweepEvery, DefaultSweepEvery)
@@ -148,6 +153,7 @@ func (c Config) validate() error {
 		{"GuestMemoryPerApp", c.GuestMemoryPerApp},
 		{"InstanceIdle", int64(c.InstanceIdle)},
 		{"TimerMemory", c.TimerMemory},
+		{"Slots", int64(c.Slots)},
 		{"LockedTurns", int64(c.LockedTurns)},
 		{"SettleGrace", int64(c.SettleGrace)},
 		{"SweepEvery", int64(c.SweepEvery)},

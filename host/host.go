@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -21,6 +22,7 @@ type Host struct {
 	ownership ownership
 	table     table
 	pools     *instance.Pools
+	slots     *executor.Slots
 	reads     reads
 	timers    timers
 	chains    chains
@@ -43,14 +45,15 @@ func New(cfg Config) (*Host, error) {
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
 	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
 	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)
+	h.slots = executor.New(cfg.Slots)
 	h.pools = instance.New(instance.Config{
-		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger,
+		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
 	served := newDeployments(&h.cfg, h.pools)
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
-		Revisions: &h.table.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
+		Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *reminders
@@ -58,7 +61,7 @@ func New(cfg Config) (*Host, error) {
 		rems = &reminders{cfg.Reminders, h.store}
 		env.Reminders = rems
 	}
-	runs := newRuns(env, &h.ownership, records, rems)
+	runs := newRuns(env, &h.ownership, records, rems, h.slots)
 	h.reads = reads{
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},

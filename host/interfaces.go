@@ -89,8 +89,8 @@ type Reminders interface {
 }
 
 type (
-	// Grants says what apps were given.
-	Grants = turn.Grants
+	// Settings reads the settings of apps.
+	Settings = turn.Settings
 	// Egress sends the HTTP requests of guests.
 	Egress = turn.Egress
 	// EgressRequest is one of them.

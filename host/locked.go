@@ -24,7 +24,7 @@ type lockedLane struct {
 // turn runs one attempt of a turn inside a transaction that holds the
 // actor's row. The store may run it several times; each time begins from the row
 // that it was then given.
-func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly bool) (actor.Reply, error) {
+func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
 		done sealed
@@ -62,6 +62,9 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			if in, err = s.pool.Acquire(ctx); err != nil {
 				return nil, err
 			}
+		}
+		if err := t.enter(ctx); err != nil {
+			return nil, err
 		}
 		t.prepare(s, l, ll.table.revisions.Next(), readOnly, time.Now())
 		err := t.on(ctx, in, s.migration(l))

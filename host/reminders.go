@@ -66,6 +66,18 @@ func (rs *reminders) committed(e *actor.ReminderEffects) {
 	}
 }
 
+// refused gives back the tokens of what a commit would have set that was refused.
+func (rs *reminders) refused(e *actor.ReminderEffects) {
+	if rs == nil || len(e.Set) == 0 {
+		return
+	}
+	tokens := make([]actor.ReminderID, len(e.Set))
+	for i := range e.Set {
+		tokens[i] = e.Set[i].ID
+	}
+	rs.Unused(e.Set[0].Key.App, tokens) // a commit is of one app
+}
+
 // look makes sure that the firing which asks for a call was not taken before, by what is
 // committed and by what the activation is about to commit. over means that the firing was
 // taken, or that this is not known: then o is the outcome. look leaves a firing that is

@@ -571,3 +571,48 @@ func TestFailedTurnGivesItsTokensBack(t *testing.T) {
 		})
 	}
 }
+
+// The tokens of a turn whose state is too large are given back, since nothing of it is committed.
+func TestRefusedStateGivesItsTokensBack(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny} {
+		synctest.Test(t, func(t *testing.T) {
+			s, rems := remind(t, host.Config{Limits: host.Limits{StateBytes: 1 << 10}})
+			s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Large": func(t *hosttest.Turn) error {
+				if err := set("n", "Large")(t); err != nil {
+					return err
+				}
+				return t.Set("k", string(make([]byte, 2<<10)))
+			}}})
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: "a"}, Method: "Large"})
+			var large *actor.StateTooLargeError
+			if !errors.As(err, &large) {
+				t.Fatalf("got %v", err)
+			}
+			synctest.Wait()
+			if set, unused := rems.tokens.Load(), rems.unused.Load(); unused != int64(set) || set == 0 {
+				t.Errorf("%s: of %d tokens %d were given back", placement, set, unused)
+			}
+		})
+	}
+}
+
+// A commit that another writer came before is refused, and the turn runs again: the tokens of the
+// first run are given back, those of the second are not.
+func TestRefusedCommitGivesItsTokensBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add, "Set": set("n", "Add")}})
+		key := actor.Key{App: "app", Type: "T", ID: "a"}
+		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key, Method: "Add"}); err != nil {
+			t.Fatal(err)
+		}
+		s.store.write(key, func(*actor.Row) {})
+		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key, Method: "Set"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if set, unused := rems.tokens.Load(), rems.unused.Load(); set != 2 || unused != 1 {
+			t.Errorf("of %d tokens %d were given back, want 1 of 2", set, unused)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -18,6 +19,7 @@ import (
 type run struct {
 	turn.Turn
 	attempt
+	slot executor.Slot
 }
 
 // attempt is what a run has besides the guest's side of it.
@@ -49,18 +51,19 @@ type runs struct {
 	ownership *ownership
 	records   *recordings
 	reminders *reminders
+	slots     *executor.Slots
 	// call runs what a guest calls.
 	call  func(t *run, msg *abi.Message) (*abi.Result, error)
 	spare sync.Pool // of *run
 }
 
-func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders) *runs {
-	rs := &runs{env: env, ownership: o, records: records, reminders: rems}
+func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, slots *executor.Slots) *runs {
+	rs := &runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
 	rs.spare.New = func() any { return new(run) }
 	return rs
 }
 
-// get returns what is readied for one attempt of c, and given back by put.
+// get returns what is readied for attempts of c, one after the other, and given back by put.
 func (rs *runs) get(c *call) *run {
 	t := rs.spare.Get().(*run)
 	t.by, t.call = rs, c
@@ -68,6 +71,7 @@ func (rs *runs) get(c *call) *run {
 }
 
 func (rs *runs) put(t *run) {
+	t.slot.Leave(0) // if the turn has panicked
 	t.Forget()
 	t.attempt = attempt{}
 	rs.spare.Put(t)
@@ -91,7 +95,17 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 	})
 }
 
-// on runs the turn on an instance.
+// enter waits for a processor for the guest; on gives it back. The error is that of ctx.
+func (t *run) enter(ctx *turnContext) error {
+	key := &t.call.inv.Key
+	if err := t.slot.Enter(ctx, t.by.slots, key.App, key.Type); err != nil {
+		return err
+	}
+	ctx.slot.Store(&t.slot)
+	return nil
+}
+
+// on runs the turn on an instance. The turn has a processor.
 func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
 	t.call.stats.runs++
 	t.instance = in
@@ -101,6 +115,7 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	} else {
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
+	t.slot.Leave(t.Fuel().Used)
 	err = in.Explain(err)
 	t.call.stats.fuel += t.Fuel().Used
 	t.call.logged = t.call.logged || t.HasLogged()
@@ -114,19 +129,19 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 		state: l.State,
 		rev:   t.StateRevision(),
 		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
-
-		reminders: t.Effects(),
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
 		t.call.timers = timer.NewChanges(effects, s.placed())
 	}
 	if t.readOnly || s.lane == LaneStateless {
+		done.reminders = t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
 	if err != nil {
-		return sealed{}, err
+		return sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
+	done.reminders = t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.
@@ -236,6 +251,10 @@ func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *residency.Row, re
 	}
 	t := rs.get(c)
 	defer rs.put(t)
+	if err := t.enter(ctx); err != nil {
+		in.GiveBack(nil, time.Now())
+		return actor.Reply{}, err
+	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.arrived)
 	err = t.on(ctx, in, s.migration(l))

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // turnContext is the context of one run of a call: it ends with the caller's, at
@@ -15,7 +18,8 @@ import (
 type turnContext struct {
 	caller   context.Context
 	deadline time.Time
-	ended    atomic.Pointer[error] // why; it stays what it was first
+	ended    atomic.Pointer[error]         // why; it stays what it was first
+	slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
 
 	mu       sync.Mutex
 	done     chan struct{}
@@ -36,7 +40,15 @@ func (c *turnContext) ofCaller() bool {
 }
 
 // Value implements [context.Context].
-func (c *turnContext) Value(key any) any { return c.caller.Value(key) }
+func (c *turnContext) Value(key any) any {
+	if _, ok := key.(engine.ProcessorKey); ok {
+		if slot := c.slot.Load(); slot != nil {
+			return slot
+		}
+		return nil // never that of a turn that calls
+	}
+	return c.caller.Value(key)
+}
 
 // Err implements [context.Context]. It may tell of the deadline a moment before
 // Done is closed.

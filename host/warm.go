@@ -41,12 +41,16 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err != nil {
 		return failed(err)
 	}
+	t := ts.runs.get(c)
+	defer ts.runs.put(t)
+	if err := t.enter(ctx); err != nil {
+		a.giveBack(in, nil, time.Now())
+		return failed(err)
+	}
 	if !ts.ownership.stillHeld(a) { // the lease may have run out while the turn waited for any of that
 		a.giveBack(in, nil, time.Now())
 		return failed(actor.ErrNotOwner)
 	}
-	t := ts.runs.get(c)
-	defer ts.runs.put(t)
 	t.prepare(s, l, a.rev, readOnly, now)
 	t.activation, t.began = a, now
 	err = t.on(ctx, in, s.migration(l))

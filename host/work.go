@@ -388,6 +388,9 @@ func (w *workers) committed(b *batch, err error, now time.Time) {
 		w.settleFlight(b, err)
 		return
 	}
+	if refusal(err) {
+		w.turns.reminders.refused(&b.reminders)
+	}
 	w.landed(b, err, now)
 }
 

@@ -30,7 +30,8 @@ type Config struct {
 	// before, as at the start, while that type is served already: then one module at
 	// a time. What it returns is logged; the module serves all the same. It is called
 	// concurrently. Its ctx ends when the service stops, but may have been made for a
-	// caller of Deploy. Defaults to nothing.
+	// caller of Deploy. It has the app as [engine.Owner], which serves in the first case
+	// alone. Defaults to nothing.
 	Prepare func(ctx context.Context, app string, d actor.Digest) error
 	// Reminders are looked at when a deployment takes methods away: those that name one
 	// are warned of. Defaults to none.
@@ -44,6 +45,10 @@ type Config struct {
 	// MaxBytes is the size of the largest module that is taken, in bytes.
 	// Defaults to 32 MiB.
 	MaxBytes int64
+	// MaxStoredBytes bounds the modules of one app together, in bytes: [store.StoredBytes].
+	// Those that serve no type are removed to make room, the oldest first. Defaults to
+	// 1 GiB.
+	MaxStoredBytes int64
 	// PollInterval is how often deployments made by other processes are looked
 	// for. Defaults to 5 s.
 	PollInterval time.Duration
@@ -68,6 +73,9 @@ func (c Config) WithDefaults() Config {
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 32 << 20
 	}
+	if c.MaxStoredBytes == 0 {
+		c.MaxStoredBytes = 1 << 30
+	}
 	if c.PollInterval == 0 {
 		c.PollInterval = 5 * time.Second
 	}
@@ -82,6 +90,8 @@ func (c Config) validate() error {
 		return errors.New("modules config: Inspector is nil; give the engine that will run the modules")
 	case c.MaxBytes < 0:
 		return errors.New("modules config: MaxBytes is negative; give a size in bytes, or 0 for 32 MiB")
+	case c.MaxStoredBytes < 0:
+		return errors.New("modules config: MaxStoredBytes is negative; give a size in bytes, or 0 for 1 GiB")
 	case c.PollInterval < 0:
 		return errors.New("modules config: PollInterval is negative; give a duration, or 0 for 5 s")
 	}

@@ -15,6 +15,8 @@
 //   - A placement that was deployed goes before the module's, and stays until another is
 //     deployed, or the module's again. A rollback brings back what was deployed then.
 //   - A module that serves a type cannot be deleted.
+//   - What an app stores is bounded. An upload beyond the bound removes the oldest modules
+//     that serve no type; if that is not enough it is refused, and removes nothing.
 //   - What an undeployed type's actors stored is kept, and so is its schema: what
 //     is deployed next must be able to read it.
 //

@@ -59,7 +59,7 @@ type faulty struct {
 	mu          sync.Mutex
 	deploy      func(ctx context.Context, ds []actor.Deployment) error
 	deployments func(ctx context.Context, app string) ([]actor.Deployment, error)
-	put         func(ctx context.Context, m actor.Module, wasm actor.Code) error
+	put         func(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error
 	module      func(m actor.Module) actor.Module
 	bytes       func([]byte) []byte
 }
@@ -90,11 +90,11 @@ func (f *faulty) Deployments(ctx context.Context, app string) ([]actor.Deploymen
 	return f.Modules.Deployments(ctx, app)
 }
 
-func (f *faulty) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+func (f *faulty) PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
 	if f.put != nil {
-		return f.put(ctx, m, wasm)
+		return f.put(ctx, m, wasm, most)
 	}
-	return f.Modules.PutModule(ctx, m, wasm)
+	return f.Modules.PutModule(ctx, m, wasm, most)
 }
 
 func (f *faulty) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {

@@ -17,10 +17,11 @@ import (
 
 // library is the part of a [Service] that keeps the modules.
 type library struct {
-	store     store.Modules
-	inspector Inspector
-	maxBytes  int64
-	log       *slog.Logger
+	store          store.Modules
+	inspector      Inspector
+	maxBytes       int64
+	maxStoredBytes int64
+	log            *slog.Logger
 }
 
 // Stage is how far an upload has come.
@@ -37,8 +38,9 @@ const (
 const maxTries = 8
 
 // Upload inspects a module and stores it. Nothing is stored of a module that is
-// refused: an [*actor.InvalidModuleError] with every fault found, or
-// [actor.ErrModuleTooLarge]. progress is called at the start of each stage, on
+// refused: an [*actor.InvalidModuleError] with every fault found,
+// [actor.ErrModuleTooLarge], or [actor.ErrModulesFull]. Modules of the app that serve no type
+// are removed to make room. progress is called at the start of each stage, on
 // the caller's goroutine; it may be nil. wasm is read piece by piece, but for what the
 // Inspector does.
 func (l *library) Upload(ctx context.Context, app string, wasm actor.Code, progress func(Stage)) (actor.Module, error) {
@@ -89,7 +91,7 @@ func (l *library) Upload(ctx context.Context, app string, wasm actor.Code, progr
 func (l *library) put(ctx context.Context, m actor.Module, wasm actor.Code) (actor.Module, error) {
 	var err error
 	for range maxTries {
-		if err = l.store.PutModule(ctx, m, wasm); !errors.Is(err, actor.ErrAmbiguous) {
+		if err = l.store.PutModule(ctx, m, wasm, l.maxStoredBytes); !errors.Is(err, actor.ErrAmbiguous) {
 			break
 		}
 	}

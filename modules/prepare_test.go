@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/modules"
 )
 
@@ -47,7 +48,7 @@ func TestStartWaitsForNoModule(t *testing.T) {
 		ready := make(chan struct{})
 		var prepared []actor.Digest // read when nothing runs
 		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(ctx context.Context, _ string, d actor.Digest) error {
-			if !s.Serves(d) {
+			if s.AppsByModule()[d] == nil {
 				t.Errorf("%s is prepared, and would be taken out of a cache meanwhile", d)
 			}
 			select {
@@ -176,6 +177,134 @@ func TestModulesArePreparedLightestFirst(t *testing.T) {
 		if prepared[0] != "module7" || prepared[1] != "module5" || slices.Index(prepared, "module6") > 3 {
 			t.Errorf("prepared in the order %v; 7 and 5 are the lightest, and 6 is the other app's", prepared)
 		}
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A module that another process deployed, and that is long in preparing, holds up its own app
+// alone: the poll goes on for the others.
+func TestPollGoesOnBesideAHeavyModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy("heavy", "light")
+		ready := make(chan struct{})
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Second, Prepare: func(ctx context.Context, app string, d actor.Digest) error {
+			if app == "heavy" && d == "new0" {
+				select {
+				case <-ready:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		st.types["new0"], st.types["new1"], st.types["newer1"] = "T0", "T1", "T1"
+		deploy := func(generation uint64, light actor.Digest) {
+			st.ds.Store(&[]actor.Deployment{{App: "heavy", Type: "T0", Generation: 2, Digest: "new0"}, {App: "light", Type: "T1", Generation: generation, Digest: light}})
+			time.Sleep(time.Second) // of the bubble: a poll
+			synctest.Wait()
+		}
+		generations := func() (got [2]uint64) {
+			for n, app := range []string{"heavy", "light"} {
+				d, _, err := s.Current(app, fmt.Sprint("T", n))
+				if err != nil {
+					t.Error(err)
+				}
+				got[n] = d.Generation
+			}
+			return got
+		}
+		deploy(2, "new1")
+		deploy(3, "newer1")
+		if got := generations(); got != [2]uint64{1, 3} {
+			t.Errorf("beside the heavy module, the generations are %d", got)
+		}
+		close(ready)
+		synctest.Wait()
+		if got := generations(); got != [2]uint64{2, 3} {
+			t.Errorf("once it is prepared, the generations are %d", got)
+		}
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What is prepared ahead has the share of an upload, and what is about to serve more.
+func TestPreparingAheadIsNoMoreUrgentThanUploads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy("shop")
+		var owners []engine.Owner // read when nothing runs
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Hour, Prepare: func(ctx context.Context, _ string, d actor.Digest) error {
+			owners = append(owners, engine.OwnerOf(ctx))
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st.types["new"] = "T0"
+		st.ds.Store(&[]actor.Deployment{{App: "shop", Type: "T0", Generation: 2, Digest: "new"}})
+		if err := s.Refresh(ctx, "shop"); err != nil {
+			t.Fatal(err)
+		}
+		if want := []engine.Owner{{App: "shop"}, {App: "shop", Serving: true}}; !slices.Equal(owners, want) {
+			t.Errorf("got %+v, want %+v", owners, want)
+		}
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A server that was ready once stays ready while a module is prepared that is deployed later.
+func TestLaterDeploysMakeNoServerUnready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy("a")
+		ready := make(chan struct{})
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+			if d == "slow" {
+				<-ready
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !s.Prepared() {
+			t.Fatal("what was deployed at the start is not prepared")
+		}
+		st.types["slow"] = "T1"
+		st.ds.Store(&[]actor.Deployment{
+			{App: "a", Type: "T0", Generation: 1, Digest: "module0"}, {App: "a", Type: "T1", Generation: 1, Digest: "slow"},
+		})
+		if err := s.Refresh(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !s.Prepared() {
+			t.Error("a later deployment makes the server unready")
+		}
+		close(ready)
 		if err := s.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}

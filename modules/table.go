@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // ServedType is an actor type with what serves it.
@@ -63,7 +64,7 @@ type serving struct {
 func newServing(l *library, cfg Config) *serving {
 	s := &serving{library: l, prepareModule: cfg.Prepare, notify: cfg.Changed}
 	s.current.Store(&table{})
-	s.refresh = refresher{read: s.read, apps: make(map[string]*flights)}
+	s.refresh = refresher{read: s.update, apps: make(map[string]*flights)}
 	s.preparing = newModulesQueue()
 	return s
 }
@@ -79,14 +80,15 @@ func (s *serving) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	return t.Deployment, t.Spec, t.err
 }
 
-// Serves reports whether a module serves a type of any app now.
-func (s *serving) Serves(d actor.Digest) bool {
-	for _, t := range s.current.Load().types {
-		if t.Deployment.Digest == d {
-			return true
+// AppsByModule returns the apps that each module serves a type of now, in no order.
+func (s *serving) AppsByModule() map[actor.Digest][]string {
+	apps := make(map[actor.Digest][]string)
+	for name, t := range s.current.Load().types {
+		if d := t.Deployment.Digest; !slices.Contains(apps[d], name.app) {
+			apps[d] = append(apps[d], name.app)
 		}
 	}
-	return false
+	return apps
 }
 
 // Prepared reports whether what served at the start is prepared. It stays so: what an app
@@ -142,9 +144,15 @@ func (s *serving) Refresh(ctx context.Context, app string) error {
 	return nil
 }
 
+// poll looks for what other processes deployed. An app whose modules are being prepared is
+// looked at again afterwards, and holds up no other.
 func (s *serving) poll(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	var switches sync.WaitGroup
+	defer switches.Wait()
+	var mu sync.Mutex
+	busy := make(map[string]bool)
 	failing := false
 	for {
 		select {
@@ -152,7 +160,22 @@ func (s *serving) poll(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		err := s.read(ctx, "")
+		replaced, err := s.read(ctx, "")
+		for app, modules := range replaced {
+			mu.Lock()
+			wait := busy[app]
+			busy[app] = true
+			mu.Unlock()
+			if wait {
+				continue
+			}
+			switches.Go(func() {
+				s.replace(ctx, modules)
+				mu.Lock()
+				defer mu.Unlock()
+				delete(busy, app)
+			})
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -165,23 +188,33 @@ func (s *serving) poll(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// read brings the table up to what the store has.
-func (s *serving) read(ctx context.Context, app string) error {
-	ds, err := s.store.Deployments(ctx, app)
+// replacements are, by app and module, the types that the module is to take over.
+type replacements map[string]map[module]map[typeName]served
+
+// update brings the table up to what the store has.
+func (s *serving) update(ctx context.Context, app string) error {
+	replaced, err := s.read(ctx, app)
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, ds)
+	var apps sync.WaitGroup
+	for _, modules := range replaced {
+		apps.Go(func() { s.replace(ctx, modules) })
+	}
+	apps.Wait()
+	return nil
 }
 
-// apply replaces the table by one in which those of ds serve that are newer than
-// what serves now: reads may return in any order. A type that nothing serves
-// here yet is served at once, and its module prepared by the queue; one
-// that an earlier deployment serves goes on with that until its module is prepared.
-func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
+// read puts what nothing served before into the table, has its modules prepared by the
+// queue, and returns what is to replace what serves. Reads may return in any order.
+func (s *serving) read(ctx context.Context, app string) (replacements, error) {
+	ds, err := s.store.Deployments(ctx, app)
+	if err != nil {
+		return nil, err
+	}
 	found, err := s.changed(ctx, ds)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	old := s.current.Load()
 	types := make(map[module]int64)
@@ -189,7 +222,7 @@ func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 		types[module{name.app, t.Deployment.Digest}]++
 	}
 	first := make(map[typeName]served)
-	later := make(map[module]map[typeName]served)
+	replaced := make(replacements)
 	for name, t := range found {
 		m := module{name.app, t.Deployment.Digest}
 		switch before, serves := old.types[name]; {
@@ -199,18 +232,26 @@ func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 			first[name] = t
 			s.preparing.add(m, t.size/types[m])
 		default:
-			if later[m] == nil {
-				later[m] = make(map[typeName]served)
+			if replaced[m.app] == nil {
+				replaced[m.app] = make(map[module]map[typeName]served)
 			}
-			later[m][name] = t
+			if replaced[m.app][m] == nil {
+				replaced[m.app][m] = make(map[typeName]served)
+			}
+			replaced[m.app][m][name] = t
 		}
 	}
 	s.merge(first)
-	for m, entries := range later {
+	return replaced, nil
+}
+
+// replace has modules of an app serve once each is prepared; until then what served before
+// does.
+func (s *serving) replace(ctx context.Context, modules map[module]map[typeName]served) {
+	for m, entries := range modules {
 		s.prepare(ctx, m)
 		s.merge(entries)
 	}
-	return nil
 }
 
 // changed returns those of ds that the table does not have, with what serves them.
@@ -257,14 +298,19 @@ func (s *serving) changed(ctx context.Context, ds []actor.Deployment) (map[typeN
 // prepare calls Config.Prepare. A module that cannot be prepared serves all the
 // same.
 func (s *serving) prepare(ctx context.Context, m module) {
-	err := s.prepareModule(ctx, m.app, m.digest)
+	s.prepareFor(ctx, m, engine.Owner{App: m.app, Serving: true})
+}
+
+// prepareFor prepares a module in the name of an owner.
+func (s *serving) prepareFor(ctx context.Context, m module, owner engine.Owner) {
+	err := s.prepareModule(engine.WithOwner(ctx, owner), m.app, m.digest)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("cannot prepare a module; its first call will try again", "app", m.app, "module", m.digest.Short(), "error", err)
 	}
 }
 
 // prepareAll prepares the modules that serve already, until ctx ends. It takes one
-// at a time: a call that needs another one finds a compiler after this one.
+// at a time, with the share of an upload: calls and uploads find a compiler after this one.
 func (s *serving) prepareAll(ctx context.Context) {
 	for {
 		select {
@@ -277,7 +323,7 @@ func (s *serving) prepareAll(ctx context.Context) {
 			if !ok {
 				break
 			}
-			s.prepare(ctx, m)
+			s.prepareFor(ctx, m, engine.Owner{App: m.app})
 		}
 	}
 }

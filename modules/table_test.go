@@ -156,10 +156,11 @@ func (s *slowStore) Deployments(ctx context.Context, app string) ([]actor.Deploy
 func TestConfig(t *testing.T) {
 	st := &memStore{}
 	for name, cfg := range map[string]modules.Config{
-		"Store":        {Inspector: &inspector{}},
-		"Inspector":    {Store: st},
-		"MaxBytes":     {Store: st, Inspector: &inspector{}, MaxBytes: -1},
-		"PollInterval": {Store: st, Inspector: &inspector{}, PollInterval: -1},
+		"Store":          {Inspector: &inspector{}},
+		"Inspector":      {Store: st},
+		"MaxStoredBytes": {Store: st, Inspector: &inspector{}, MaxStoredBytes: -1},
+		"MaxBytes":       {Store: st, Inspector: &inspector{}, MaxBytes: -1},
+		"PollInterval":   {Store: st, Inspector: &inspector{}, PollInterval: -1},
 	} {
 		if _, err := modules.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)

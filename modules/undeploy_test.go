@@ -55,7 +55,7 @@ func TestUndeploy(t *testing.T) {
 	if types, err := f.Types(ctx, app); err != nil || len(types) != 1 || types[0].Spec.Name != "B" {
 		t.Errorf("types %+v, %v", types, err)
 	}
-	if !f.Serves(d) {
+	if !slices.Equal(f.AppsByModule()[d], []string{app}) {
 		t.Error("the module that serves B serves nothing")
 	}
 	again, err := f.undeploy("A")
@@ -76,7 +76,7 @@ func TestUndeploy(t *testing.T) {
 	if _, err := f.undeploy("B"); err != nil {
 		t.Fatal(err)
 	}
-	if f.Serves(d) {
+	if f.AppsByModule()[d] != nil {
 		t.Error("what was undeployed serves")
 	}
 	if err := f.Delete(ctx, app, d); err != nil {

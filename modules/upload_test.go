@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 func TestUpload(t *testing.T) {
@@ -65,7 +68,7 @@ func TestUploadRefused(t *testing.T) {
 			f := newFixture(t)
 			f.inspector.err = tc.inspect
 			if tc.put != nil {
-				f.store.put = func(context.Context, actor.Module, actor.Code) error { return tc.put }
+				f.store.put = func(context.Context, actor.Module, actor.Code, int64) error { return tc.put }
 			}
 			if _, err := f.Upload(ctx, tc.app, bytes.NewReader(tc.wasm), nil); !tc.ok(err) {
 				t.Errorf("got %v", err)
@@ -80,8 +83,8 @@ func TestUploadRefused(t *testing.T) {
 func TestUploadSettlesALostAnswer(t *testing.T) {
 	f := newFixture(t)
 	lost := 3
-	f.store.put = func(ctx context.Context, m actor.Module, wasm actor.Code) error {
-		err := f.store.Modules.PutModule(ctx, m, wasm)
+	f.store.put = func(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
+		err := f.store.Modules.PutModule(ctx, m, wasm, most)
 		if lost--; lost >= 0 {
 			return actor.ErrAmbiguous
 		}
@@ -201,5 +204,46 @@ func TestListAndDelete(t *testing.T) {
 	}
 	if err := f.Delete(ctx, app, all[1]); !errors.Is(err, actor.ErrModuleNotFound) {
 		t.Errorf("deleted again: %v", err)
+	}
+}
+
+// One app's uploads use up its own bound alone: another app's are taken meanwhile, and the
+// refusal says what to do.
+func TestUploadsOfAnAppAreBoundedTogether(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	s, err := modules.New(modules.Config{Store: f.store, Inspector: f.inspector, MaxStoredBytes: 3 * store.LeastStored})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload := func(app, typeName string) (actor.Digest, error) {
+		m, err := s.Upload(ctx, app, bytes.NewReader(module(typ(typeName, "", "Do"))), nil)
+		return m.Digest, err
+	}
+	for n := range 9 {
+		if _, err := upload(app, fmt.Sprint("T", n)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := upload("quiet", fmt.Sprint("T", n%3)); err != nil {
+			t.Errorf("the other app: %v", err)
+		}
+	}
+	kept, err := s.List(ctx, app, "", 0)
+	if err != nil || len(kept) != 3 {
+		t.Fatalf("the app has %d modules: %v", len(kept), err)
+	}
+	for _, m := range kept {
+		if _, _, err := s.Deploy(ctx, modules.DeployRequest{App: app, Digest: m.Digest}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := upload(app, "T9"); !errors.Is(err, actor.ErrModulesFull) || !strings.Contains(err.Error(), "--max-stored-modules") || !strings.Contains(err.Error(), "49152") {
+		t.Errorf("an upload beside modules that all serve: %v", err)
+	}
+	if _, err := upload(app, "T8"); err != nil {
+		t.Errorf("a module that is there: %v", err)
+	}
+	if quiet, err := s.List(ctx, "quiet", "", 0); err != nil || len(quiet) != 3 {
+		t.Errorf("the other app has %d modules: %v", len(quiet), err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,6 +303,64 @@ func TestSlowReadersAreGivenUpByTheirRate(t *testing.T) {
 		}
 		if used := f.edge.Requests.Answers.Used(); used != 0 {
 			t.Errorf("%d bytes of answers are counted", used)
+		}
+	})
+}
+
+// stallingConn is a connection whose end reads no more after so many bytes.
+type stallingConn struct {
+	net.Conn
+	left   int
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *stallingConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Read(p)
+	c.left -= n
+	return n, err
+}
+
+func (c *stallingConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// TestBlockedHTTP2ConnectionIsGivenUp: an HTTP/2 connection that accepts no more bytes is given up
+// after the time for a part of an answer, as one of HTTP/1.1 is, not after that for a body.
+func TestBlockedHTTP2ConnectionIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pipes := startInBubble(t, func(*Config) {})
+		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 1<<20)}}, nil
+		})
+		c := client(t, true)
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := pipes.dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			stalling := &stallingConn{Conn: conn, left: 64 << 10, closed: make(chan struct{})}
+			t.Cleanup(func() { _ = stalling.Close() })
+			return stalling, nil
+		}
+		res, err := c.Get(f.url + actorPath(key("a"), "Get")) //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		synctest.Wait()
+		if strings.Contains(f.log.String(), "protocol=HTTP/2.0") {
+			t.Fatal("the answer went out although nobody reads it")
+		}
+		<-time.After(2 * f.edge.Conf.Bounds.AcceptTimeout)
+		synctest.Wait()
+		if !strings.Contains(f.log.String(), "protocol=HTTP/2.0") || f.edge.Requests.Answers.Used() != 0 {
+			t.Errorf("the handler waits for a connection that accepts nothing; %d bytes are counted", f.edge.Requests.Answers.Used())
 		}
 	})
 }

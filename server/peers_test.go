@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -164,6 +165,36 @@ func TestPeersBeyondLoopback(t *testing.T) {
 	if _, err := New(conf); err != nil {
 		t.Errorf("with credentials: %v", err)
 	}
+}
+
+// TestPeersListenerBoundsConnections: where hosts are listened to apart, one address gets no more
+// than its share of their connections, and the next is closed.
+func TestPeersListenerBoundsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 1024
+		hosts := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
+		_, clients := startInBubble(t, func(c *Config) {
+			c.Peers, c.Interconnect = &edge.Peers{Cluster: "test", Addr: "127.0.0.1:0", Listener: hosts}, noCalls{}
+		})
+		refused := func() string {
+			_, text, _ := strings.Cut(do(t, clients.client(t, false), "GET", "http://localhost/metrics", "").body, "\ngreenroom_connections_refused_total ")
+			n, _, _ := strings.Cut(text, "\n")
+			return n
+		}
+		for range most - most/8 {
+			hosts.conn(t)
+		}
+		synctest.Wait()
+		if n := refused(); n != "0" {
+			t.Fatalf("%s connections were refused within the share", n)
+		}
+		if n, err := hosts.conn(t).Read(make([]byte, 1)); err == nil {
+			t.Errorf("a connection beyond the share got %d bytes", n)
+		}
+		if n := refused(); n != "1" {
+			t.Errorf("%s refused connections are counted", n)
+		}
+	})
 }
 
 // TestSilentConnections do not keep others from being accepted, nor the server from

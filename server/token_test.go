@@ -18,16 +18,16 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/rpc"
+	"github.com/greenroom-run/greenroom/settings"
 )
 
 // fakeSettings are empty, whatever is set.
 type fakeSettings struct{}
 
-func (fakeSettings) List(context.Context, string) (grants.Settings, error) {
-	return grants.Settings{}, nil
+func (fakeSettings) List(context.Context, string) (settings.Listing, error) {
+	return settings.Listing{}, nil
 }
 func (fakeSettings) SetConfig(context.Context, string, string, string) error { return nil }
 func (fakeSettings) UnsetConfig(context.Context, string, string) error       { return nil }

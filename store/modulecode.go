@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -31,4 +34,55 @@ func ModuleChunk(wasm actor.Code, n int, buf []byte) ([]byte, error) {
 		return nil, fmt.Errorf("read the module: %w", err)
 	}
 	return chunk, nil
+}
+
+// LeastStored is what a module counts at least, so that a bound on bytes bounds how many
+// modules there are.
+const LeastStored = 16 << 10
+
+// StoredBytes is what a module counts that has so many bytes, with its manifest's.
+func StoredBytes(wasm int64, manifest int) int64 { return max(wasm+int64(manifest), LeastStored) }
+
+// StoredModule is a module of an app, for [MakeRoom].
+type StoredModule struct {
+	Digest    actor.Digest
+	Bytes     int64 // as StoredBytes counts them
+	CreatedAt time.Time
+	Serves    bool // a type, now
+}
+
+// MakeRoom returns the modules of an app to be removed so that another one fits, of so many
+// bytes, if all may have most: the oldest of those that serve no type, and no more than
+// need be. The error is actor.ErrModulesFull with the numbers if those are not enough. stored
+// is sorted.
+func MakeRoom(app string, stored []StoredModule, bytes, most int64) ([]actor.Digest, error) {
+	var all, serving int64
+	for _, m := range stored {
+		all += m.Bytes
+		if m.Serves {
+			serving += m.Bytes
+		}
+	}
+	if most == 0 || all+bytes <= most {
+		return nil, nil
+	}
+	if serving+bytes > most {
+		return nil, &actor.ReasonError{Condition: actor.ErrModulesFull, Reason: fmt.Sprintf(
+			"the modules of app %s that serve types take %d bytes, and this one %d, of at most %d by --max-stored-modules of the server; undeploy types that are not needed, or have the limit raised",
+			app, serving, bytes, most)}
+	}
+	slices.SortFunc(stored, func(a, b StoredModule) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Digest, b.Digest))
+	})
+	var gone []actor.Digest
+	for _, m := range stored {
+		if all+bytes <= most {
+			break
+		}
+		if !m.Serves {
+			gone = append(gone, m.Digest)
+			all -= m.Bytes
+		}
+	}
+	return gone, nil
 }

@@ -128,7 +128,12 @@ type Modules interface {
 	// same digest in the same app again changes nothing and succeeds, but puts
 	// damaged bytes right. A module is seen whole or not at all. Of wasm no more than a
 	// few pieces of 1 MiB are in memory.
-	PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error
+	//
+	// The app's modules together take at most so many bytes, as [StoredBytes] counts them;
+	// with 0 there is no bound. Modules that serve no type make room, in the order of
+	// [MakeRoom], decided atomically with Deploy and with all other PutModule and
+	// DeleteModule. If they cannot, nothing is removed or stored: actor.ErrModulesFull.
+	PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error
 	// Module returns a module's description; actor.ErrModuleNotFound.
 	Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error)
 	// ModuleBytes returns a module's bytes, checked against its digest;
@@ -172,7 +177,7 @@ type AppInfo struct {
 	DeployedAt time.Time
 }
 
-// Settings is the part of a [Store] that keeps what apps were given. Writing the
+// Settings is the part of a [Store] that keeps the settings of apps. Writing the
 // same again is harmless; after actor.ErrUnavailable or actor.ErrAmbiguous a write
 // may have applied, and the remedy is to write again.
 type Settings interface {

@@ -7,8 +7,8 @@
 // # Memory
 //
 // What is decoded owns its memory: nothing aliases the message's bytes, which
-// transports use again, and no value keeps its neighbours alive. Names, of which
-// a stream has few, are shared by all that one message value decodes in its life.
+// transports use again, and no value keeps its neighbours alive. A stream has few
+// names, and a message value shares them among everything that it decodes.
 package invokestream
 
 import "google.golang.org/protobuf/proto"

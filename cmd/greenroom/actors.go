@@ -41,9 +41,7 @@ func actorsListCommand(c *cli) *cobra.Command {
 		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
-			list := &greenroomv1.ListActorsResponse{}
-			var err error
-			list.Actors, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Actor, string, error) {
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListActorsResponse, error) {
 				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 				defer cancel()
 				for {
@@ -52,7 +50,7 @@ func actorsListCommand(c *cli) *cobra.Command {
 					})
 					token = resp.GetNextPageToken()
 					if err != nil || token == "" || len(resp.Actors) > 0 { // deleted actors make empty pages
-						return resp.GetActors(), token, err
+						return resp, err
 					}
 				}
 			})
@@ -192,8 +190,8 @@ func actorsDeleteCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete TYPE ID",
 		Short: "Delete the state of an actor",
-		Long: `Delete the state of an actor, as one turn of it. The actor itself goes on to
-exist: the next call meets it empty. There is no way back.`,
+		Long: `Delete the state of an actor, as one turn of it. The actor itself still exists:
+the next call finds it empty. This cannot be undone.`,
 		Example:           `  greenroom actors delete Counter alice --yes`,
 		Args:              takes("TYPE", "ID"),
 		ValidArgsFunction: complete{c}.actor,

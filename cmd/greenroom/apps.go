@@ -14,7 +14,7 @@ func appsCommand(c *cli) *cobra.Command {
 		Aliases: []string{"app"},
 		Short:   "List apps",
 		Long: `List the apps of the server. An app is a namespace, which every command takes
-with --app; it is there as soon as something names it.`,
+with --app; it exists as soon as something names it.`,
 		Example: `  greenroom apps list`,
 	}, appsListCommand(c))
 }
@@ -24,17 +24,14 @@ func appsListCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the apps with what they have",
-		Long: `List the apps that have modules, or ever had a type deployed, with the number of
-types that are served, of modules that are stored, and when what serves a type
-was changed last. A token of one app may not.`,
+		Long: `List the apps that have modules, or ever had a type deployed, with their numbers of
+served types and stored modules, and the time of the last deployment. A token that
+is limited to one app may not list apps.`,
 		Example: `  greenroom apps list`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
-			list := &greenroomv1.ListAppsResponse{}
-			var err error
-			list.Apps, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.App, string, error) {
-				resp, err := unary(cmd.Context(), a.modules.ListApps, &greenroomv1.ListAppsRequest{PageSize: size, PageToken: token})
-				return resp.GetApps(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListAppsResponse, error) {
+				return unary(cmd.Context(), a.modules.ListApps, &greenroomv1.ListAppsRequest{PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err

@@ -46,13 +46,13 @@ a dash go after --.
 
 On a terminal, JSON replies are indented. Otherwise they are written as they
 came. With -o json the result is an object: payload (or payload_base64 if it is
-not JSON), content_type, version, the actor's version after the call, and fuel,
-what the turn computed, in units of about one simple instruction; -v prints the
+not JSON), content_type, version (the actor's version after the call) and fuel
+(the work of the turn, in units of about one simple instruction); -v prints the
 last two to standard error. A version begins at a random number and rises with
-each change: it tells older from newer, and counts nothing.
+each change: use it to order versions, not to count changes.
 
 Fields of a JSON payload that the method's input does not have are ignored by the
-SDKs, so that a misspelt one is as if it were not there.`,
+SDKs, so a misspelt field has no effect.`,
 		Example: `  greenroom call Counter alice Add '{"amount": 5}'
   greenroom call Counter alice Get --query
   greenroom call Cart 'shop/7 || 🛒' AddItem @item.json

@@ -66,7 +66,7 @@ func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.Ty
 		}
 		for _, t := range served {
 			if name := t.Type.GetName(); t.Deployment.GetDigest() == digest && len(names) == 0 && !hasType(m, name) {
-				out.warnings = append(out.warnings, fmt.Sprintf("%s is not in this module: module %s goes on serving it", name, short(digest)))
+				out.warnings = append(out.warnings, fmt.Sprintf("%s is not in this module: module %s keeps serving it", name, short(digest)))
 			}
 		}
 	}

@@ -20,14 +20,14 @@ import (
 func hostsCommand(c *cli) *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the servers of the cluster", Args: takes(),
-		Long: `List the servers that share the store: which leads, how many ranges of types each
-holds, how many sticky actors it owns, how many partitions it has checked out, and how
-many new sticky actors it gets, where the mean is 1.
+		Long: `List the servers that share the store: the leader, how many ranges of types each
+server holds, how many sticky actors it owns, how many partitions it has checked out,
+and its share of new sticky actors, where 1 is the mean.
 
-STATE is up, scheduler (of a server that runs no actors), draining, drained, no session
-(it keeps its lease, and does not reach the leader) or lease over. Of each type a server
-holds many ranges, some of them side by side: "greenroom placement show" counts those
-as one.`,
+STATE is up, scheduler (the server runs no actors), draining, drained, no session (the
+server keeps its lease, but does not reach the leader) or lease over. A server holds
+many ranges of each type, and some are adjacent: "greenroom placement show" counts
+adjacent ranges as one.`,
 		Example: "  greenroom hosts list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			resp, err := listHosts(cmd.Context(), c, &greenroomv1.ListHostsRequest{})
@@ -50,9 +50,9 @@ as one.`,
 	}
 	drain := &cobra.Command{
 		Use: "drain HOST", Short: "Have a server hand over what it holds", Args: takes("HOST"),
-		Long: `Have a server hand over all that it holds, and take nothing new until it is started
-again. HOST is its ID, the beginning of it, or its name. Calls that arrive there are
-sent on to the others. Stopping a server does the same by itself.`,
+		Long: `Have a server hand over everything that it holds, and take nothing new until it
+restarts. HOST is its ID, a prefix of its ID, or its name. Calls that arrive there
+are forwarded to the other servers. Stopping a server drains it too.`,
 		Example: "  greenroom hosts drain web-2",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.cluster.DrainHost, &greenroomv1.DrainHostRequest{Host: args[0]})
@@ -196,17 +196,13 @@ func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp, err := unary(ctx, a.cluster.ListHosts, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	return unary(ctx, a.cluster.ListHosts, req)
 }
 
 func whereCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
-		Long:    "Say which server of the cluster holds an actor now. An actor of a type any or\nstateless is held by none, and a sticky one by none before its first call. Of a\nring:SERVERS type the servers follow that answer its read-only methods.",
+		Long:    "Say which server of the cluster holds an actor now. No server holds\nan actor of a type any or stateless, nor a sticky actor before its first call. For a\nring:SERVERS type, the servers follow that answer its read-only methods.",
 		Example: "  greenroom where Cart alice --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.cluster.Where, &greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]})
@@ -305,16 +301,16 @@ func placementCommand(c *cli) *cobra.Command {
 	var ranges bool
 	show := &cobra.Command{
 		Use: "show TYPE", Short: "Show which server holds how much of a type", Args: takes("TYPE"),
-		Long: `Show which servers hold an actor type, and how much of it: how many ranges of the hash
-space, and which part of it they are. A range that several servers share counts for
-each with an equal part. --ranges shows the table itself: each range, with the server
-that holds it, or those that share it, and of a static type the name of its server.
-Of a ring:SERVERS type there are also those that answer its read-only methods, and the
-part of the type that each of them does so for.
-Of a sticky type it is where actors go that have no owner yet.
+		Long: `Show which servers hold an actor type, and how much of it: the number of ranges of the
+hash space, and their part of the whole. A range that several servers share counts for
+each of them in equal parts. --ranges shows the table itself: each range with the server
+that holds it, or the servers that share it; for a static type, also the name of its
+server. For a ring:SERVERS type, the table also has the servers that answer read-only
+methods, and the part of the type that each answers for. For a sticky type, it shows
+where actors go that have no owner yet.
 
-Where parts of a type are called much more than others, their calls per second are
-shown, and what was moved to another server because of them.`,
+If parts of a type are called much more than others, their calls per second are
+shown, and the parts that moved to another server for that reason.`,
 		Example:           "  greenroom placement show Cart --app shop\n  greenroom placement show Cart --ranges",
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
@@ -338,7 +334,7 @@ shown, and what was moved to another server because of them.`,
 			return nil
 		}),
 	}
-	show.Flags().BoolVar(&ranges, "ranges", false, "each range of the hash space, in order")
+	show.Flags().BoolVar(&ranges, "ranges", false, "show each range of the hash space")
 	return group(&cobra.Command{
 		Use: "placement", Short: "Where the actors of a type are",
 		Long:    "Show how the actors of a type are divided among the servers of a cluster.",

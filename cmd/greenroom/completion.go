@@ -66,11 +66,9 @@ func (c complete) types(cmd *cobra.Command, args []string, _ string) ([]cobra.Co
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		types, err := listTypes(ctx, c.cli, a)
-		var found []cobra.Completion
-		for _, t := range types {
-			found = append(found, cobra.CompletionWithDesc(t.Type.GetName(), methodNames(t.Type)))
-		}
-		return found, err
+		return rowsOf(types, func(t *greenroomv1.ServedType) cobra.Completion {
+			return cobra.CompletionWithDesc(t.Type.GetName(), methodNames(t.Type))
+		}), err
 	})
 }
 
@@ -82,14 +80,7 @@ func (c complete) actor(cmd *cobra.Command, args []string, toComplete string) ([
 	case 1:
 		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 			resp, err := unary(ctx, a.actors.ListActors, &greenroomv1.ListActorsRequest{App: c.app, Type: args[0], PageSize: 100})
-			if err != nil {
-				return nil, err
-			}
-			var found []cobra.Completion
-			for _, x := range resp.Actors {
-				found = append(found, x.Key.GetId())
-			}
-			return found, nil
+			return rowsOf(resp.GetActors(), func(x *greenroomv1.Actor) cobra.Completion { return x.Key.GetId() }), err
 		})
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
@@ -129,14 +120,9 @@ func (c complete) modules(cmd *cobra.Command, args []string, _ string) ([]cobra.
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		resp, err := unary(ctx, a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: 100})
-		if err != nil {
-			return nil, err
-		}
-		var found []cobra.Completion
-		for _, m := range resp.Modules {
-			found = append(found, cobra.CompletionWithDesc(short(m.Digest), typeNames(m)))
-		}
-		return found, nil
+		return rowsOf(resp.GetModules(), func(m *greenroomv1.Module) cobra.Completion {
+			return cobra.CompletionWithDesc(short(m.Digest), typeNames(m))
+		}), err
 	})
 }
 
@@ -147,14 +133,9 @@ func (c complete) reminder(cmd *cobra.Command, args []string, toComplete string)
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		resp, err := unary(ctx, a.reminders.ListReminders, &greenroomv1.ListRemindersRequest{App: c.app, Type: args[0], Id: args[1]})
-		if err != nil {
-			return nil, err
-		}
-		var found []cobra.Completion
-		for _, r := range resp.Reminders {
-			found = append(found, cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r)))
-		}
-		return found, nil
+		return rowsOf(resp.GetReminders(), func(r *greenroomv1.Reminder) cobra.Completion {
+			return cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r))
+		}), err
 	})
 }
 

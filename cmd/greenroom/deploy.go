@@ -37,8 +37,8 @@ What changes is shown first: types and methods that come and go, types that
 another module served, another SDK. With --dry-run that is all: the module is
 built, uploaded and checked, and serves nothing.
 
-If the server refuses the module, all that is wrong with it is listed, and what
-serves the types now goes on.
+If the server refuses the module, it lists everything that is wrong with it, and
+keeps serving the types as before.
 
 --placement puts a type elsewhere than its module says: any, ring,
 ring:SERVERS, sticky, static:HOST,HOST,… or checkout:PARTITIONS. It stays when
@@ -61,7 +61,7 @@ manifest is another module.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
-	flags.StringArrayVar(&f.placements, "placement", nil, "`TYPE=POLICY` of where the actors of a type are; may be repeated")
+	flags.StringArrayVar(&f.placements, "placement", nil, "place the actors of a type, `TYPE=POLICY`; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "upload and check the module, show what would change, and change nothing")
 	messageFlag(cmd, &f.message)

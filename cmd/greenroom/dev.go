@@ -52,8 +52,8 @@ func devCommand(c *cli) *cobra.Command {
 		Short: "Serve a guest here, rebuild and redeploy on change",
 		Long: `Run a server for the guest in DIR (default: this folder): build and deploy it,
 show what it logs, and do it again whenever a file changes. A version that does
-not compile, or that the server refuses, changes nothing: the last good one goes
-on serving.
+not compile, or that the server refuses, changes nothing: the last good one
+keeps serving.
 
 State is kept in .greenroom/dev inside the folder; delete that to start afresh.`,
 		Example: `  greenroom dev
@@ -70,7 +70,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	flags.BoolVar(&f.force, "force", false, "also deploy a module with an older state schema than the one deployed")
 	flags.StringArrayVar(&f.config, "config", nil, "set a configuration value of the app, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&f.allowHTTP, "allow-http", nil, "let the app's guests send requests to this `host`; may be repeated")
-	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: to addresses that are not public, too")
+	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: also allow addresses that are not public")
 	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long a module may take to compile (default 45s)")
 	f.build.register(cmd)
@@ -203,7 +203,7 @@ func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 				d.printf(d.stderr, "save again to retry, or start dev with a longer --compile-time\n")
 			}
 			if d.deployed != "" {
-				d.printf(d.stderr, "%s\n", d.paint(d.stderr, dim, "the last good version goes on serving"))
+				d.printf(d.stderr, "%s\n", d.paint(d.stderr, dim, "the last good version keeps serving"))
 			}
 		}
 		select {

@@ -47,11 +47,11 @@ func doctorCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the toolchains and the server",
-		Long: `Check that guests can be built here, and that the server is there, lets you in,
-can reach its store and has the time right; of a cluster, that all servers keep
-their leases and reach the leader and each other. FAIL means that something you need
-does not work; WARN what not everybody needs. The exit status is 1 if anything
-failed.`,
+		Long: `Check that guests can be built here, and that the server answers, lets you in, can
+reach its store and has the right time; in a cluster, also that all servers keep
+their leases and reach the leader and each other. FAIL marks something that you need
+and that does not work, WARN something that only some users need. The exit status is
+1 if anything failed.`,
 		Example: `  greenroom doctor
   greenroom doctor --server https://greenroom.example.com --data-dir /var/lib/greenroom`,
 		Args: takes(),

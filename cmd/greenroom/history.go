@@ -15,21 +15,19 @@ func historyCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
 		Short:             "List the deployments of an actor type",
-		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted, or it took\nthe type out of service.",
+		Long:              "List the deployments of an actor type, newest first. `greenroom rollback --to`\ncan go back to each of these generations, unless its module was deleted or the\ngeneration took the type out of service.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
-			list := &greenroomv1.HistoryResponse{}
-			var err error
-			list.Deployments, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Deployment, string, error) {
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.HistoryResponse, error) {
 				resp, err := unary(cmd.Context(), a.modules.History, &greenroomv1.HistoryRequest{
 					App: c.app, Type: args[0], PageSize: size, PageToken: token,
 				})
 				if err != nil {
 					err = withNearest(cmd.Context(), c, a, err, args, "")
 				}
-				return resp.GetDeployments(), resp.GetNextPageToken(), err
+				return resp, err
 			})
 			if err != nil {
 				return err

@@ -20,30 +20,36 @@ func (p *pageFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&p.all, "all", false, "all pages")
 }
 
-// collect calls fetch for one page or, with --all, for each. It returns what the pages
-// have, and the token of the page after the last one read.
-func collect[T any](p *pageFlags, fetch func(size int32, token string) (items []T, next string, err error)) (all []T, next string, err error) {
-	if p.limit < 1 || p.limit > 1000 {
-		return nil, "", usagef("--limit is %d; give 1 to 1000, or --all", p.limit)
-	}
-	for next = p.token; ; {
-		var items []T
-		items, next, err = fetch(p.limit, next)
-		if all = append(all, items...); err != nil || next == "" || !p.all {
-			return all, next, err
-		}
-	}
-}
-
-// listing is what a command lists: for JSON the message of the API that has it.
+// listing is a page of what a command lists, as the API answers with it.
 type listing interface {
 	proto.Message
 	GetNextPageToken() string
 }
 
-// rowsOf are the rows of a table, one for each item.
-func rowsOf[T any](items []T, row func(item T) []string) [][]string {
-	rows := make([][]string, len(items))
+// collect calls fetch for one page or, with --all, for each. It returns the pages in one,
+// with the token of the page after the last one read.
+func collect[M listing](p *pageFlags, fetch func(size int32, token string) (M, error)) (all M, err error) {
+	if p.limit < 1 || p.limit > 1000 {
+		return all, usagef("--limit is %d; give 1 to 1000, or --all", p.limit)
+	}
+	if all, err = fetch(p.limit, p.token); err != nil {
+		return all, err
+	}
+	token := all.ProtoReflect().Descriptor().Fields().ByName("next_page_token")
+	for p.all && all.GetNextPageToken() != "" {
+		page, err := fetch(p.limit, all.GetNextPageToken())
+		if err != nil {
+			return all, err
+		}
+		all.ProtoReflect().Clear(token) // the last page has none
+		proto.Merge(all, page)
+	}
+	return all, nil
+}
+
+// rowsOf returns the rows of a table, or the completions of a list: one for each item.
+func rowsOf[T, Row any](items []T, row func(item T) Row) []Row {
+	rows := make([]Row, len(items))
 	for i, item := range items {
 		rows[i] = row(item)
 	}

@@ -33,11 +33,11 @@ func logsCommand(c *cli) *cobra.Command {
 		Long: `Show what guests log, what they write to standard output and error, and each
 turn that failed: why, what to change, and the stack of a trap. Each server of the
 cluster remembers the latest lines of each app until it ends: 2000, or 4 MiB of
-them, less with more than 16 apps. --follow goes on with those that come, also of
+them, less with more than 16 apps. --follow continues with new lines, also from
 servers that join.
 
-A turn whose commit was refused runs again; what its earlier run logged has not
-happened, and the first line of the next run says so.`,
+A turn whose commit was refused runs again. The effects of its earlier run, whose
+lines are shown too, did not happen; the first line of the next run says so.`,
 		Example: `  greenroom logs -f                  # of every actor of the app
   greenroom logs -f Counter          # of one type
   greenroom logs Counter me --last 50
@@ -50,7 +50,7 @@ happened, and the first line of the next run says so.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with the lines that come")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue with new lines")
 	flags.Int32Var(&f.last, "last", 200, "at most this `number` of remembered lines first")
 	flags.DurationVar(&f.since, "since", 0, "only lines of this last `time`, such as 10m; 0: all that are remembered")
 	flags.StringVar(&f.level, "level", "debug", "lowest `level`: debug, info, warn or error")

@@ -36,11 +36,8 @@ func modulesListCommand(c *cli) *cobra.Command {
 		Example: `  greenroom modules list`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
-			list := &greenroomv1.ListModulesResponse{}
-			var err error
-			list.Modules, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Module, string, error) {
-				resp, err := unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
-				return resp.GetModules(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListModulesResponse, error) {
+				return unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err
@@ -48,8 +45,16 @@ func modulesListCommand(c *cli) *cobra.Command {
 			rows := rowsOf(list.Modules, func(m *greenroomv1.Module) []string {
 				return []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
 			})
-			return c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
+			err = c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
 				"app %s has no modules; upload one with `greenroom deploy`", c.app)
+			if err == nil && page.token == "" && list.NextPageToken == "" && len(rows) > 1 && !c.wantsJSON() {
+				var all int64
+				for _, m := range list.Modules {
+					all += m.Size
+				}
+				c.printf(c.stderr, "%d modules with %s together\n", len(rows), size(all))
+			}
+			return err
 		}),
 	}
 	page.register(cmd)
@@ -113,7 +118,7 @@ func modulesUploadCommand(c *cli) *cobra.Command {
 		Use:   "upload FILE.wasm",
 		Short: "Upload a module without deploying it",
 		Long: `Upload a module without deploying it. The server checks it and, if it refuses
-it, says everything that is wrong with it. Uploading the same bytes again
+it, lists everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
 		Args:    takes("FILE.wasm"),

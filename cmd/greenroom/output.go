@@ -254,7 +254,7 @@ func (c *console) confirm(ctx context.Context, yes bool, question string) error 
 		return nil
 	}
 	if !isTerminal(c.stdin) || !isTerminal(c.stderr) {
-		return usagef("nobody is there to confirm; add --yes")
+		return usagef("this needs a confirmation, and there is no terminal to ask on; add --yes")
 	}
 	c.printf(c.stderr, "%s [y/N] ", question)
 	answer, err := interruptible(ctx, func() (string, error) { return bufio.NewReader(c.stdin).ReadString('\n') })

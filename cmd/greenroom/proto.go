@@ -28,13 +28,12 @@ func protoCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "proto [DIR]",
 		Short: "Write the API's protos, to generate clients from",
-		Long: `Write what clients in other languages are generated from into DIR, "proto" if it is
-not given: the .proto files of the API and those that they import, and ` + descriptorSet + `,
-a FileDescriptorSet of all of them. They are those of this binary, so that it needs
-neither a server nor a network. Files that are there already are overwritten.
+		Long: `Write the files that clients in other languages are generated from into DIR (default:
+proto): the .proto files of the API with their imports, and ` + descriptorSet + `, a
+FileDescriptorSet of all of them. They are part of this binary, so no server and no
+network is needed. Existing files are overwritten.
 
-google/protobuf/*.proto are left out of the sources, since every compiler of protos
-has them.`,
+google/protobuf/*.proto are not written, since every protobuf compiler has them.`,
 		Example: `  greenroom proto
   buf generate proto
   grpcurl -protoset proto/greenroom.binpb list greenroom.v1.ActorService`,

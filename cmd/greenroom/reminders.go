@@ -81,17 +81,18 @@ zone of this machine.`,
 			if err != nil {
 				return err
 			}
-			list := &greenroomv1.ListRemindersResponse{}
-			list.Reminders, list.NextPageToken, err = collect(&page, func(size int32, token string) (page []*greenroomv1.Reminder, next string, err error) {
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListRemindersResponse, error) {
+				full := &greenroomv1.ListRemindersResponse{}
 				for req.PageToken = token; ; { // a page by due times may be short, or empty
-					resp, err := remindersPage(cmd.Context(), a, req, size)
+					req.PageSize = size
+					resp, err := unary(cmd.Context(), a.reminders.ListReminders, req)
 					if err != nil {
-						return nil, "", err
+						return nil, err
 					}
-					page = append(page, resp.Reminders...)
-					req.PageToken = resp.NextPageToken
+					full.Reminders = append(full.Reminders, resp.Reminders...)
+					full.NextPageToken, req.PageToken = resp.NextPageToken, resp.NextPageToken
 					if size -= int32(len(resp.Reminders)); size <= 0 || req.PageToken == "" { //nolint:gosec // a page
-						return page, req.PageToken, nil
+						return full, nil
 					}
 				}
 			})
@@ -318,9 +319,9 @@ func remindersDeleteCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete [TYPE] [ID] [NAME]",
 		Short: "Delete a reminder, or all of an actor, a type or the app",
-		Long: `Delete a reminder: it does not fire any more. One that is not there is no error.
-With --all, all reminders of the actor, the type or the app are deleted, after a
-question.`,
+		Long: `Delete a reminder: it does not fire any more. Deleting a reminder that does not exist
+is no error. --all deletes all reminders of the actor, the type or the app, and asks
+first.`,
 		Example: `  greenroom reminders delete Cart alice expire
   greenroom reminders delete Cart alice --all
   greenroom reminders delete Cart --all --yes`,
@@ -365,8 +366,8 @@ func remindersPauseCommand(c *cli, pause bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause [TYPE] [ID] [NAME]",
 		Short: "Keep a reminder from firing, or all of an actor, a type or the app",
-		Long: `Keep a reminder from firing until it is resumed. With --all, all reminders of the
-actor, the type or the app that there are; those that are set later fire.`,
+		Long: `Keep a reminder from firing until it is resumed. --all pauses all present reminders of
+the actor, the type or the app; reminders that are set later fire.`,
 		Example: `  greenroom reminders pause Cart alice expire
   greenroom reminders pause Cart --all`,
 		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
@@ -374,9 +375,9 @@ actor, the type or the app that there are; those that are set later fire.`,
 	}
 	if !pause {
 		cmd.Use, cmd.Short = "resume [TYPE] [ID] [NAME]", "Let a paused reminder fire again, or all of an actor, a type or the app"
-		cmd.Long = `Let a paused reminder fire again. What came due while it was paused was missed: by
-default there is one firing for all of it, at once. With --all, all reminders of the
-actor, the type or the app.`
+		cmd.Long = `Let a paused reminder fire again. The times that passed while it was paused were
+missed: by default, one firing stands for all of them, at once. --all resumes all
+reminders of the actor, the type or the app.`
 		cmd.Example = strings.ReplaceAll(cmd.Example, "pause", "resume")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -441,22 +442,19 @@ func deadLettersCommand(c *cli) *cobra.Command {
 	page.register(list)
 	return group(&cobra.Command{
 		Use: "deadletters", Short: "Firings that failed for good",
-		Long: `A firing whose turn fails is delivered again as its reminder's policy says. When it
-was delivered as often as it may be, it is kept as a dead letter, and the reminder
-goes on with its next occurrence. A dead letter stays until it is retried or deleted.`,
+		Long: `A firing whose turn fails is delivered again as its reminder's policy says. After its
+last attempt it is kept as a dead letter, and the reminder continues with its next
+occurrence. A dead letter stays until it is retried or deleted.`,
 		Example: `  greenroom reminders deadletters list
   greenroom reminders deadletters retry A-17-xkcdabcd-1792226400000000`,
 	}, list, deadLetterCommand(c, true), deadLetterCommand(c, false))
 }
 
 // deadLetters lists those of the type that args may name.
-func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (list *greenroomv1.ListDeadLettersResponse, err error) {
-	list = &greenroomv1.ListDeadLettersResponse{}
-	list.DeadLetters, list.NextPageToken, err = collect(page, func(size int32, token string) ([]*greenroomv1.DeadLetter, string, error) {
-		resp, err := unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
-		return resp.GetDeadLetters(), resp.GetNextPageToken(), err
+func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (*greenroomv1.ListDeadLettersResponse, error) {
+	return collect(page, func(size int32, token string) (*greenroomv1.ListDeadLettersResponse, error) {
+		return unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
 	})
-	return list, err
 }
 
 func deadLetterCommand(c *cli, retry bool) *cobra.Command {
@@ -465,7 +463,7 @@ func deadLetterCommand(c *cli, retry bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete DEADLETTER…",
 		Short: "Delete dead letters",
-		Long:  "Delete dead letters: what they were to do is not done. There is no way back.",
+		Long:  "Delete dead letters: their methods do not run. This cannot be undone.",
 		Example: `  greenroom reminders deadletters delete A-17-xkcdabcd-1792226400000000
   greenroom reminders deadletters delete --all --type Cart`,
 	}
@@ -548,9 +546,9 @@ func bucketsCommand(c *cli) *cobra.Command {
 		Use:   "list",
 		Short: "List buckets of reminders, and who creates from and delivers them",
 		Long: `List the buckets of the app, or of all apps. Reminders are named by tokens, which
-come in buckets of 100,000. One server creates from a bucket, and no other ever
-does; one delivers its reminders. USED is how many of its tokens were handed out,
-RATE/S how many deliveries of its reminders begin a second, lately and about.`,
+come in buckets of 100,000. Only one server ever creates from a bucket; one server
+at a time delivers its reminders. USED is the number of its tokens that were handed
+out, RATE/S the approximate number of recent deliveries per second.`,
 		Example: "  greenroom buckets list --every-app",
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
@@ -558,11 +556,8 @@ RATE/S how many deliveries of its reminders begin a second, lately and about.`,
 			if every {
 				app = ""
 			}
-			list := &greenroomv1.ListBucketsResponse{}
-			var err error
-			list.Buckets, list.NextPageToken, err = collect(&page, func(size int32, token string) ([]*greenroomv1.Bucket, string, error) {
-				resp, err := unary(cmd.Context(), a.reminders.ListBuckets, &greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token})
-				return resp.GetBuckets(), resp.GetNextPageToken(), err
+			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListBucketsResponse, error) {
+				return unary(cmd.Context(), a.reminders.ListBuckets, &greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token})
 			})
 			if err != nil {
 				return err

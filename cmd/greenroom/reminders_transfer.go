@@ -48,9 +48,9 @@ func remindersExportCommand(c *cli) *cobra.Command {
 		Short: "Write all reminders of the app to standard output",
 		Long: `Write all reminders of the app, or of one of its types, to standard output: a line
 that says what the file is, and then one reminder a line, as JSON. Reminders that are
-set, fire or are deleted meanwhile may be in it or not. Dead letters are not.
+set, fire or are deleted meanwhile may be missing from it. Dead letters are not in it.
 
-The file may have what is secret in payloads.`,
+The file contains the payloads, which may be secret.`,
 		Example: `  greenroom reminders export > reminders.jsonl
   greenroom reminders export --app shop --type Cart | gzip > cart.jsonl.gz`,
 		Args: takes(),
@@ -72,7 +72,7 @@ func exportReminders(ctx context.Context, c *cli, a *api, typ string) error {
 	_, _ = out.Write(append(header, '\n')) // Flush returns what fails
 	n := 0
 	for token := ""; ; {
-		page, err := remindersPage(ctx, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token}, 1000)
+		page, err := unary(ctx, a.reminders.ListReminders, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token, PageSize: 1000})
 		if err != nil {
 			_ = out.Flush()
 			return fmt.Errorf("after %d reminders: %w", n, err)
@@ -102,16 +102,6 @@ func exportReminders(ctx context.Context, c *cli, a *api, typ string) error {
 	}
 }
 
-// remindersPage lists one page of at most size reminders.
-func remindersPage(ctx context.Context, a *api, req *greenroomv1.ListRemindersRequest, size int32) (*greenroomv1.ListRemindersResponse, error) {
-	req.PageSize = size
-	resp, err := unary(ctx, a.reminders.ListReminders, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
-}
-
 type importFlags struct{ overwrite, keep, dryRun bool }
 
 func remindersImportCommand(c *cli) *cobra.Command {
@@ -120,13 +110,13 @@ func remindersImportCommand(c *cli) *cobra.Command {
 		Use:   "import FILE",
 		Short: "Set the reminders of an exported file",
 		Long: `Set the reminders of a file that "greenroom reminders export" wrote, or of standard
-input for -, in the app of --app. They are due when they were; what is past by now is
-due at once, as the reminder's policy for missed times says. Those that were paused
-are paused. How often one had failed is not taken over.
+input for -, in the app of --app. They keep their due times; the reminder's policy for
+missed times applies to times that have passed. Paused reminders stay paused. The
+number of failed attempts starts at zero.
 
 A reminder whose name the actor has already is left as it is, or replaced with
 --overwrite; so an import that ended early can be repeated. Their types must be
-deployed. Lines that are refused are named, and the others are imported.`,
+deployed. Refused lines are listed, and the other lines are imported.`,
 		Example: `  greenroom reminders import reminders.jsonl --dry-run
   greenroom reminders import reminders.jsonl --app shop
   gunzip < cart.jsonl.gz | greenroom reminders import - --overwrite`,

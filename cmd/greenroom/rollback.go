@@ -16,9 +16,9 @@ func rollbackCommand(c *cli) *cobra.Command {
 		Use:   "rollback TYPE",
 		Short: "Let an earlier deployment serve a type again",
 		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
-Without --to it is the newest deployment that used another module which is still
-there: of a type that was undeployed, the former one. The placement that was
-deployed with it comes back, too. It takes effect at once; state is not touched.`,
+Without --to, that is the newest deployment with another module that still exists;
+for an undeployed type, it is the deployment before. The placement of that deployment
+comes back too. The rollback takes effect at once and does not touch state.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
 		Args:              takes("TYPE"),

@@ -40,7 +40,7 @@ type serveFlags struct {
 	subscriberHeartbeat              time.Duration
 	logFormat, logLevel              string
 	drain, drainDelay                time.Duration
-	maxModule                        int64
+	maxModule, maxStoredModules      int64
 	maxActivations, maxConnections   int
 	readyWhenPrepared                bool
 	stateMemory, callMemory          int64
@@ -61,20 +61,19 @@ func serveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
-		Long: `Run a server until it is told to stop by SIGINT or SIGTERM; then it hands its
-actors over to the other servers of its cluster, if there are any, takes no more
-calls, finishes those under way, and ends. A second signal ends it at once, which
-loses nothing that was acknowledged.
+		Long: `Run a server until SIGINT or SIGTERM. The server then hands its actors over to the
+other servers of its cluster, if there are any, takes no more calls, finishes the
+calls under way, and exits. A second signal ends it at once; no acknowledged change
+is lost.
 
-Without --store it keeps everything in a folder of its own. With a CockroachDB
-or PostgreSQL URL it keeps everything there, and all servers of one database form
-a cluster: each actor has its place on one of them. Servers that reach each other
+Without --store, the server keeps everything in a folder of its own. With a CockroachDB
+or PostgreSQL URL, it keeps everything there, and all servers of one database form
+a cluster: each actor is held by one of them. Servers that reach each other
 from other machines need the same --cluster-key-file.
 
-It listens on loopback. Any other address needs callers to prove who they are,
-with a token or client certificates, or an explicit --insecure. A token in
---token is seen by other users of this machine: GREENROOM_TOKEN and --token-file
-are not.
+The server listens on loopback. Any other address requires that callers authenticate,
+with a token or a client certificate, or an explicit --insecure. Other users of this
+machine can see a token in --token, but not one in GREENROOM_TOKEN or --token-file.
 
 A limit of 0 is its default, except for --turn-fuel.`,
 		Example: `  greenroom serve
@@ -99,14 +98,14 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
 	flags.StringVar(&f.clientCA, "client-ca", "", "`file` with the authorities that clients' certificates must come from")
-	flags.BoolVar(&f.insecure, "insecure", false, "let anyone in who reaches the address")
+	flags.BoolVar(&f.insecure, "insecure", false, "serve callers without authentication")
 	flags.StringSliceVar(&f.corsOrigins, "cors-origin", nil, "`origin` whose web pages may call, or *; may be repeated")
 	flags.BoolVar(&f.showStacks, "show-stacks", false, "send the Wasm stack of a guest that trapped to its caller")
-	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", edge.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
+	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", edge.DefaultSubscriberHeartbeat, "how often a client that executes reminders must send a message; after three times as long without one it is given up")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
-	flags.DurationVar(&f.drainDelay, "drain-delay", 0, "how long to serve on as before after a signal while /readyz says 503, for a load balancer to notice; part of --drain-timeout (default 0s)")
+	flags.DurationVar(&f.drainDelay, "drain-delay", 0, "how long to keep serving after a signal while /readyz returns 503, so that load balancers notice; part of --drain-timeout (default 0s)")
 
 	registerCluster(flags, &f.cluster)
 	registerLimits(flags, &f.limits, host.DefaultLimits())
@@ -118,8 +117,9 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
-	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
-	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it those that nobody uses go, and others are not loaded; Extism plug-ins have as much again (default 256 MiB)")
+	flags.Int64Var(&f.maxStoredModules, "max-stored-modules", 0, "largest size of the modules that one app stores, in `bytes`; each counts at least 16 KiB; the oldest that serve no type make room (default 1 GiB)")
+	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is not deployed goes first, then what the app has that has most (default 1 GiB)")
+	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it, unused modules are unloaded and no others are loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
 	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")
@@ -284,6 +284,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 		CallMemory:        f.callMemory,
 		GuestMemory:       f.guestMemory,
 		GuestMemoryPerApp: f.appMemory,
+		MaxStoredModules:  f.maxStoredModules,
 		CacheBytes:        f.cacheBytes,
 		ProgramMemory:     f.programMemory,
 		Compilers:         f.compilers,

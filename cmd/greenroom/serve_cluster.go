@@ -30,9 +30,9 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 	flags.StringVar(&f.Files.Cert, "cluster-cert", "", "`file` with the certificate that this server shows to the others, instead of --cluster-key-file")
 	flags.StringVar(&f.Files.Key, "cluster-cert-key", "", "`file` with its private key")
 	flags.StringVar(&f.Files.CA, "cluster-ca", "", "`file` with the authorities of all servers' certificates")
-	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all; a server that is alone holds all actors anyway")
+	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all; a single server holds all actors anyway")
 	flags.StringSliceVar(&f.StickyTypes, "sticky-types", nil, "the `types` that --sticky is for (default all)")
-	flags.Float64Var(&f.Weight, "weight", 0, "`number` of new sticky actors that come to this server for each that comes to a mean one (default by its processors and --max-memory)")
+	flags.Float64Var(&f.Weight, "weight", 0, "share of new sticky actors that this server gets, a `number` where 1 is the mean (default by its processors and --max-memory)")
 	flags.IntVar(&f.OwnerCache, "owner-cache", 0, "largest `number` of owners of sticky actors that this server remembers, some 300 B each (default 262144)")
 	flags.IntVar(&f.MaxOwned, "max-owned", 0, "largest `number` of sticky actors that this server owns (default 1000000)")
 }

@@ -42,12 +42,10 @@ func configCommand(c *cli) *cobra.Command {
 		Use: "unset NAME…", Short: "Remove configuration values", Args: atLeastOne("NAME"),
 		Long:    "Remove configuration values from the app.",
 		Example: "  greenroom config unset region --app shop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
-				_, err := unary(ctx, a.settings.UnsetConfig, &greenroomv1.UnsetConfigRequest{App: c.app, Name: name})
-				return err
-			})
-		},
+		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+			_, err := unary(ctx, a.settings.UnsetConfig, &greenroomv1.UnsetConfigRequest{App: c.app, Name: name})
+			return err
+		}),
 	}
 	return group(&cobra.Command{
 		Use: "config", Short: "Configuration values that actors read",
@@ -84,8 +82,8 @@ func secretsCommand(c *cli) *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Set a secret, read from the standard input",
-		Long: `Set a secret of the app. Its value is asked for, or read from the standard input,
-where one line break at its end is left away. It is never shown again.`,
+		Long: `Set a secret of the app. The command asks for its value, or reads it from the standard
+input, without one line break at the end. The value is never shown again.`,
 		Example: `  greenroom secrets set stripe_key --app shop
   openssl rand -hex 32 | greenroom secrets set webhook_key`,
 		Args: takes("NAME"),
@@ -100,10 +98,10 @@ where one line break at its end is left away. It is never shown again.`,
 			if err != nil {
 				return err
 			}
-			return each(cmd.Context(), c, args, "set %s\n", func(ctx context.Context, a *api, name string) error {
+			return each(c, "set %s\n", func(ctx context.Context, a *api, name string) error {
 				_, err := unary(ctx, a.settings.SetSecret, &greenroomv1.SetSecretRequest{App: c.app, Name: name, Value: value})
 				return err
-			})
+			})(cmd, args)
 		},
 	}
 	list := &cobra.Command{
@@ -124,16 +122,14 @@ where one line break at its end is left away. It is never shown again.`,
 		Use: "unset NAME…", Short: "Remove secrets", Args: atLeastOne("NAME"),
 		Long:    "Remove secrets from the app.",
 		Example: "  greenroom secrets unset stripe_key --app shop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
-				_, err := unary(ctx, a.settings.UnsetSecret, &greenroomv1.UnsetSecretRequest{App: c.app, Name: name})
-				return err
-			})
-		},
+		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+			_, err := unary(ctx, a.settings.UnsetSecret, &greenroomv1.UnsetSecretRequest{App: c.app, Name: name})
+			return err
+		}),
 	}
 	return group(&cobra.Command{
 		Use: "secrets", Short: "Secrets that actors read",
-		Long:    "Set, list and remove the secrets of an app. An actor reads those that its type\ndeclares; nobody else does.",
+		Long:    "Set, list and remove the secrets of an app. Actors whose types declare\na secret can read it, and no other user can.",
 		Example: "  greenroom secrets set stripe_key\n  greenroom secrets list",
 	}, set, list, unset)
 }
@@ -166,33 +162,29 @@ func grantsCommand(c *cli) *cobra.Command {
 	var private bool
 	add := &cobra.Command{
 		Use: "add HOST…", Short: "Let actors send requests to hosts", Args: atLeastOne("HOST"),
-		Long: `Let the app's actors send HTTP requests to hosts, as far as their types declare
-them. A host is a name, *.NAME for all names below it, an address, or * for all
-hosts; https unless it begins with http://, and with a port where that is not the
-usual one.
+		Long: `Let the app's actors send HTTP requests to hosts that their types declare.
+A host is a name, *.NAME for all names below it, an address, or * for all
+hosts. The scheme is https unless the host begins with http://; add the port if it
+is not the default of the scheme.
 
-Addresses that are not public (this machine, private networks) are refused
-whatever name leads there, unless --private is given.`,
+Addresses that are not public (this machine, private networks) are refused,
+whatever name resolves to them, unless --private is given.`,
 		Example: `  greenroom grants http add api.example.com '*.example.org' --app shop
   greenroom grants http add http://inventory.internal:8080 --private`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), c, args, "granted %s\n", func(ctx context.Context, a *api, host string) error {
-				_, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: private})
-				return err
-			})
-		},
+		RunE: each(c, "granted %s\n", func(ctx context.Context, a *api, host string) error {
+			_, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: private})
+			return err
+		}),
 	}
-	add.Flags().BoolVar(&private, "private", false, "also if it is at an address that is not public")
+	add.Flags().BoolVar(&private, "private", false, "also allow addresses that are not public")
 	remove := &cobra.Command{
-		Use: "remove HOST…", Short: "Take grants back", Args: atLeastOne("HOST"),
-		Long:    "Take grants of hosts back.",
+		Use: "remove HOST…", Short: "Revoke grants", Args: atLeastOne("HOST"),
+		Long:    "Revoke grants of hosts.",
 		Example: "  greenroom grants http remove api.example.com --app shop",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), c, args, "removed %s\n", func(ctx context.Context, a *api, host string) error {
-				_, err := unary(ctx, a.settings.RevokeHTTP, &greenroomv1.RevokeHTTPRequest{App: c.app, Host: host})
-				return err
-			})
-		},
+		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, host string) error {
+			_, err := unary(ctx, a.settings.RevokeHTTP, &greenroomv1.RevokeHTTPRequest{App: c.app, Host: host})
+			return err
+		}),
 	}
 	list := &cobra.Command{
 		Use: "list", Short: "List what the app may do", Args: takes(),
@@ -206,12 +198,12 @@ whatever name leads there, unless --private is given.`,
 	}
 	http := group(&cobra.Command{
 		Use: "http", Short: "Hosts that actors send requests to",
-		Long:    "Grant hosts to the app, or take the grants back.",
+		Long:    "Grant hosts to the app, or revoke the grants.",
 		Example: "  greenroom grants http add api.example.com",
 	}, add, remove)
 	return group(&cobra.Command{
 		Use: "grants", Short: "What the app's actors may do",
-		Long:    "Grant to an app what its actors may do beyond their state, and take it back.",
+		Long:    "Grant an app what its actors may use beyond their state, and revoke it.",
 		Example: "  greenroom grants http add api.example.com\n  greenroom grants list",
 	}, list, http)
 }
@@ -237,11 +229,7 @@ func settings(ctx context.Context, c *cli) (*greenroomv1.GetSettingsResponse, er
 	if err != nil {
 		return nil, err
 	}
-	resp, err := unary(ctx, a.settings.GetSettings, &greenroomv1.GetSettingsRequest{App: c.app})
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	return unary(ctx, a.settings.GetSettings, &greenroomv1.GetSettingsRequest{App: c.app})
 }
 
 // listSettings is a command that lists those settings of the app that part picks, for JSON
@@ -265,24 +253,22 @@ func listSettings(c *cli, what, remedy string, header []string, part func(s *gre
 	}
 }
 
-// each calls do for each name, and says what was done. It ends with the first
-// error.
-func each(ctx context.Context, c *cli, names []string, said string, do func(ctx context.Context, a *api, name string) error) error {
-	a, err := c.api()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	for _, name := range names {
-		if err := do(ctx, a, name); err != nil {
-			return err
+// each runs a command that calls do for each of its arguments, and says what was done. It
+// ends with the first error.
+func each(c *cli, said string, do func(ctx context.Context, a *api, name string) error) func(*cobra.Command, []string) error {
+	return c.withAPI(func(cmd *cobra.Command, a *api, names []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+		defer cancel()
+		for _, name := range names {
+			if err := do(ctx, a, name); err != nil {
+				return err
+			}
+			if !c.wantsJSON() {
+				c.printf(c.stderr, said, name)
+			}
 		}
-		if !c.wantsJSON() {
-			c.printf(c.stderr, said, name)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // atLeastOne takes one argument or more.
@@ -295,7 +281,7 @@ func atLeastOne(name string) cobra.PositionalArgs {
 	}
 }
 
-// usesOf lists what a deployment uses, with a ! before what its app was not given.
+// usesOf lists what a deployment uses, with a ! before each that its app has no setting for.
 func usesOf(d *greenroomv1.Deployment) string {
 	var uses []string
 	for _, u := range capabilityUses(d) {

@@ -14,9 +14,9 @@ func storeCommand(c *cli) *cobra.Command {
 	var from, to node.StorePlace
 	copyAll := &cobra.Command{
 		Use: "copy", Short: "Copy a store into an empty one, of either kind", Args: takes(),
-		Long: `Copy all that a store keeps into an empty one: from the folder of the embedded store
-to a database, back, or between two of a kind. Stop all servers of both first, and start
-none on the old store again: what happens there afterwards is not in the new one.
+		Long: `Copy everything in a store into an empty one: from the folder of the embedded store to
+a database, back, or between two stores of one kind. Stop all servers of both stores
+first, and start none on the old store again: the new store does not get later changes.
 
 Everything is copied as it is: states with their versions, tombstones, modules, the
 history of deployments, configuration, grants, secrets (encrypted), idempotency keys,
@@ -24,8 +24,8 @@ reminders with their IDs, and dead letters. The key of the secrets is a file of 
 which the servers of the new store need: docs/backup.md.
 
 The old store is only read. If the copy ends early, no server opens the new one: remove
-it and copy again. The password in a URL on the command line is seen by other users of
-this machine: GREENROOM_FROM_STORE and GREENROOM_TO_STORE are not.`,
+it and copy again. Other users of this machine can see the password in a URL on the
+command line, but not in GREENROOM_FROM_STORE or GREENROOM_TO_STORE.`,
 		Example: `  greenroom store copy --from-data-dir /var/lib/greenroom --to-store 'postgresql://greenroom@db/greenroom'
   greenroom store copy --from-store 'postgresql://greenroom@db/greenroom' --to-data-dir greenroom-data`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ this machine: GREENROOM_FROM_STORE and GREENROOM_TO_STORE are not.`,
 	flags.StringVar(&to.StoreURL, "to-store", "", "copy into the database with this `URL` (GREENROOM_TO_STORE)")
 	return group(&cobra.Command{
 		Use: "store", Short: "Move what servers keep from one store to another",
-		Long:    "Copy what servers keep from one store to another, while none runs.",
+		Long:    "Copy everything from one store to another, while no server runs.",
 		Example: "  greenroom store copy --from-data-dir greenroom-data --to-store 'postgresql://greenroom@db/greenroom'",
 	}, copyAll)
 }

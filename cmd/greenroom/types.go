@@ -15,7 +15,7 @@ func typesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them. Where the app is granted more hosts than its types declare, that is\nsaid, with the narrower grants that are enough.",
+		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {

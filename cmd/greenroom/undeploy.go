@@ -16,9 +16,9 @@ func undeployCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undeploy TYPE…",
 		Short: "Take actor types out of service",
-		Long: `Take actor types out of service, all of them or none: calls of them are answered
-type_not_found from their next turn on. What their actors stored is kept, and
-can be looked at and deleted; the history has the undeployment, and
+		Long: `Take actor types out of service, all of them or none: calls get type_not_found from
+the next turn on. The states of their actors are kept, and can be shown and deleted;
+the history has the undeployment, and
 ` + "`greenroom rollback`" + ` brings a type back. A module that serves nothing else can be
 deleted then.`,
 		Example: `  greenroom undeploy Cart

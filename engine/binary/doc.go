@@ -1,5 +1,5 @@
-// Package binary reads the structure of a WebAssembly module from bytes that
-// nobody has checked yet: sections, types, imports, exports, tables, memories,
+// Package binary reads the structure of a WebAssembly module from unchecked
+// bytes: sections, types, imports, exports, tables, memories,
 // globals and the outline of function bodies, but not their instructions.
 //
 // It stands between uploaded bytes and the Wasm runtime for two reasons. A
@@ -12,8 +12,8 @@
 //
 // [Prepare] writes the module anew: bounded where the runtime itself would let a
 // guest take the host's memory, and so that the host can put an instance back to
-// where it began. Metering is package engine/meter's, which reads what Prepare
-// wrote: the instructions are copied by that alone.
+// where it began. Package engine/meter meters what Prepare wrote; only that package
+// reads the instructions.
 //
 // Everything here is pure: no I/O, no clock, no state. A Module shares the
 // bytes that it was parsed from.

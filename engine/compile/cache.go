@@ -3,6 +3,7 @@ package compile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -40,13 +41,15 @@ const (
 // cache is compiled code on disk. Several processes may share a folder: what one
 // takes away, the other compiles again. Its methods may be called concurrently.
 type cache struct {
-	dir      string
-	most     int64
-	deployed func(actor.Digest) bool
-	log      *slog.Logger
+	dir  string
+	most int64
+	apps func() map[actor.Digest][]string // that modules serve
+	log  *slog.Logger
 
-	mu   sync.Mutex // of changes by this process
-	full bool       // it was said that what is deployed is more than the bound
+	mu     sync.Mutex  // of changes by this process
+	loads  map[key]int // how many loads of this process are about to read an entry
+	over   bool        // there was more than the bound after the last eviction
+	warned bool        // it was said that what is deployed is more than the bound
 }
 
 // key names what a module is compiled as.
@@ -158,7 +161,27 @@ func (c *cache) install(k key, digest actor.Digest, scratch string) error {
 	if err := os.Rename(list, c.path(k)); err != nil {
 		return err
 	}
-	return c.evict(k)
+	return c.evict()
+}
+
+// reserve keeps an entry until release, whatever the bound is.
+func (c *cache) reserve(k key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loads[k]++
+}
+
+func (c *cache) release(k key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loads[k]--; c.loads[k] == 0 {
+		delete(c.loads, k)
+	}
+	if c.over {
+		if err := c.evict(); err != nil {
+			c.log.Warn("cannot remove compiled modules", "dir", c.dir, "error", err)
+		}
+	}
 }
 
 // remove takes a module's code away.
@@ -188,10 +211,9 @@ func (c *cache) remove(k key) error {
 	return nil
 }
 
-// evict removes files that no entry names, and then the entries that were used
-// least recently, until the rest is within the bound. What is deployed stays, and
-// so does keep. c.mu is held.
-func (c *cache) evict(keep key) error {
+// evict removes files that no entry names, and then entries until the rest is within the
+// bound: see [shares.next]. c.mu is held.
+func (c *cache) evict() error {
 	entries, err := c.entries()
 	if err != nil {
 		return err
@@ -222,13 +244,20 @@ func (c *cache) evict(keep key) error {
 		size[f.path] = f.size
 		total += f.size
 	}
-	slices.SortFunc(entries, func(a, b *entry) int { return a.used.Compare(b.used) })
-	for _, e := range entries {
-		if total <= c.most {
-			break
+	if c.over = total > c.most; !c.over {
+		return nil
+	}
+	served := c.apps()
+	shares := c.share(entries, served)
+	for total > c.most {
+		e := shares.next(c.most / unusedPart)
+		if e == nil {
+			return nil // loads have what is left
 		}
-		if e.key == keep || c.deployed(e.digest) {
-			continue
+		if apps := served[e.digest]; len(apps) > 0 && !c.warned {
+			c.warned = true
+			c.log.Warn("the code of the modules that are deployed takes more than the cache of compiled modules may have; give it more with --max-cache, or it is compiled again at times",
+				"dir", c.dir, "bytes", total, "limit", c.most, "app", apps[0])
 		}
 		if err := c.removeFile(filepath.Join(entriesDir, string(e.key))); err != nil {
 			return err
@@ -242,13 +271,83 @@ func (c *cache) evict(keep key) error {
 			}
 		}
 	}
-	if full := total > c.most; full != c.full {
-		if c.full = full; full {
-			c.log.Warn("the code of the modules that are deployed takes more than the cache of compiled modules may have; give it more, or it is compiled again at times",
-				"dir", c.dir, "bytes", total, "limit", c.most)
+	c.over = false
+	return nil
+}
+
+// unusedPart is the part of the cache, its inverse, that code of modules which serve nothing
+// may have beside what is deployed: uploads are compiled before they are deployed.
+const unusedPart = 8
+
+// share is the entries of an app, or of none.
+type share struct {
+	bytes   int64
+	entries []*entry // that may be removed, the least recently used first
+}
+
+// shares is who has what in the cache. Code that serves no app is under the empty name.
+type shares map[string]*share
+
+func (c *cache) share(entries []*entry, served map[actor.Digest][]string) shares {
+	all := shares{"": {}}
+	add := func(app string, e *entry) {
+		if all[app] == nil {
+			all[app] = &share{}
+		}
+		all[app].bytes += e.size()
+		if c.loads[e.key] == 0 {
+			all[app].entries = append(all[app].entries, e)
 		}
 	}
-	return nil
+	// What serves several apps is of the one that has least.
+	var common []*entry
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.key, b.key)) })
+	for _, e := range entries {
+		switch apps := served[e.digest]; len(apps) {
+		case 0:
+			add("", e)
+		case 1:
+			add(apps[0], e)
+		default:
+			common = append(common, e)
+		}
+	}
+	for _, e := range common {
+		add(slices.MinFunc(served[e.digest], func(a, b string) int { return cmp.Or(cmp.Compare(all.bytes(a), all.bytes(b)), cmp.Compare(a, b)) }), e)
+	}
+	for _, s := range all {
+		slices.SortStableFunc(s.entries, func(a, b *entry) int { return a.used.Compare(b.used) })
+	}
+	return all
+}
+
+func (s shares) bytes(app string) int64 {
+	if s[app] == nil {
+		return 0
+	}
+	return s[app].bytes
+}
+
+// next takes out the entry that goes next; nil if there is none. First goes what serves
+// nothing beyond so many bytes, and then what the app has that has most: so no app loses
+// what is within an equal share.
+func (s shares) next(unused int64) *entry {
+	most := ""
+	if s[""].bytes <= unused || len(s[""].entries) == 0 {
+		for app, of := range s {
+			if app != "" && (most == "" || cmp.Or(cmp.Compare(of.bytes, s[most].bytes), cmp.Compare(most, app)) > 0) {
+				most = app
+			}
+		}
+	}
+	of := s[most]
+	if len(of.entries) == 0 {
+		return nil
+	}
+	e := of.entries[0]
+	of.entries = of.entries[1:]
+	of.bytes -= e.size()
+	return e
 }
 
 // entries lists what is there. A damaged entry is removed.
@@ -293,7 +392,7 @@ func (c *cache) temp() (*os.File, error) {
 }
 
 // openCache makes the folder ready.
-func openCache(dir string, most int64, deployed func(actor.Digest) bool, log *slog.Logger) (*cache, error) {
+func openCache(dir string, most int64, apps func() map[actor.Digest][]string, log *slog.Logger) (*cache, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -301,7 +400,7 @@ func openCache(dir string, most int64, deployed func(actor.Digest) bool, log *sl
 	if err := os.MkdirAll(filepath.Join(dir, entriesDir), 0o700); err != nil {
 		return nil, err
 	}
-	c := &cache{dir: dir, most: most, deployed: deployed, log: log}
+	c := &cache{dir: dir, most: most, apps: apps, log: log, loads: make(map[key]int)}
 	if probe, err := c.scratch(); err != nil { // it cannot be written
 		return nil, err
 	} else if err := os.Remove(probe); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,15 @@ func whoChecks(wasm []byte, memory int64) (cost uint64, found []actor.Fault) {
 	return uint64(os.Getpid()), found
 }
 
-func asTheyAre(wasm []byte) ([]byte, error) { return wasm, nil }
+// asTheyAre takes all memory for the thirsty module, unless a child has that of a whole place.
+func asTheyAre(wasm []byte) ([]byte, error) {
+	if bytes.Equal(wasm, thirsty()) && debug.SetMemoryLimit(-1) < 256<<20 {
+		whoChecks([]byte("m"), 0)
+	}
+	return wasm, nil
+}
+
+func thirsty() []byte { return answer(7171717) }
 
 func module(target Target, code []byte) Module {
 	return Module{Digest: actor.DigestOf(code), Target: target, Code: bytes.NewReader(code), Prepare: asTheyAre}
@@ -224,7 +233,7 @@ func TestCheck(t *testing.T) {
 func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
 	t.Parallel()
 	c := newCompiler(t, Config{})
-	release, err := c.checking.acquire(t.Context(), engine.Owner{App: "another"}, 1)
+	release, err := c.checking.acquire(owned(t, "another"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +241,17 @@ func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
 	if _, _, err := c.Check(t.Context(), Native, bytes.NewReader(make([]byte, 8)), 7, whoChecks); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLightModuleThatTakesMoreIsCompiledLikeTheOthers: a cost is an estimate, and is no
+// reason to refuse a module.
+func TestLightModuleThatTakesMoreIsCompiledLikeTheOthers(t *testing.T) {
+	t.Parallel()
+	c := newCompiler(t, Config{})
+	if l, err := (&loader{tb: t, compiler: c}).load(t.Context(), module(Native, thirsty())); err != nil || !l.New {
+		t.Errorf("got %+v, %v", l, err)
+	}
+	nothingLeft(t, c)
 }
 
 func TestInvalidModule(t *testing.T) {
@@ -372,7 +392,7 @@ func TestCacheIsBounded(t *testing.T) {
 	var log bytes.Buffer
 	l.compiler = newCompiler(t, Config{
 		Dir: dir, InProcess: true, CacheBytes: 3*one + one/2, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Deployed: func(d actor.Digest) bool { return d == deployed },
+		Apps: func() map[actor.Digest][]string { return map[actor.Digest][]string{deployed: {"shop"}} },
 	})
 	for n := range int32(3) { // 0 is used least recently, and 1 is deployed
 		l.must(module(Native, answer(n)))
@@ -392,7 +412,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	l.compiler.cache.most = one / 2
 	l.must(module(Native, answer(4)))
-	if present, err := files(dir); err != nil || len(present) != 2*2 { // the deployed one and the new one
+	if present, err := files(dir); err != nil || len(present) != 0 { // not even what is deployed
 		t.Errorf("the folder has %v, %v", present, err)
 	}
 	if n := bytes.Count(log.Bytes(), []byte("more than the cache of compiled modules may have")); n != 1 {
@@ -407,6 +427,68 @@ func age(t *testing.T, c *Compiler, m Module, minutes int) {
 	if err := os.Chtimes(c.cache.path(keyOf(m)), at, at); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Of what is deployed, that of the app with most goes when the cache is full: many modules of
+// one app do not push out those of another, however long those were not used. Code that two
+// apps share is of the one that has less, and what is compiled for an upload has a part.
+func TestAppsDoNotPushOutEachOthersCode(t *testing.T) {
+	dir := t.TempDir()
+	l := &loader{tb: t, compiler: newCompiler(t, Config{Dir: dir, InProcess: true})}
+	one := l.must(module(Native, answer(0))).Bytes + int64(len(answer(0)))
+	served := make(map[actor.Digest][]string)
+	l.compiler = newCompiler(t, Config{
+		Dir: dir, InProcess: true, CacheBytes: 8*one + one/2, Apps: func() map[actor.Digest][]string { return served },
+	})
+	load := func(n, hours int32, apps ...string) {
+		m := module(Native, answer(n))
+		if apps != nil {
+			served[m.Digest] = apps
+		}
+		l.must(m)
+		age(t, l.compiler, m, int(hours))
+	}
+	there := func(n int32) bool {
+		_, err := l.compiler.cache.read(keyOf(module(Native, answer(n))))
+		return err == nil
+	}
+	load(0, 100, "quiet")
+	load(1, 90, "quiet", "loud")
+	load(2, 80, "third")
+	load(3, 70) // of an upload
+	for n := range int32(20) {
+		load(10+n, 20-n, "loud")
+		if total, err := files(dir); err != nil || len(total) > 8*2 {
+			t.Fatalf("after %d modules, the folder has %v, %v", n, total, err)
+		}
+	}
+	for n := range int32(4) {
+		if !there(n) {
+			t.Errorf("module %d is not there", n)
+		}
+	}
+	for n := range int32(20) {
+		if there(10+n) != (n >= 16) {
+			t.Errorf("module %d of the app that has most is there: %t", 10+n, there(10+n))
+		}
+	}
+	load(4, 60) // of another upload, in the place of the first
+	if there(3) || !there(4) || !there(26) {
+		t.Errorf("uploads are there: %t, %t; a deployed one: %t", there(3), there(4), there(26))
+	}
+}
+
+// What a load is about to read stays until it is read, and goes then if there is no room.
+func TestCodeStaysUntilItIsLoaded(t *testing.T) {
+	c := newCompiler(t, Config{InProcess: true, CacheBytes: 1})
+	l := &loader{tb: t, compiler: c}
+	if l.must(module(Native, answer(1))); l.calls != 1 {
+		t.Errorf("opened %d times", l.calls)
+	}
+	if present, err := files(c.Dir()); len(present) != 0 || err != nil {
+		t.Errorf("the folder has %v, %v", present, err)
+	}
+	nothingLeft(t, c)
 }
 
 // Files that no entry names go, as those of another version of the program.

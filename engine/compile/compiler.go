@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -23,20 +22,22 @@ type Config struct {
 	// this user alone: what is in it is executed. Several processes may share it.
 	// Defaults to a folder of this process alone, which Close removes.
 	Dir string
-	// CacheBytes bounds the code in Dir. What is deployed stays even beyond it.
-	// Defaults to 1 GiB.
+	// CacheBytes bounds the code in Dir, beside what is being loaded. The least recently
+	// used goes: of modules that serve nothing, then of the app that has most. Defaults to
+	// 1 GiB.
 	CacheBytes int64
 	// Processes bounds the compilations that run at the same time. Defaults to 1:
-	// a compilation has half of the processors, and may take Memory.
+	// a compilation has half of the processors, and may take Memory. One light module,
+	// of up to 400 KB or so, is compiled beside them with a quarter of Memory.
 	Processes int
 	// Memory bounds what one compilation takes, in bytes. Defaults to 512 MiB,
 	// which is enough for 10 MB of standard Go.
 	Memory int64
 	// Time bounds one compilation, without its wait for others. Defaults to 45 s.
 	Time time.Duration
-	// Deployed says that a module serves: its code is not taken out of the cache.
-	// It is called concurrently. Defaults to none.
-	Deployed func(actor.Digest) bool
+	// Apps returns the apps that modules serve, which share the cache. It is called
+	// concurrently. Defaults to none.
+	Apps func() map[actor.Digest][]string
 	// InProcess compiles in this process, without bounds and without an end. It is
 	// for modules that are trusted, in tests and benchmarks.
 	InProcess bool
@@ -58,8 +59,8 @@ func (c Config) WithDefaults() Config {
 	if c.Time == 0 {
 		c.Time = 45 * time.Second
 	}
-	if c.Deployed == nil {
-		c.Deployed = func(actor.Digest) bool { return false }
+	if c.Apps == nil {
+		c.Apps = func() map[actor.Digest][]string { return nil }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -96,11 +97,22 @@ const (
 	codeBytes = 192 << 20
 )
 
+const (
+	// nanosOfCost is about how long a unit of [Module.Cost] takes.
+	nanosOfCost = 5
+	// lightCost is up to which cost a module is light: a third of a second, or 400 KB.
+	// TinyGo and Rust modules are; of standard Go none is.
+	lightCost = 64_000_000
+	// lightTime bounds the compilation of a light module on a busy machine.
+	lightTime = 4 * time.Second
+)
+
 // Compiler compiles modules and keeps their code. It is safe for concurrent use.
 type Compiler struct {
 	cfg   Config
 	cache *cache
-	queue *queue
+	// queue has the places of compilations, and light one more for light modules.
+	queue, light *queue
 	// reading has one place, see [Compiler.Read], and checking one for the child of
 	// [Compiler.Check]: at its low priority it may take long, which small modules do not
 	// wait for.
@@ -119,17 +131,17 @@ func New(cfg Config) (*Compiler, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), reading: newQueue(1), checking: newQueue(1)}
+	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), light: newQueue(1), reading: newQueue(1), checking: newQueue(1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	var err error
 	if cfg.Dir != "" {
-		if c.cache, err = openCache(cfg.Dir, cfg.CacheBytes, cfg.Deployed, cfg.Logger); err != nil {
+		if c.cache, err = openCache(cfg.Dir, cfg.CacheBytes, cfg.Apps, cfg.Logger); err != nil {
 			cfg.Logger.Warn("compiled modules are not cached on disk", "dir", cfg.Dir, "error", err)
 		}
 	}
 	if c.cache == nil {
 		if c.temp, err = os.MkdirTemp("", "greenroom-modules-"); err == nil {
-			c.cache, err = openCache(c.temp, cfg.CacheBytes, cfg.Deployed, cfg.Logger)
+			c.cache, err = openCache(c.temp, cfg.CacheBytes, cfg.Apps, cfg.Logger)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("folder of compiled modules: %w", err)
@@ -152,7 +164,7 @@ type Module struct {
 	Target Target
 	// Code is the module as it was uploaded.
 	Code actor.Code
-	// Cost is about what compiling it takes, in any unit: what is cheap goes first.
+	// Cost is about what compiling it takes, in units of 5 ns: what is cheap goes first.
 	Cost uint64
 	// Prepare is what [Serve] was given for the target.
 	Prepare Preparer
@@ -208,7 +220,7 @@ func (c *Compiler) Check(ctx context.Context, t Target, code actor.Code, memory 
 	defer c.jobs.Done()
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	release, err := c.checking.acquire(ctx, engine.OwnerOf(ctx), 1)
+	release, err := c.checking.acquire(ctx, 1)
 	if err != nil {
 		return 0, nil, context.Cause(ctx)
 	}
@@ -237,7 +249,7 @@ func (c *Compiler) untilClosed(ctx context.Context) (context.Context, context.Ca
 // may alias them then. They are outside of Go's heap, so that they go at once, and do
 // not have the collector wait for as much garbage.
 func (c *Compiler) Read(ctx context.Context, code actor.Code, read func(wasm []byte) error) error {
-	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
+	release, err := c.reading.acquire(ctx, 1)
 	if err != nil {
 		return confine.Ended(ctx)
 	}
@@ -260,6 +272,8 @@ func (c *Compiler) Compile(ctx context.Context, m Module) (*Loaded, error) {
 	}
 	defer c.jobs.Done()
 	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	c.cache.reserve(l.key)
+	defer c.cache.release(l.key)
 	if l.New = !c.cache.use(l.key); l.New {
 		if err := c.compile(ctx, l.key, m); err != nil {
 			return nil, err
@@ -279,6 +293,8 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 	}
 	defer c.jobs.Done()
 	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	c.cache.reserve(l.key)
+	defer c.cache.release(l.key)
 	if c.cache.use(l.key) {
 		err := c.open(ctx, l, open)
 		if err == nil {
@@ -332,11 +348,25 @@ func (c *Compiler) open(ctx context.Context, l *Loaded, open func(context.Contex
 // maxTries is how often a module is compiled whose code is not there afterwards.
 const maxTries = 3
 
-// compile puts a module's code into the cache.
+// compile puts a module's code into the cache. A light module has a place of its own; if it
+// takes more than a light one may, it is compiled like the others.
 func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	release, err := c.queue.acquire(ctx, engine.OwnerOf(ctx), m.Cost)
+	if m.Cost <= lightCost {
+		limit := (*LimitError)(nil)
+		err := c.compileIn(ctx, c.light, min(c.cfg.Time, lightTime), max(leastMemory, c.cfg.Memory/4), k, m)
+		if !errors.As(err, &limit) || limit.Limit != LimitTime && limit.Limit != LimitMemory {
+			return err
+		}
+		m.Cost = uint64(lightTime / nanosOfCost)
+	}
+	return c.compileIn(ctx, c.queue, c.cfg.Time, c.cfg.Memory, k, m)
+}
+
+// compileIn compiles a module in a place of a queue.
+func (c *Compiler) compileIn(ctx context.Context, q *queue, most time.Duration, memory int64, k key, m Module) error {
+	release, err := q.acquire(ctx, m.Cost)
 	if err != nil {
 		return context.Cause(ctx)
 	}
@@ -348,8 +378,8 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	}
 	defer os.RemoveAll(scratch)
 	req := request{
-		Target: m.Target, Dir: scratch, Key: k, Bytes: m.Code.Size(), Time: c.cfg.Time,
-		Memory: c.cfg.Memory, Decode: decodeBytes, Code: codeBytes,
+		Target: m.Target, Dir: scratch, Key: k, Bytes: m.Code.Size(), Time: most,
+		Memory: memory, Decode: decodeBytes, Code: codeBytes,
 		Threads: max(1, runtime.NumCPU()/2),
 	}
 	if c.cfg.InProcess {

@@ -10,7 +10,7 @@
 //	          │ no
 //	          ▼
 //	    wait for a place ── child: prepare, decode, compile, write ──▶ into the cache ──▶ open
-//	    (fair, cheap ones first)│ memory, time, crash, caller gone: killed
+//	    (fair, light ones first)│ memory, time, crash, caller gone: killed
 //	                            ▼
 //	                   an error, and no file is left
 //
@@ -19,16 +19,20 @@
 //
 // # What holds
 //
-//   - At most [Config.Processes] children compile and one checks ([Compiler.Check]), and none
-//     of them waits for a module to arrive: all bytes are there.
+//   - At most [Config.Processes] children compile, one more compiles a light module, and one
+//     checks ([Compiler.Check]). None of them waits for a module to arrive: all bytes are there.
 //   - The server's process reads, or tries out, one upload at a time.
-//   - Owners of modules share the children by the cost of compiling their modules. So an
-//     owner that uploads a hundred modules delays another owner by one compilation, and
-//     cheap modules go before costly ones. A costly module waits for about as much work of
-//     each other owner as it costs itself. Modules that the server needs to serve go first, and apps share the children for them too.
+//   - Owners of modules share the children by the cost of compiling their modules:
+//     internal/fair. So an owner that uploads a hundred modules delays another owner by one
+//     compilation, and cheap modules go before costly ones. A costly module waits for about
+//     as much work of each other owner as it costs itself. What calls wait for has a larger
+//     share than uploads and what is compiled ahead. A load that several apps wait for has
+//     the turns of each.
 //   - A compilation ends within [Config.Time], or when the caller's context does.
-//   - A refused module leaves no file. The cache is bounded in bytes; the least recently
-//     used files are removed first, and deployed modules stay.
+//   - A refused module leaves no file. The cache is bounded in bytes, beside what is being loaded.
+//     The least recently used goes first: of modules that serve nothing, down to an eighth of
+//     the bound, and then of the app that has most. So the modules of one app do not push out
+//     those of another.
 //   - A cache that is damaged, or emptied meanwhile, costs a compilation.
 //
 // # Failures

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"weak"
 
@@ -236,17 +237,47 @@ func (ps *Programs[P]) Clear() {
 
 // loading is a load under way.
 type loading[P any] struct {
-	callers   int  // that wait for it; Programs.mu guards it, and the next two
-	compiling bool // it has a compiler
-	ended     bool // its callers have left before
-	cancel    context.CancelFunc
-	done      chan struct{}
-	program   *P // once done is closed, as err
-	err       error
+	*pending
+	callers int  // that wait for it; Programs.mu guards it, and the next one
+	ended   bool // its callers have left before
+	cancel  context.CancelFunc
+	done    chan struct{}
+	program *P // once done is closed, as err
+	err     error
+}
+
+// pending is what the compiler sees of a load.
+type pending struct {
+	mu        *sync.Mutex // that of the Programs
+	owners    []engine.Owner
+	more      chan struct{} // closed when owners change
+	compiling bool          // it has a compiler
+	reclaim   func() bool   // of the first caller that has one
+}
+
+// join adds a caller. p.mu is held.
+func (p *pending) join(ctx context.Context) {
+	if p.reclaim == nil {
+		p.reclaim = engine.ReclaimOf(ctx)
+	}
+	if o := engine.OwnerOf(ctx); !slices.Contains(p.owners, o) {
+		p.owners = append(p.owners, o)
+		close(p.more)
+		p.more = make(chan struct{})
+	}
+}
+
+// tryReclaim closes an instance for the callers.
+func (p *pending) tryReclaim() bool {
+	p.mu.Lock()
+	reclaim := p.reclaim
+	p.mu.Unlock()
+	return reclaim != nil && reclaim()
 }
 
 // Load returns a module's program, and has load make it if it is not in memory.
-// One load serves all who ask at the same time. It ends when all of them have left while it
+// One load serves all who ask at the same time, and waits for a compiler in the name of each
+// of them: the owners of [engine.WithOwner]. It ends when all of them have left while it
 // waits for a compiler; what is being compiled is finished, so that a module that takes longer
 // to compile than its callers wait is loaded at last. A panic of it is an error. Behind a closed gate it is [actor.ErrStopping].
 func (ps *Programs[P]) Load(ctx context.Context, gate *confine.Gate, d actor.Digest, load func(context.Context) (*P, error)) (*P, error) {
@@ -283,15 +314,14 @@ func (ps *Programs[P]) join(ctx context.Context, gate *confine.Gate, d actor.Dig
 			return l, true
 		}
 		l.callers++
+		l.join(ctx)
 		return l, false
 	}
+	p := &pending{mu: &ps.mu, more: make(chan struct{})}
+	p.join(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l = &loading[P]{callers: 1, cancel: cancel, done: make(chan struct{})}
-	ctx = context.WithValue(ctx, compilingKey{}, func() {
-		ps.mu.Lock()
-		defer ps.mu.Unlock()
-		l.compiling = true
-	})
+	l = &loading[P]{pending: p, callers: 1, cancel: cancel, done: make(chan struct{})}
+	ctx = engine.WithReclaim(context.WithValue(ctx, pendingKey{}, p), p.tryReclaim)
 	ps.loads[d] = l
 	go func() {
 		defer cancel()
@@ -314,12 +344,25 @@ func (ps *Programs[P]) leave(l *loading[P]) {
 	}
 }
 
-type compilingKey struct{}
+type pendingKey struct{}
+
+// ownersOf are the owners of the work that a context is for, and a channel that is closed
+// when there are more: all apps that wait for a load own it.
+func ownersOf(ctx context.Context) ([]engine.Owner, <-chan struct{}) {
+	if p, ok := ctx.Value(pendingKey{}).(*pending); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.Clone(p.owners), p.more
+	}
+	return []engine.Owner{engine.OwnerOf(ctx)}, nil
+}
 
 // reportCompiling says that the load of a context has a compiler.
 func reportCompiling(ctx context.Context) {
-	if report, ok := ctx.Value(compilingKey{}).(func()); ok {
-		report()
+	if p, ok := ctx.Value(pendingKey{}).(*pending); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.compiling = true
 	}
 }
 

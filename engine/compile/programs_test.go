@@ -169,6 +169,35 @@ func TestLoadEndsWithItsLastCaller(t *testing.T) {
 	})
 }
 
+// A load closes instances for whichever of its callers can, also for one that came later.
+func TestLoadReclaimsForAllItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+		var gate confine.Gate
+		compiled, closed := make(chan struct{}), 0
+		load := func(ctx context.Context) (*fakeProgram, error) {
+			<-compiled
+			if !engine.Reclaim(ctx) {
+				return nil, actor.ErrOverloaded
+			}
+			return &fakeProgram{}, nil
+		}
+		for _, ctx := range []context.Context{t.Context(), engine.WithReclaim(t.Context(), func() bool { closed++; return true })} {
+			go func() {
+				if _, err := ps.Load(ctx, &gate, "a", load); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		close(compiled)
+		synctest.Wait()
+		if closed != 1 {
+			t.Errorf("%d instances were closed", closed)
+		}
+	})
+}
+
 // TestLoadThatCompilesOutlivesItsCallers: a module that takes longer to compile than its
 // callers wait would never be loaded if each of them ended the compilation.
 func TestLoadThatCompilesOutlivesItsCallers(t *testing.T) {

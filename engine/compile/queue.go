@@ -1,140 +1,111 @@
 package compile
 
 import (
-	"cmp"
 	"context"
-	"slices"
+	"math/bits"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// queue hands out places. Owners share the places by cost, as in fair queueing. Each
-// owner has a time of its own, which its requests advance by their costs. The owner
-// whose next request ends first in these times gets the next place. So cheap requests go
-// before costly ones, of the same owner or of another; many requests of one owner do not
-// push back those of another; and no request is overtaken for ever, since the time at
-// which a new owner begins advances with every place that is handed out. Owners that
-// serve go before all others, and share the places in the same way.
+// queue hands out places. Owners share them by the cost of their work: [fair.Queue]. Work
+// that calls wait for has servingWeight times the share of other work of the same app.
 type queue struct {
-	mu       sync.Mutex
-	free     int
-	now      [2]uint64                  // the time of the owner that got the last place; [1] of those that serve
-	owners   map[engine.Owner]*ownQueue // those that wait or have a place
-	requests uint64                     // so far
-	turns    uint64                     // so far
+	mu    sync.Mutex
+	turns *fair.Queue[*waiter]
 }
 
-// ownQueue is the requests of one owner.
-type ownQueue struct {
-	serving int    // 1 if the owner serves
-	time    uint64 // up to which it was served
-	turn    uint64 // in which it got its last place, 0 for none
-	places  int    // that it has
-	waiting []*waiter
-}
-
+// waiter waits for a place.
 type waiter struct {
-	cost   uint64
-	rank   uint64 // the time at which it came and its cost: older ones of an owner go before
-	number uint64
-	given  chan struct{}
+	entries []*fair.Entry[*waiter] // one for each owner of the work
+	dealt   bool
+	given   chan struct{} // closed once it is dealt
 }
+
+const (
+	servingPrefix = "/serving " // of apps in the queue
+	servingWeight = 8
+	// mostCost bounds costs far above those of real modules.
+	mostCost = 1 << 40
+)
 
 func newQueue(places int) *queue {
-	return &queue{free: places, owners: make(map[engine.Owner]*ownQueue)}
+	return &queue{turns: fair.New[*waiter](fair.Config{
+		Running: fair.Bounds{Total: int64(places)},
+		Weight: func(app string) int64 {
+			if strings.HasPrefix(app, servingPrefix) {
+				return servingWeight
+			}
+			return 1
+		},
+	})}
 }
 
-// acquire waits for a place for work of so much cost. The caller gives it back with
-// release, once.
-func (q *queue) acquire(ctx context.Context, owner engine.Owner, cost uint64) (release func(), err error) {
+// acquire waits for a place for work of so much cost, of the owners of the context. The
+// caller gives the place back with release, once.
+func (q *queue) acquire(ctx context.Context, cost uint64) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	release = func() { q.release(owner) }
-	q.mu.Lock()
-	own := q.owners[owner]
-	if own == nil {
-		own = &ownQueue{}
-		if owner.Serving {
-			own.serving = 1
+	w := &waiter{given: make(chan struct{})}
+	for {
+		owners, more := ownersOf(ctx)
+		q.push(w, owners, min(cost, mostCost))
+		select {
+		case <-w.given:
+			return func() { q.remove(w) }, nil
+		case <-ctx.Done():
+			q.remove(w)
+			return nil, ctx.Err()
+		case <-more:
 		}
-		own.time = q.now[own.serving]
-		q.owners[owner] = own
 	}
-	q.requests++
-	r := &waiter{cost: cost, rank: q.now[own.serving] + cost, number: q.requests, given: make(chan struct{})}
-	at, _ := slices.BinarySearchFunc(own.waiting, r, compareWaiters)
-	own.waiting = slices.Insert(own.waiting, at, r)
-	q.next()
-	q.mu.Unlock()
-	select {
-	case <-r.given:
-		return release, nil
-	case <-ctx.Done():
-	}
-	q.mu.Lock()
-	at = slices.Index(own.waiting, r)
-	if at >= 0 {
-		own.waiting = slices.Delete(own.waiting, at, at+1)
-		q.tidy(owner)
-	}
-	q.mu.Unlock()
-	if at < 0 { // given at the same moment
-		release()
-	}
-	return nil, ctx.Err()
 }
 
-func compareWaiters(a, b *waiter) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.number, b.number))
-}
-
-func (q *queue) release(owner engine.Owner) {
+// push has w wait for those of the owners that it does not wait for yet. The owner whose
+// turn comes first pays.
+func (q *queue) push(w *waiter, owners []engine.Owner, cost uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.owners[owner].places--
-	q.free++
-	q.next()
-	q.tidy(owner)
-}
-
-// next gives the free places to who is next. q.mu is held.
-func (q *queue) next() {
-	for q.free > 0 {
-		var own *ownQueue
-		for _, o := range q.owners {
-			if len(o.waiting) > 0 && (own == nil || o.before(own)) {
-				own = o
-			}
-		}
-		if own == nil {
+	// The queue deals classes of equal cost in turn, so that cheap work goes first.
+	class := strconv.Itoa(bits.Len64(cost))
+	for _, o := range owners[len(w.entries):] {
+		if w.dealt {
 			return
 		}
-		r := own.waiting[0]
-		own.waiting = slices.Delete(own.waiting, 0, 1)
-		q.turns++
-		own.time, own.turn = own.time+r.cost, q.turns
-		own.places++
-		q.now[own.serving] = max(q.now[own.serving], own.time)
-		q.free--
-		close(r.given)
+		app := o.App
+		if o.Serving {
+			app = servingPrefix + app
+		}
+		e := &fair.Entry[*waiter]{App: app, Type: class, Cost: int64(cost), Value: w}
+		w.entries = append(w.entries, e)
+		_ = q.turns.Push(e) // the queue has no bounds
 	}
+	q.deal()
 }
 
-// before reports whether the next place is rather o's than other's: both wait.
-func (o *ownQueue) before(other *ownQueue) bool {
-	if o.serving != other.serving {
-		return o.serving > other.serving
+func (q *queue) remove(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range w.entries {
+		q.turns.Remove(e)
 	}
-	a, b := o.waiting[0], other.waiting[0]
-	return cmp.Or(cmp.Compare(o.time+a.cost, other.time+b.cost), cmp.Compare(o.turn, other.turn), cmp.Compare(a.number, b.number)) < 0
+	q.deal()
 }
 
-// tidy forgets an owner that neither waits nor has a place: its time is not ahead of
-// that of a new one. q.mu is held.
-func (q *queue) tidy(owner engine.Owner) {
-	if own := q.owners[owner]; len(own.waiting) == 0 && own.places == 0 {
-		delete(q.owners, owner)
+// deal gives the free places to those whose turn it is. q.mu is held.
+func (q *queue) deal() {
+	for e := q.turns.Next(); e != nil; e = q.turns.Next() {
+		w := e.Value
+		w.dealt = true
+		for _, other := range w.entries {
+			if other != e {
+				q.turns.Remove(other)
+			}
+		}
+		close(w.given)
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // asked is a request for a place.
@@ -23,7 +25,7 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		release, err := q.acquire(t.Context(), engine.Owner{App: "before"}, 1)
+		release, err := q.acquire(owned(t, "before"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +36,7 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 		places := make(chan given, 1)
 		ask := func(a asked) {
 			go func() {
-				release, err := q.acquire(t.Context(), ownerOf(a.owner), a.cost)
+				release, err := q.acquire(owned(t, a.owner), a.cost)
 				if err != nil {
 					t.Error(err)
 				}
@@ -54,41 +56,111 @@ func served(t *testing.T, all []asked, then func(asked) []asked) (order []asked)
 			}
 			has.release()
 		}
-		if q.free != 1 || len(q.owners) != 0 {
-			t.Errorf("left %+v", q)
-		}
+		empty(t, q)
 	})
 	return order
 }
 
+func empty(t *testing.T, q *queue) {
+	t.Helper()
+	if q.turns.Len() != 0 || q.turns.Running() != 0 {
+		t.Errorf("%d wait and %d run at the end", q.turns.Len(), q.turns.Running())
+	}
+}
+
 func nothing(asked) []asked { return nil }
 
-// ownerOf is the app of a name, which serves if the name begins with an exclamation mark.
-func ownerOf(name string) engine.Owner {
+// owned is a context of an app, which serves if its name begins with an exclamation mark.
+func owned(t *testing.T, name string) context.Context {
 	app, serves := strings.CutPrefix(name, "!")
-	return engine.Owner{App: app, Serving: serves}
+	return engine.WithOwner(t.Context(), engine.Owner{App: app, Serving: serves})
 }
 
-// Apps that need modules to serve go before uploads, and share the places: the heavy modules
-// of one delay another's by one compilation.
+// Apps that need modules to serve share the places: the heavy modules of one delay another's
+// by one compilation.
 func TestAppsThatServeTakeTurns(t *testing.T) {
 	all := slices.Repeat([]asked{{"!loud", 500}}, 5)
-	all = append(all, asked{"upload", 1}, asked{"!quiet", 500}, asked{"!small", 10})
+	all = append(all, asked{"!quiet", 500}, asked{"!small", 10})
 	order := served(t, all, nothing)
-	if want := []asked{{"!small", 10}, {"!loud", 500}, {"!quiet", 500}, {"!loud", 500}}; !slices.Equal(order[:4], want) || order[7].owner != "upload" {
-		t.Errorf("got %v, want first %v and last the upload", order, want)
+	if want := []asked{{"!small", 10}, {"!loud", 500}, {"!quiet", 500}, {"!loud", 500}}; !slices.Equal(order[:4], want) {
+		t.Errorf("got %v, want first %v", order, want)
 	}
 }
 
-// An owner that asks for much holds another one up by one compilation, and nobody
-// holds up the server.
+// An owner that asks for much holds another one up by one compilation.
 func TestOwnersTakeTurns(t *testing.T) {
 	all := slices.Repeat([]asked{{"busy", 10}}, 20)
-	all = append(all, asked{"other", 10}, asked{"!", 1000}, asked{"!", 1001})
+	all = append(all, asked{"other", 10})
 	order := served(t, all, nothing)
-	if want := []asked{{"!", 1000}, {"!", 1001}, {"busy", 10}, {"other", 10}}; !slices.Equal(order[:4], want) {
+	if want := []asked{{"busy", 10}, {"other", 10}}; !slices.Equal(order[:2], want) {
 		t.Errorf("got %v, want first %v", order, want)
 	}
+}
+
+// What calls wait for has several times the share of uploads, and does not starve them: not
+// even an app whose modules need compiling again and again.
+func TestServingHasALargerShareThanUploads(t *testing.T) {
+	left := 200
+	order := served(t, []asked{{"upload", 10}, {"upload", 10}, {"!", 10}, {"!", 10}}, func(a asked) []asked {
+		if left--; left < 0 {
+			return nil
+		}
+		return []asked{a}
+	})
+	uploads := 0
+	for _, a := range order[:180] {
+		if a.owner == "upload" {
+			uploads++
+		}
+	}
+	if uploads < 19 || uploads > 21 {
+		t.Errorf("%d uploads had a turn among 180, of %v", uploads, order)
+	}
+}
+
+// A load that several apps wait for has the turn of each of them: it does not wait behind
+// what else the first one needs, and is dealt once.
+func TestLoadHasTheTurnsOfAllItsApps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		release, err := q.acquire(owned(t, "before"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		work := func(ctx context.Context, name string) {
+			go func() {
+				release, err := q.acquire(ctx, 100)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, name)
+				release()
+			}()
+			synctest.Wait()
+		}
+		for range 5 {
+			work(owned(t, "loud"), "loud")
+		}
+		p := &pending{mu: new(sync.Mutex), more: make(chan struct{})}
+		p.mu.Lock()
+		p.join(owned(t, "loud"))
+		p.mu.Unlock()
+		work(context.WithValue(t.Context(), pendingKey{}, p), "both")
+		for _, owner := range []string{"quiet", "quiet", "!quiet"} {
+			p.mu.Lock()
+			p.join(owned(t, owner))
+			p.mu.Unlock()
+			synctest.Wait()
+		}
+		release()
+		synctest.Wait()
+		if order[0] != "both" || len(order) != 6 {
+			t.Errorf("got %v", order)
+		}
+		empty(t, q)
+	})
 }
 
 // What is cheap goes before what is costly, whose ever that is and whoever came first.
@@ -121,8 +193,7 @@ func TestCostlyIsNotStarved(t *testing.T) {
 	}
 }
 
-// New owners begin where the others are: they do not hold up what is costly for ever, and of
-// what ends at the same time that goes first whose owner has waited longer.
+// New owners begin where the others are: they do not hold up what is costly for ever.
 func TestNewOwnersBeginNow(t *testing.T) {
 	news := 100
 	order := served(t, []asked{{"slow", 100}, {"new", 10}}, func(a asked) []asked {
@@ -134,32 +205,6 @@ func TestNewOwnersBeginNow(t *testing.T) {
 	if at := slices.Index(order, asked{"slow", 100}); at > 12 {
 		t.Errorf("the costly one was number %d of %d", at+1, len(order))
 	}
-	order = served(t, []asked{{"a", 10}, {"a", 10}, {"b", 20}}, nothing)
-	if want := []asked{{"a", 10}, {"b", 20}, {"a", 10}}; !slices.Equal(order, want) {
-		t.Errorf("got %v, want %v", order, want)
-	}
-}
-
-// An owner that is behind catches up without moving the time back, and the server goes before
-// it all the same, at no cost to others.
-func TestOwnerThatIsBehind(t *testing.T) {
-	begun := false
-	order := served(t, []asked{{"a", 500}, {"b", 100}, {"b", 100}}, func(now asked) []asked {
-		switch {
-		case now.owner == "b" && !begun:
-			begun = true
-			return []asked{{"a", 3}, {"!", 1000}}
-		case now.cost == 3:
-			return []asked{{"c", 150}}
-		case now.cost == 150:
-			return []asked{{"!", 1000}, {"d", 200}}
-		}
-		return nil
-	})
-	want := []asked{{"b", 100}, {"!", 1000}, {"a", 3}, {"b", 100}, {"c", 150}, {"!", 1000}, {"d", 200}, {"a", 500}}
-	if !slices.Equal(order, want) {
-		t.Errorf("got %v, want %v", order, want)
-	}
 }
 
 // A place that is given to a request as its context ends is given back, and a request that has
@@ -167,29 +212,27 @@ func TestOwnerThatIsBehind(t *testing.T) {
 func TestPlaceIsGivenToOneThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		if _, err := q.acquire(t.Context(), engine.Owner{App: "first"}, 1); err != nil {
+		first := &fair.Entry[*waiter]{App: "first", Value: &waiter{given: make(chan struct{})}}
+		if err := q.turns.Push(first); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		q.deal()
+		ctx, cancel := context.WithCancel(owned(t, "ends"))
 		go func() {
-			if _, err := q.acquire(ctx, engine.Owner{App: "ends"}, 1); err == nil {
-				t.Error("it did not end")
+			if release, err := q.acquire(ctx, 1); err == nil {
+				release()
 			}
 		}()
 		synctest.Wait()
 		q.mu.Lock()
 		cancel()
-		q.owners[engine.Owner{App: "first"}].places-- // as release does
-		q.free++
-		q.next()
-		q.tidy(engine.Owner{App: "first"})
+		q.turns.Remove(first)
+		q.deal()
 		q.mu.Unlock()
 		synctest.Wait()
-		if q.free != 1 || len(q.owners) != 0 {
-			t.Errorf("left %+v", q)
-		}
+		empty(t, q)
 		for range 32 {
-			if _, err := q.acquire(ctx, engine.Owner{App: "ended"}, 1); err == nil {
+			if _, err := q.acquire(ctx, 1); err == nil {
 				t.Fatal("a request that had ended got a place")
 			}
 		}
@@ -200,14 +243,14 @@ func TestPlaceIsGivenToOneThatEnds(t *testing.T) {
 func TestQueueLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
-		release, err := q.acquire(t.Context(), engine.Owner{App: "first"}, 1)
+		release, err := q.acquire(owned(t, "first"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(owned(t, "gone"))
 		gone := make(chan error)
 		go func() {
-			_, err := q.acquire(ctx, engine.Owner{App: "gone"}, 1)
+			_, err := q.acquire(ctx, 1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -216,9 +259,7 @@ func TestQueueLeft(t *testing.T) {
 			t.Error("it got a place")
 		}
 		release()
-		if q.free != 1 || len(q.owners) != 0 {
-			t.Errorf("left %+v", q)
-		}
+		empty(t, q)
 	})
 }
 
@@ -226,30 +267,34 @@ func TestQueueLeft(t *testing.T) {
 func TestCheapModulesAreCompiledFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCompiler(t, Config{InProcess: true})
-		release, err := c.queue.acquire(t.Context(), engine.Owner{App: "before"}, 1)
+		release, err := c.queue.acquire(owned(t, "before"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var order []uint64
 		load := func(cost uint64) {
-			m := module(Native, answer(int32(cost)))
+			m := module(Native, answer(int32(cost%1000_003)))
 			m.Cost = cost
 			m.Prepare = func(wasm []byte) ([]byte, error) {
 				order = append(order, cost)
 				return wasm, nil
 			}
 			go func() {
-				if _, err := (&loader{tb: t, compiler: c}).load(engine.WithOwner(t.Context(), engine.Owner{App: "app"}), m); err != nil {
+				if _, err := (&loader{tb: t, compiler: c}).load(owned(t, "app"), m); err != nil {
 					t.Error(err)
 				}
 			}()
 			synctest.Wait()
 		}
-		load(1000)
-		load(10)
+		load(100 * lightCost)
+		load(2 * lightCost)
+		load(lightCost) // has a place of its own
+		if want := []uint64{lightCost}; !slices.Equal(order, want) {
+			t.Errorf("while one compiles, %v were compiled", order)
+		}
 		release()
 		synctest.Wait()
-		if want := []uint64{10, 1000}; !slices.Equal(order, want) {
+		if want := []uint64{lightCost, 2 * lightCost, 100 * lightCost}; !slices.Equal(order, want) {
 			t.Errorf("got %v, want %v", order, want)
 		}
 	})

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
@@ -33,6 +33,7 @@ type Tank struct {
 	used     uint64 // at the last refill, or when the guest was stopped
 	charged  uint64 // for what the host did since
 	unseen   uint64 // charged since the time was looked at
+	yielded  uint64 // used when others were last let in
 	stopped  bool
 }
 
@@ -46,7 +47,7 @@ func (t *Tank) Fill(ctx context.Context, limit uint64, halted *atomic.Bool) uint
 }
 
 func (t *Tank) first() uint64 {
-	t.granted = chunk
+	t.granted, t.yielded = chunk, 0
 	if t.limit > 0 {
 		t.granted = min(chunk, t.limit)
 	}
@@ -87,14 +88,14 @@ func (s *Stop) Unwrap() error { return s.Err }
 
 // Refill is what a metered guest calls when its fuel is below zero: it returns
 // the new fuel, or ends the guest by a panic with a [*Stop]. Going through Go lets
-// the scheduler and the garbage collector in; Gosched gives way to the turns that
+// the scheduler and the garbage collector in; [engine.Yield] gives way to the turns that
 // wait.
 func (t *Tank) Refill(remaining int64) int64 {
 	if remaining == meter.DepthExceeded {
 		panic(&Stop{&actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("call stack exhausted: the guest's calls are more than %d deep", MaxDepth)}})
 	}
 	remaining = t.use(remaining)
-	runtime.Gosched()
+	t.yield()
 	t.Check()
 	grant := uint64(-remaining) + chunk
 	if t.limit > 0 {
@@ -128,9 +129,16 @@ func (t *Tank) Charge(n uint64) {
 	t.charged += n
 	t.bound(t.used + t.charged)
 	if t.unseen += n; t.unseen >= chunk {
-		runtime.Gosched()
+		t.yield()
 		t.Check()
 	}
+}
+
+// yield lets others in.
+func (t *Tank) yield() {
+	used := t.used + t.charged
+	engine.Yield(t.ctx, used-t.yielded)
+	t.yielded = used
 }
 
 // Check ends the guest as Refill does if its time is over.

@@ -41,7 +41,7 @@ func frame(id, method, payload string) *abi.Turn {
 	}
 }
 
-// plugin reads what scripts/extism/setup.sh built.
+// plugin reads what build/extism/setup.sh built.
 func plugin(tb testing.TB, name string) []byte {
 	tb.Helper()
 	wasm, err := os.ReadFile("../../.cache/extism/" + name + ".wasm")

@@ -76,16 +76,19 @@ var (
 type instanceKey struct{}
 
 // guestContext carries the instance to its host functions. Of the caller's
-// context it has the end alone: the runtime asks for values at every call, and
-// what a caller put there is no business of a guest's.
+// context it has the end and the processor alone: the runtime asks for values at every
+// call, and what else a caller put there is no business of a guest's.
 type guestContext struct {
 	context.Context
 	instance *instance
 }
 
 func (c *guestContext) Value(key any) any {
-	if _, ok := key.(instanceKey); ok {
+	switch key.(type) {
+	case instanceKey:
 		return c.instance
+	case engine.ProcessorKey:
+		return c.Context.Value(key)
 	}
 	return nil
 }

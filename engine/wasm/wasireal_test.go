@@ -77,7 +77,7 @@ func buildRustCommand(t *testing.T) []byte {
 			}
 		}
 	}
-	t.Fatal("no Rust here has a library for WASI; run: rustup target add wasm32-wasip1, or scripts/rust/setup.sh")
+	t.Fatal("no Rust here has a library for WASI; run: rustup target add wasm32-wasip1, or build/rust/setup.sh")
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // TestProjectIsComplete: a project that new makes has every file of the template
-// with nothing left to fill in, and the crate where it says. scripts/rust/test.sh
+// with nothing left to fill in, and the crate where it says. build/rust/test.sh
 // builds and tests one.
 func TestProjectIsComplete(t *testing.T) {
 	dir := t.TempDir()

@@ -163,7 +163,7 @@ func buildKit(t *testing.T) []byte {
 	})
 	var missing *guestbuild.ToolchainError
 	if errors.As(err, &missing) {
-		t.Fatalf("%v (scripts/rust/setup.sh installs it)", err)
+		t.Fatalf("%v (build/rust/setup.sh installs it)", err)
 	}
 	if err != nil {
 		t.Fatal(err)

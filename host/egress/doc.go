@@ -1,14 +1,14 @@
-// Package egress sends the HTTP requests of guests, as far as their app may.
+// Package egress sends the HTTP requests of guests that their app is permitted to send.
 //
-// # What is let through
+// # What is permitted
 //
 // A request goes out if its URL matches a rule that the type's manifest declares
 // and a rule that the app was granted, and the address that is dialled is public.
-// A grant marked private lets addresses through that are not. So it is for each
-// redirect, which is followed here and not by net/http.
+// A grant marked private also permits addresses that are not public. The same holds for
+// each redirect; this package follows redirects itself.
 //
-//   - Hosts are compared in one canonical form. What some resolver takes for an
-//     address, as 127.1 or 0x7f000001, is refused as a URL.
+//   - Hosts are compared in one canonical form. Spellings that only some resolvers take
+//     for an address, such as 127.1 or 0x7f000001, are refused.
 //   - Addresses are judged when they are dialled: a name is resolved here, and the
 //     connection is made to an address that was judged, so that a name that
 //     resolves to something else a moment later gains nothing. The socket is judged
@@ -24,8 +24,7 @@
 //
 // Bytes of a request and of an answer, headers, redirects, requests under way of an
 // app and of the host, and the time of all of it together: the turn's, or the
-// request's own if that is shorter. An answer that comes slowly is cut off when the
-// time is up.
+// request's own if that is shorter. A slow answer is cut off when the time is up.
 //
 // # Failures
 //

@@ -56,6 +56,14 @@ func (t *Turn) SetJSON(key, value string) error {
 	return check("state_set", t.Calls.StateSet([]byte(key), []byte(value), abi.FormatJSON))
 }
 
+// Yield is what a guest does when it has used its grant of fuel.
+func (t *Turn) Yield(fuel uint64) {
+	engine.Yield(t.Context, fuel)
+	if err := stopped(t.Context); err != nil {
+		t.End(err)
+	}
+}
+
 // HTTP sends a request. As in a guest, nothing of the method runs after the host
 // has ended its turn.
 func (t *Turn) HTTP(r abi.HTTPRequest) abi.HTTPResponse {

@@ -35,6 +35,9 @@ type Actor struct {
 	// Late lets a turn that returns after its context has ended be done all the
 	// same, like a guest that was only just quick enough.
 	Late bool
+	// Yields says that the functions wait for nothing but by [Turn.Yield], as guests do. Other
+	// functions may wait for anything, and their turns have no slot of host.Config.Slots.
+	Yields bool
 	// MakeError fails every NewInstance.
 	MakeError error
 }
@@ -266,7 +269,12 @@ func (in *instance) call(t *Turn) (err error) {
 			err = &actor.TrapError{Kind: actor.TrapUnreachable, Message: fmt.Sprint(trap)}
 		}
 	}()
-	if err = f(t); err == nil {
+	if in.program.actor.Yields {
+		err = f(t)
+	} else {
+		engine.Outside(t.Context, func() { err = f(t) })
+	}
+	if err == nil {
 		return nil
 	}
 	var guest *actor.GuestError

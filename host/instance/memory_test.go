@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // sizedEngine makes instances that take as much as they may have, and hold a tenth once
@@ -59,7 +60,7 @@ func (s *sized) turn(bytes int64) bool {
 
 func sizedPools() *Pools {
 	return New(Config{
-		Engine: sizedEngine{}, Memory: 100, MemoryPerApp: 60, Logger: slog.New(slog.DiscardHandler),
+		Engine: sizedEngine{}, Memory: 100, MemoryPerApp: 60, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8),
 		ModuleBytes: func(context.Context, string, actor.Digest) ([]byte, error) { return nil, nil },
 		Made:        func(Event) {}, Closed: func(Event) {},
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // Key names a pool: apps share no guest memory, and what bounds an instance
@@ -41,6 +42,8 @@ type Config struct {
 	Engine engine.Engine
 	// ModuleBytes reads a module.
 	ModuleBytes func(ctx context.Context, app string, d actor.Digest) ([]byte, error)
+	// Slots are for the guests that run to initialize an instance.
+	Slots *executor.Slots
 	// Memory bounds the memory of all instances together, and MemoryPerApp that of an
 	// app's, in bytes. At a bound those that are not in use are closed; then
 	// actor.ErrOverloaded refuses a new one, or a turn, and an instance does not grow.
@@ -359,6 +362,12 @@ func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instanc
 // newGuest makes a guest; where the engine has no room, in the place of one that
 // is not in use.
 func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
+	var slot executor.Slot
+	if err := slot.Enter(ctx, p.pools.cfg.Slots, p.key.App, ""); err != nil {
+		return nil, err
+	}
+	defer slot.Leave(0)
+	ctx = engine.WithProcessor(ctx, &slot)
 	for {
 		guest, err := program.NewInstance(ctx, p.key.MemoryBytes)
 		if err == nil || !errors.Is(err, actor.ErrOverloaded) || in.refused != nil || !p.pools.Reclaim() {

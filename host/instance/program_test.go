@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // largeEngine makes programs and observes whether the last one is still in memory.
@@ -38,7 +39,7 @@ func (*anInstance) Close(context.Context) error                        { return 
 func TestProgramGoesWithItsLastInstance(t *testing.T) {
 	e := &largeEngine{}
 	ps := New(Config{
-		Engine: e, Memory: 1 << 30, MemoryPerApp: 1 << 30, Logger: slog.New(slog.DiscardHandler),
+		Engine: e, Memory: 1 << 30, MemoryPerApp: 1 << 30, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8),
 		ModuleBytes: func(context.Context, string, actor.Digest) ([]byte, error) { return nil, nil },
 		Made:        func(Event) {}, Closed: func(Event) {},
 	})

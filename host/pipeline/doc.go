@@ -11,13 +11,14 @@
 //	                 or the store answers no worker
 //
 // A worker is the permission to have one group at the store. It takes all that is
-// queued, up to [Config.GroupRows] and [Config.GroupBytes]: who meets an idle store
-// waits for nobody, and a busy one is given larger groups. A worker is free again as
-// soon as the store has answered, before the group's answers are handed out. There
-// is no goroutine without work.
+// queued, up to [Config.GroupRows] and [Config.GroupBytes]. So an idle store gets each
+// request at once, and a busy store gets larger groups. A worker is free again as soon as
+// the store has answered, before it hands out the group's answers. No goroutine waits
+// for work.
 //
-// How many workers there are is fixed. To use fewer at a moderate load makes larger
-// groups, which saves some processor time, and has callers wait while a worker is free (bench/README.md).
+// The number of workers is fixed. Fewer workers at a moderate load would make larger
+// groups, which saves some processor time, but callers would wait while a worker is free
+// (bench/README.md).
 //
 // A caller that would only wait for its commit may be the worker itself
 // ([Commits.Bring]): on an idle machine the two changes of goroutine cost more than
@@ -38,8 +39,8 @@
 //   - The queue is bounded in members and in bytes, and so is what a group of
 //     loads reads: rows that the store left out for that go in the next one.
 //
-// A group must not name an actor twice: who submits has one commit of an actor
-// under way at a time. Loads may name one as often as they like.
+// A group of commits must not name an actor twice: the submitter has at most one commit
+// of an actor under way. Loads may name an actor any number of times.
 //
 // # Failures
 //
@@ -55,7 +56,7 @@
 //     damaged one is read again alone, so that the error speaks of it only.
 //   - A load that fails for another reason than a store that cannot be reached:
 //     its members are read again one by one, so that one of them harms no other.
-//   - Everybody who waited for a group of loads is gone: its context ends.
+//   - All callers that waited for a group of loads have left: its context ends.
 //   - The pipeline's context ends: groups under way are cut short, which for
 //     commits means not applied or actor.ErrAmbiguous; later ones meet a context
 //     that has ended, and are not applied.

@@ -1,11 +1,11 @@
-// Package speculation decides what becomes of turns that go on without waiting for
-// their commits: which commit carries them, what an answer rests on, and what runs
-// again when a commit is not applied. It decides and does nothing: there is no lock
-// in it, no clock, no store and no goroutine. Package host performs the actions.
+// Package speculation decides about turns that run ahead of their commits: which commit
+// carries a turn's effects, which commits an answer depends on, and what runs again when
+// a commit is not applied. It is pure: it has no lock, no clock, no store and no
+// goroutine. Package host performs the actions.
 //
 // # Words
 //
-// A member is one activation. What its turns have made since the last commit is in
+// A member is one activation. The effects of its turns since the last commit are in
 // at most two batches: the flight, whose commit is under way, and the pending batch
 // behind it. A batch may have several members, whose rows then commit all or none
 // (a chain of calls over several actors); one member is the usual case.
@@ -34,10 +34,10 @@
 //   - A member has one flight at most, and a pending batch only behind a flight of
 //     one of the batch's members.
 //   - A call is held in one batch at most, and leaves it once.
-//   - A call is answered only when every batch has landed, applied, that it was
-//     folded into or could have seen.
-//   - When a batch is not applied, every batch is dropped that was built on it, and
-//     so on: all of those that share a member with it.
+//   - A call is answered only when every batch that it was folded into, or could have
+//     seen, has landed and was applied.
+//   - When a batch is not applied, every batch that was built on it is dropped too, and
+//     every batch that was built on one of those.
 //   - Calls go again in the order in which they were held, the turn that runs last.
 //   - While the outcome of a flight is being settled no turn of its members begins.
 package speculation

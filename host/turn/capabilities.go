@@ -9,11 +9,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
-// Grants says what an app was given. It answers from memory where it can. The
-// error says that it cannot say now.
-type Grants interface {
+// Settings reads the settings of an app, from memory if it can. An error means that they
+// cannot be read now.
+type Settings interface {
 	// Config returns a configuration value of an app; false if there is none.
 	Config(ctx context.Context, app, name string) ([]byte, bool, error)
 	// Secret returns a secret of an app; false if there is none.
@@ -55,18 +56,18 @@ type EgressEnd struct {
 
 // ConfigGet implements [engine.Calls].
 func (t *Turn) ConfigGet(name []byte) ([]byte, abi.Code) {
-	if t.env.Grants == nil {
+	if t.env.Settings == nil {
 		return t.given("configuration value", name, t.spec.Uses.Config, nothingGiven)
 	}
-	return t.given("configuration value", name, t.spec.Uses.Config, t.env.Grants.Config)
+	return t.given("configuration value", name, t.spec.Uses.Config, t.env.Settings.Config)
 }
 
 // SecretGet implements [engine.Calls].
 func (t *Turn) SecretGet(name []byte) ([]byte, abi.Code) {
-	if t.env.Grants == nil {
+	if t.env.Settings == nil {
 		return t.given("secret", name, t.spec.Uses.Secrets, nothingGiven)
 	}
-	return t.given("secret", name, t.spec.Uses.Secrets, t.env.Grants.Secret)
+	return t.given("secret", name, t.spec.Uses.Secrets, t.env.Settings.Secret)
 }
 
 func nothingGiven(context.Context, string, string) ([]byte, bool, error) { return nil, false, nil }
@@ -104,12 +105,15 @@ func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	return answer, nil
 }
 
-func (t *Turn) request(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
+func (t *Turn) request(r *abi.HTTPRequest) (answer abi.HTTPResponse, err error) {
 	if t.env.Egress == nil {
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "this host sends no requests"}, nil
 	}
-	return t.env.Egress.Do(t.ctx, EgressRequest{
-		App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
-		Trace: t.spec.Trace.Child(),
+	engine.Outside(t.ctx, func() {
+		answer, err = t.env.Egress.Do(t.ctx, EgressRequest{
+			App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
+			Trace: t.spec.Trace.Child(),
+		})
 	})
+	return answer, err
 }

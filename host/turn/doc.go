@@ -1,12 +1,12 @@
 // Package turn is one run of a guest: the overlay of the state that it changes, the
-// calls that it may make meanwhile, and the effects that are left when it is done.
-// It knows neither mailboxes nor commits: package host says on which state a turn
-// runs, and what becomes of what it asks for.
+// host functions that it may call, and its effects when it is done. It knows neither
+// mailboxes nor commits: package host chooses the state that a turn runs on, and applies
+// its effects.
 //
 //	Prepare ─▶ Run (migrate, then the method) or Migrate ─▶ Seal, Effects ─▶ state, reminders, reply
-//	             │ calls: state, reply, log, time, randomness, what was granted, HTTP, reminders,
+//	             │ calls: state, reply, log, time, randomness, settings, HTTP, reminders,
 //	             │ timers
-//	             └─ error, trap, deadline: nothing of it remains
+//	             └─ error, trap, deadline: no effects
 //
 // # Adding an effect
 //
@@ -20,12 +20,12 @@
 //
 // # Invariants
 //
-//   - Nothing that a guest passes in is kept without a copy, and nothing is handed
-//     to it that is kept.
+//   - The turn copies what a guest passes in before it keeps it, and gives the guest no
+//     memory that it keeps.
 //   - A turn may write only if it is not read-only and its type has state.
-//   - Before anything leaves the host, [Leaver] is asked; its error ends the guest.
-//   - A turn sees of its actor's reminders what the store has when all that the turn could
-//     have observed is durable, the same all along, and over it what it does itself.
-//   - A turn is used by one goroutine. What it is made of is used again: nothing of
-//     one run is left in the next.
+//   - Before anything leaves the host, the turn calls [Leaver]; its error ends the guest.
+//   - A turn reads its actor's reminders when everything that it could have observed is
+//     durable. It sees one unchanging version of them, with its own changes applied.
+//   - One goroutine uses a turn. Its memory is used again, and keeps nothing of one run
+//     for the next.
 package turn

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Reminders is what turns need of the reminders that there are. Its methods may be
@@ -259,11 +260,16 @@ func (t *Turn) ask(question func() error) (abi.Code, error) {
 	if t.env.Reminders == nil {
 		return t.refuse(abi.CodeNotReady, "this host has no reminders"), nil
 	}
-	if err := t.spec.Leaver.Await(); err != nil {
-		return 0, err
-	}
-	err := question()
+	var asked bool
+	var err error
+	engine.Outside(t.ctx, func() {
+		if err = t.spec.Leaver.Await(); err == nil {
+			asked, err = true, question()
+		}
+	})
 	switch {
+	case !asked:
+		return 0, err
 	case err == nil:
 		return 0, nil
 	case errors.Is(t.ctx.Err(), context.DeadlineExceeded):

@@ -20,9 +20,9 @@ import (
 type Env struct {
 	Revisions *overlay.Revisions
 	Logger    *slog.Logger
-	// Grants and Egress may be nil: then nothing was given, and nothing is sent.
-	Grants Grants
-	Egress Egress
+	// Settings and Egress may be nil: then no app has settings, and nothing is sent.
+	Settings Settings
+	Egress   Egress
 	// Reminders and Timers may be nil: then there are none.
 	Reminders Reminders
 	Timers    Timers

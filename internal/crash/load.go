@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -55,7 +56,7 @@ func (l *Ledger) Acked() int64 {
 // Target is the counter type under load: a method that adds one and replies
 // with the new value, and a read-only one that replies with the value.
 type Target struct {
-	URL                string
+	URL, Token         string
 	App, Type          string
 	AddMethod, AddBody string
 	GetMethod          string
@@ -127,11 +128,41 @@ func (c *counter) add(ctx context.Context, client greenroomv1connect.ActorServic
 	return nil
 }
 
+// Add increments the ledger's n-th counter, or the one that comes so far around, by one call.
+// One that fails without effect is not asked for, as far as [Ledger.Check] is concerned.
+func (l *Ledger) Add(ctx context.Context, cl *client.Client, t Target, n int) error {
+	return l.counters[n%len(l.counters)].addOnce(ctx, cl, t)
+}
+
+func (c *counter) addOnce(ctx context.Context, cl *client.Client, t Target) error {
+	reply, err := cl.Do(ctx, client.Request{App: t.App, Type: t.Type, ID: c.id, Method: t.AddMethod, Payload: []byte(t.AddBody)})
+	var value int64
+	if err == nil {
+		value, err = number(reply.Payload)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var failed *client.Error
+	if err == nil || !errors.As(err, &failed) || !failed.Retryable {
+		c.attempted++
+	}
+	if err != nil {
+		return err
+	}
+	if c.values[value] {
+		c.problems = append(c.problems, fmt.Sprintf("two increments were both answered with %d", value))
+	}
+	c.acked++
+	c.values[value] = true
+	c.highest = max(c.highest, value)
+	return nil
+}
+
 // Check reads every counter and reports all that contradicts the ledger: a
 // value below what was acknowledged, above what was asked for, or an
 // acknowledgement given twice. A server that cannot answer now is asked again.
 func (l *Ledger) Check(ctx context.Context, t Target) (problems []string, err error) {
-	cl, err := client.New(client.Config{URL: t.URL, MaxAttempts: checkAttempts})
+	cl, err := client.New(client.Config{URL: t.URL, Token: t.Token, MaxAttempts: checkAttempts})
 	if err != nil {
 		return nil, err
 	}

@@ -32,24 +32,11 @@ func (l *Ledger) LoadUntil(ctx context.Context, stop <-chan struct{}, cl *client
 }
 
 func (c *counter) addThrough(ctx context.Context, cl *client.Client, t Target) {
-	reply, err := cl.Do(ctx, client.Request{App: t.App, Type: t.Type, ID: c.id, Method: t.AddMethod, Payload: []byte(t.AddBody)})
-	var value int64
-	if err == nil {
-		value, err = number(reply.Payload)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attempted++
-	switch {
-	case err != nil:
+	if err := c.addOnce(ctx, cl, t); err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.problems = append(c.problems, fmt.Sprintf("a call that may be repeated failed: %v", err))
-		return
-	case c.values[value]:
-		c.problems = append(c.problems, fmt.Sprintf("two increments were both answered with %d", value))
 	}
-	c.acked++
-	c.values[value] = true
-	c.highest = max(c.highest, value)
 }
 
 // CheckExactly is [Ledger.Check] for a ledger that was filled by LoadUntil alone:

@@ -149,6 +149,19 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 	e.state = stateOut
 }
 
+// Correct replaces the cost at which an entry was dealt by what dealing it has really cost.
+// An app, or a type, that has nothing waiting meanwhile gains and owes nothing.
+func (q *Queue[T]) Correct(e *Entry[T], cost int64) {
+	a := q.apps.byName[e.App]
+	if a == nil {
+		return
+	}
+	a.deficit += e.cost() - cost
+	if t := a.types.byName[e.Type]; t != nil {
+		t.deficit += e.cost() - cost
+	}
+}
+
 // Len returns how many entries wait.
 func (q *Queue[T]) Len() int { return int(q.waiting.Used()) }
 

@@ -67,7 +67,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"engine/..."},
-		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/scheduler/...", root + "/grants/..."},
+		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/scheduler/...", root + "/settings/..."},
 		why:  "an engine runs one guest for one turn: it knows neither actors in memory nor where they are stored",
 	},
 	{
@@ -81,9 +81,9 @@ var bans = []ban{
 		why:  "a store knows actors, not who runs them",
 	},
 	{
-		from: []string{"grants/..."},
+		from: []string{"settings/..."},
 		to:   []string{root + "/host/...", root + "/modules/...", root + "/server/...", root + "/api/..."},
-		why:  "what apps were given is kept without anything running",
+		why:  "the settings of apps are kept without anything running",
 	},
 	{
 		from: []string{"modules/..."},
@@ -112,7 +112,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"cmd/..."},
-		to:   []string{root + "/store/...", root + "/engine/wasm/...", root + "/modules/...", root + "/grants/..."},
+		to:   []string{root + "/store/...", root + "/engine/wasm/...", root + "/modules/...", root + "/settings/..."},
 		why:  "the command line is a client of the API; serve and dev go through internal/node",
 	},
 }

@@ -32,14 +32,14 @@ func TestMakeTestGoesOn(t *testing.T) {
 		write(name+"/x_test.go", "package x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { "+body+" }\n")
 	}
 	for _, setup := range []string{"curl", "postgres", "rust", "node", "python", "extism"} {
-		write("scripts/"+setup+"/setup.sh", "#!/bin/sh\n")
+		write("build/"+setup+"/setup.sh", "#!/bin/sh\n")
 	}
-	write("scripts/rust/test.sh", "#!/bin/sh\necho the Rust tests ran\n")
-	script, err := os.ReadFile("../../scripts/go/test.sh")
+	write("build/rust/test.sh", "#!/bin/sh\necho the Rust tests ran\n")
+	script, err := os.ReadFile("../../build/go/test.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write("scripts/go/test.sh", string(script))
+	write("build/go/test.sh", string(script))
 	write("tools/grpcurl-v0", "")
 
 	run := func(modules string) (string, error) {

@@ -60,7 +60,6 @@ var methodsAway = map[string]int{
 	"engine/meter":                    16,
 	"engine/wasm":                     13,
 	"examples/cart":                   3,
-	"grants":                          12,
 	"guest-sdk/go/actor":              11,
 	"guest-sdk/go/actortest":          33,
 	"guest-sdk/go/internal/jsonplan":  12,
@@ -78,6 +77,7 @@ var methodsAway = map[string]int{
 	"scheduler/placement":             1,
 	"scheduler/reminder":              3,
 	"server/stream":                   8,
+	"settings":                        12,
 	"store/sqlstore/internal/pgproxy": 1,
 }
 

@@ -15,7 +15,7 @@ import (
 func TestNodeClient(t *testing.T) {
 	r := start(t, node.Config{})
 	r.deploy(t, "default", example(t, "counter", guestbuild.Go))
-	cmd := exec.CommandContext(t.Context(), "scripts/node/test.sh", r.URL)
+	cmd := exec.CommandContext(t.Context(), "build/node/test.sh", r.URL)
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()
 	if err != nil {

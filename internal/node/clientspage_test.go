@@ -29,13 +29,13 @@ func TestClientsPage(t *testing.T) {
 		}
 		return text
 	}
-	nodeLinks := map[string]string{"node_modules": "scripts/node/client/node_modules"}
+	nodeLinks := map[string]string{"node_modules": "build/node/client/node_modules"}
 	protos := t.TempDir()
 	command(t, repo, "go", "run", "./cmd/greenroom", "proto", protos)
 
 	// The protoc of Python's packages does for all.
-	command(t, repo, "scripts/python/setup.sh")
-	command(t, repo, "scripts/node/setup.sh")
+	command(t, repo, "build/python/setup.sh")
+	command(t, repo, "build/node/setup.sh")
 	bin := t.TempDir()
 	protoc := fmt.Sprintf("#!/bin/sh\nexec '%s' -m grpc_tools.protoc \"$@\"\n", filepath.Join(repo, ".cache", "python", "bin", "python"))
 	if err := os.WriteFile(filepath.Join(bin, "protoc"), []byte(protoc), 0o755); err != nil {

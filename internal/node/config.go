@@ -28,6 +28,8 @@ type Config struct {
 	// memory, of guests and of plug-ins each. Default to 1 GiB and 256 MiB.
 	CacheBytes    int64
 	ProgramMemory int64
+	// MaxStoredModules bounds the modules that an app stores, in bytes. Defaults to 1 GiB.
+	MaxStoredModules int64
 	// Compilers bounds the processes that compile modules, CompileMemory and
 	// CompileTime what each of them may take. Default to 1, 512 MiB and 45 s.
 	Compilers     int

@@ -36,13 +36,13 @@ var (
 // remembered is far above the number of modules that serve at a time.
 const remembered = 4096
 
-func newEngines(ctx context.Context, cfg Config, deployed func(actor.Digest) bool) (*engines, error) {
+func newEngines(ctx context.Context, cfg Config, apps func() map[actor.Digest][]string) (*engines, error) {
 	plugins, err := lru.New[actor.Digest, bool](remembered)
 	if err != nil {
 		return nil, err
 	}
 	compiler, err := compile.New(compile.Config{
-		Dir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, Deployed: deployed,
+		Dir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, Apps: apps,
 		Processes: cfg.Compilers, Memory: cfg.CompileMemory, Time: cfg.CompileTime, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -108,11 +108,6 @@ func (e *engines) GuestMemory() int64 {
 // Close ends what is being compiled and closes both engines; see theirs.
 func (e *engines) Close(ctx context.Context) error {
 	return errors.Join(e.compiler.Close(), e.native.Close(ctx), e.extism.Close(ctx))
-}
-
-// serving says that work on a module is for an app that is to be served.
-func serving(ctx context.Context, app string) context.Context {
-	return engine.WithOwner(ctx, engine.Owner{App: app, Serving: true})
 }
 
 // prepared returns an error as long as modules that are deployed are not compiled.

@@ -19,7 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node"
 )
 
-// plugin reads an Extism plug-in that scripts/extism/setup.sh built, with the
+// plugin reads an Extism plug-in that build/extism/setup.sh built, with the
 // manifest of its example if that is a file of its own.
 func plugin(t *testing.T, name string) []byte {
 	t.Helper()

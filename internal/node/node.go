@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -23,6 +22,7 @@ import (
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/rpc"
+	"github.com/greenroom-run/greenroom/settings"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
@@ -79,17 +79,17 @@ func (n *Node) start(ctx context.Context) error {
 		owned = &held{}
 	}
 	var mods *modules.Service // serves nothing, and nothing is compiled, before it is there
-	engine, err := newEngines(ctx, n.cfg, func(d actor.Digest) bool { return mods.Serves(d) })
+	engine, err := newEngines(ctx, n.cfg, func() map[actor.Digest][]string { return mods.AppsByModule() })
 	if err != nil {
 		return err
 	}
 	n.onStop("engine", engine.Close)
 
 	mods, err = modules.New(modules.Config{
-		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes, MaxStoredBytes: n.cfg.MaxStoredModules,
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
-			_, err := engine.Load(serving(ctx, app), d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
+			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
 			return err
 		},
 	})
@@ -102,13 +102,13 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("modules", mods.Stop)
 	n.checkLimits(ctx, mods)
 
-	settings, err := n.openSettings(st)
+	appSettings, err := n.openSettings(st)
 	if err != nil {
 		return err
 	}
-	n.reseal(ctx, settings)
+	n.reseal(ctx, appSettings)
 	n.warnOfOpenFiles()
-	requests, err := egress.New(egress.Config{Grants: settings})
+	requests, err := egress.New(egress.Config{Grants: appSettings})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (n *Node) start(ctx context.Context) error {
 	h, err := host.New(host.Config{
 		Ownership: ownership,
 		Reminders: guests,
-		Committer: st, Modules: n.hostModules(mods), Engine: engine, Grants: settings, Egress: requests,
+		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
@@ -147,7 +147,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings = settings
+	cfg.Settings = appSettings
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
@@ -253,19 +253,19 @@ func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 	return embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
 }
 
-func (n *Node) openSettings(st store.Settings) (*grants.Service, error) {
-	var keys *grants.Keyring
+func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
+	var keys *settings.Keyring
 	var err error
 	switch {
 	case n.cfg.SecretsKeyFile != "":
-		keys, err = grants.ReadKeyFile(n.cfg.SecretsKeyFile)
+		keys, err = settings.ReadKeyFile(n.cfg.SecretsKeyFile)
 	case n.cfg.DataDir != "":
-		keys, err = grants.MakeKeyFile(filepath.Join(n.cfg.DataDir, "secrets.key"))
+		keys, err = settings.MakeKeyFile(filepath.Join(n.cfg.DataDir, "secrets.key"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return grants.New(grants.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.
@@ -273,10 +273,10 @@ const resealTime = 30 * time.Second
 
 // reseal seals secrets with the first key. What it cannot do now the next start
 // does: the keys that are there read everything as before.
-func (n *Node) reseal(ctx context.Context, settings *grants.Service) {
+func (n *Node) reseal(ctx context.Context, appSettings *settings.Service) {
 	ctx, cancel := context.WithTimeout(ctx, resealTime)
 	defer cancel()
-	done, err := settings.Reseal(ctx)
+	done, err := appSettings.Reseal(ctx)
 	if err != nil {
 		n.cfg.Logger.Warn("not all secrets are sealed with the first key; keep the others until a start says so", "error", err)
 	}

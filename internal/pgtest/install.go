@@ -32,7 +32,7 @@ func binFolder() (string, error) {
 			return filepath.Dir(program), nil
 		}
 	}
-	return "", errors.New("PostgreSQL is not installed, and these tests need it; run scripts/postgres/setup.sh, " +
+	return "", errors.New("PostgreSQL is not installed, and these tests need it; run build/postgres/setup.sh, " +
 		"or on Debian and Ubuntu: apt-get install -y --no-install-recommends postgresql")
 }
 

@@ -6,8 +6,8 @@
 //
 //	process    a scheduler.Service, a routing.Router, a server.Server and a host.Host,
 //	           wired as package node does. It crashes, alone, with its machine or with
-//	           all others, starts again as another incarnation, freezes, and leaves in order,
-//	           asked by another or not, also to crash or freeze meanwhile
+//	           all others, starts again as another incarnation, freezes, and leaves gracefully,
+//	           asked by another or not, and may crash or freeze meanwhile
 //	network    streams between processes: sessions with the leader and calls between hosts.
 //	           In one of eight seeds they are carried by HTTP/2 over connections, as they are
 //	           elsewhere but for TLS; in the others, which cost half as much, each stream
@@ -65,9 +65,9 @@
 //     than that and what nobody knows of.
 //   - Answers are current: an increment and a strong read show what was answered before
 //     they began, other reads and unchanged turns what was answered actor.MaxReadAge before.
-//   - No caller is shown less than it was shown before.
-//   - An actor that was deleted is shown as it was before to nobody who asks later, and is
-//     missed by nobody who was answered since it was made anew.
+//   - No caller sees an older state than it saw before.
+//   - After a deletion no later read shows the actor as it was before, and no caller that
+//     was answered since the actor was made anew gets "not found".
 //   - After the last fault every actor is answered through every process, within a few
 //     leases.
 //   - Each kind of fault has happened, in all seeds together.

@@ -27,9 +27,9 @@ type ownedBucket struct {
 
 // knownTokens are those of a bucket that its owner knows.
 type knownTokens struct {
-	seen    *bitmap  // tokens that were read, or that there was notice of; nil once none comes any more
-	high    int64    // the highest of them, from 0; -1: none
-	highest []sample // high over the last minute, by the local clock
+	seen    *bitmap    // tokens that were read, or that there was notice of; nil once none comes any more
+	high    int64      // the highest of them, from 0; -1: none
+	highest lastMinute // what high was
 }
 
 // readAhead is how far a bucket was read.
@@ -40,6 +40,9 @@ type readAhead struct {
 	// stirred says that there was notice of a reminder since it was last asked whether the bucket
 	// is empty.
 	stirred bool
+	// leftOut is the earliest time of those that memory had no space for when there was notice of
+	// them, since the last sweep began; zero: of none.
+	leftOut time.Time
 	// reading says that a page is being read, of what is due before readTo; noted are the
 	// tokens that there was notice of meanwhile, which the page may have or not, with the time
 	// of those that were taken into memory. passed are those while a sweep is reading.
@@ -72,12 +75,6 @@ type bucketRate struct {
 // and was due by dueBy, until held, by the local clock.
 type inheritance struct{ dueBy, held time.Time }
 
-// sample is what high was at a time.
-type sample struct {
-	at   time.Time
-	high int64
-}
-
 // saw notes that a token is there.
 func (b *ownedBucket) saw(id actor.ReminderID) {
 	n := id.Token - b.bucket.First()
@@ -85,6 +82,11 @@ func (b *ownedBucket) saw(id actor.ReminderID) {
 		b.seen.add(n)
 	}
 	b.high = max(b.high, int64(n))
+}
+
+// hasSeen reports whether a token was read or noticed, as far as that is recorded.
+func (k *knownTokens) hasSeen(id actor.ReminderID) bool {
+	return k.seen != nil && k.seen.has(id.Token-id.Bucket().First())
 }
 
 type bitmap [(actor.BucketSize + 63) / 64]uint64

@@ -65,8 +65,10 @@ type Config struct {
 	Members Members
 	// Window is how far ahead reminders are read. Defaults to 2 minutes.
 	Window time.Duration
-	// MaxInMemory is how many reminders are in memory at most, about: the window shrinks
-	// then. Defaults to 4,000,000, which take some 160 MB.
+	// MaxInMemory is how many reminders are in memory at most, about. Apps share it: one app may
+	// have seven times what is free. Of the reminders above that, each bucket still has a page of
+	// 5,000 in memory, and what is being read counts besides; the others stay in the store until
+	// there is space. Defaults to 4,000,000, which take some 160 MB.
 	MaxInMemory int
 	// MaxRunning is how many deliveries are under way at most; of one app, one type and
 	// one actor those that follow. They default to 4,096, 2,048, 1,024 and 4.

@@ -27,8 +27,8 @@ type creator struct {
 type tokens struct {
 	mu     sync.Mutex // never held while the store is waited for
 	bucket actor.Bucket
-	used   uint32 // BucketSize: no bucket yet, or all of it
-	least  uint32 // the least that used was since the last report
+	used   uint32     // BucketSize: no bucket yet, or all of it
+	recent lastMinute // what used was, less what was given back since
 	next   *actor.Bucket
 	// unused are tokens that were given back while later ones were in use, by their number.
 	unused map[uint32]struct{}
@@ -83,7 +83,9 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 }
 
 // begin begins with the next bucket; t.mu is held.
-func (t *tokens) begin() { t.bucket, t.used, t.least, t.next, t.unused = *t.next, 0, 0, nil, nil }
+func (t *tokens) begin() {
+	t.bucket, t.used, t.recent, t.next, t.unused = *t.next, 0, newLastMinute(0), nil, nil
+}
 
 // maxUnused is how many tokens of an app are remembered that were given back while later ones
 // were in use.
@@ -120,7 +122,7 @@ func (c *creator) giveBack(app string, ids []actor.ReminderID) {
 		t.used--
 		delete(t.unused, t.used)
 	}
-	t.least = min(t.least, t.used)
+	t.recent.lower(int64(t.used))
 }
 
 // replace has nothing more taken from a bucket of an app, and reports whether it did: it
@@ -187,14 +189,13 @@ func (c *creator) used() map[actor.Bucket]uint32 {
 	return c.buckets(func(t *tokens) uint32 { return t.used })
 }
 
-// report returns the least that each bucket was used since the last report. Stores keep the highest
-// number, and the owner of a bucket looks for new reminders from there on, so tokens that may be
-// given back and handed out again are not to be counted.
+// report returns how far each bucket was used a minute ago, less what was given back since. Stores
+// keep the highest number, and the owner of a bucket looks for new reminders from there on, so
+// tokens that turns may still give back, to be handed out again, are not to be counted.
 func (c *creator) report() map[actor.Bucket]uint32 {
 	return c.buckets(func(t *tokens) uint32 {
-		least := t.least
-		t.least = t.used
-		return least
+		t.recent.note(int64(t.used))
+		return uint32(t.recent.first())
 	})
 }
 

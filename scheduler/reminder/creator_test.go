@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -90,34 +92,39 @@ func TestTokensOfFailedTurnsAreTakenAgain(t *testing.T) {
 	c.giveBack("other", lost)
 }
 
-// Tokens that a turn has at one report, and gives back before the next, are counted in neither.
-func TestReportsCountNoTokensThatAreGivenBack(t *testing.T) {
-	b := actor.Bucket{Prefix: 1, Vector: anID.Vector}
-	c := newCreator(func(context.Context, string) (actor.BucketRow, error) { return actor.BucketRow{Bucket: b}, nil })
-	take := func(n int) (ids []actor.ReminderID) {
-		for range n {
-			id, _, err := c.take(t.Context(), "app", func(func()) {})
-			if err != nil {
-				t.Fatal(err)
+// Tokens are reported once no turn may give them back: a minute after they were handed out.
+func TestReportsCountNoTokensThatMayBeGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := actor.Bucket{Prefix: 1, Vector: anID.Vector}
+		c := newCreator(func(context.Context, string) (actor.BucketRow, error) { return actor.BucketRow{Bucket: b}, nil })
+		take := func(n int) (ids []actor.ReminderID) {
+			for range n {
+				id, _, err := c.take(t.Context(), "app", func(func()) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, id)
 			}
-			ids = append(ids, id)
+			return ids
 		}
-		return ids
-	}
-	reports := func(want uint32) {
-		t.Helper()
-		if got := c.report()[b]; got != want {
-			t.Errorf("%d are reported, want %d", got, want)
+		reports := func(after time.Duration, want uint32) {
+			t.Helper()
+			for end := time.Now().Add(after); time.Now().Before(end); {
+				<-time.After(pollEvery)
+				c.report()
+			}
+			if got := c.report()[b]; got != want {
+				t.Errorf("%d are reported, want %d", got, want)
+			}
 		}
-	}
-	take(3)
-	reports(0)
-	failed := take(5)
-	reports(3)
-	c.giveBack("app", failed)
-	take(2)
-	reports(3)
-	take(4)
-	reports(5)
-	reports(9)
+		take(3)
+		reports(2*pollEvery, 0)
+		reports(recentFor, 3)
+		slow := take(5) // of a turn that takes longer than a few reports
+		reports(recentFor-2*pollEvery, 3)
+		c.giveBack("app", slow)
+		take(2)
+		reports(3*pollEvery, 3)
+		reports(recentFor, 5)
+	})
 }

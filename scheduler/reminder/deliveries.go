@@ -45,19 +45,7 @@ func (d *delivery) answered() bool {
 	return !was
 }
 
-// step is one to be committed alone.
-type step struct {
-	id   actor.ReminderID
-	step actor.ReminderStep
-	// missed are the occurrences that it passes over, under a policy.
-	missed uint32
-	policy actor.MissedKind
-	// executed is what a subscriber has done; nil: it is no subscriber's.
-	executed *delivery
-}
-
-// deliveries has what is due read, planned and delivered, and commits the steps that are no
-// turn's. Its methods may be called concurrently.
+// deliveries has what is due read, planned and delivered. Its methods may be called concurrently.
 type deliveries struct {
 	cfg      *Config
 	planner  *Planner
@@ -67,9 +55,7 @@ type deliveries struct {
 	queue    *dispatch
 	counters *counters
 	subs     *subscribers
-	// tell has the owners of reminders that were changed here take notice.
-	tell  func(changed []store.ReminderHead)
-	steps chan step // to be committed alone
+	steps    *steps
 }
 
 // loaders is how many groups are read at once: an app whose reminders take long to read or to
@@ -158,14 +144,14 @@ func (ds *deliveries) load(ctx context.Context, due []Due) {
 	}
 	for i := range rows {
 		if ds.pending.stillOwns(of[i], &rows[i], ids[i]) {
-			ds.consider(ctx, ids[i], &rows[i])
+			ds.consider(ids[i], &rows[i])
 		}
 	}
 	ds.queue.pump()
 }
 
 // consider decides what happens to one reminder that was read.
-func (ds *deliveries) consider(ctx context.Context, id actor.ReminderID, r *actor.Reminder) {
+func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 	now := ds.clock.now()
 	switch {
 	case r.Version == 0 || r.Paused:
@@ -183,7 +169,7 @@ func (ds *deliveries) consider(ctx context.Context, id actor.ReminderID, r *acto
 		return
 	}
 	if !plan.Deliver {
-		ds.commitAlone(ctx, step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
+		ds.steps.add(step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
 		return
 	}
 	plan.Firing.Fresh = ds.pending.fresh(r)
@@ -292,7 +278,7 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 			outcome = DeliveryDead
 		}
 		ds.counters.delivered(d, outcome)
-		ds.commitAlone(ds.queue.ctx, st)
+		ds.steps.add(st)
 	}
 }
 
@@ -306,7 +292,7 @@ func (ds *deliveries) waitForDeployment(r *actor.Reminder, why error) {
 		return
 	}
 	then.FireAt = schedule.Ceil(ds.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))
-	ds.commitAlone(ds.queue.ctx, step{id: r.ID, step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}})
+	ds.steps.add(step{id: r.ID, step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}})
 }
 
 // reasonOf is what an error of a turn says, without whose turn it was.
@@ -318,78 +304,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (ds *deliveries) commitAlone(ctx context.Context, st step) {
-	select {
-	case ds.steps <- st:
-	case <-ctx.Done():
-		ds.pending.done(st.id)
-		if st.executed != nil {
-			ds.subs.settle(st.executed)
-		}
-	}
-}
-
-// commitSteps commits the steps that are no turn's, in groups.
-func (ds *deliveries) commitSteps(ctx context.Context) {
-	for {
-		var group []step
-		select {
-		case st := <-ds.steps:
-			group = append(group, st)
-		case <-ctx.Done():
-			return
-		}
-		for len(group) < loadGroup {
-			select {
-			case st := <-ds.steps:
-				group = append(group, st)
-				continue
-			default:
-			}
-			break
-		}
-		commits := make([]actor.Commit, len(group))
-		for i := range group {
-			commits[i] = actor.CommitOf()
-			commits[i].Reminders.Steps = []actor.ReminderStep{group[i].step}
-		}
-		for i, err := range ds.cfg.Store.Commit(ctx, commits) {
-			id, then := group[i].id, group[i].step.Then
-			if err == nil {
-				ds.counters.missed(group[i].policy, group[i].missed)
-			}
-			taken := errors.Is(err, actor.ErrFiringTaken)
-			if st := group[i]; st.executed != nil && ds.subs.executed(&st, taken, err) {
-				// Done is done: the subscriber is not asked again.
-				ds.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
-				go func() {
-					sleep(ds.queue.ctx, firstWait)
-					ds.commitAlone(ds.queue.ctx, st)
-				}()
-				continue
-			}
-			switch {
-			case err == nil && then == nil:
-				ds.pending.done(id)
-			case err == nil && !then.Paused:
-				ds.pending.doneUntil(id, then.FireAt)
-				if !ds.pending.owns(id.Bucket()) {
-					ds.tell([]store.ReminderHead{{ID: id, FireAt: then.FireAt}})
-				}
-			case err == nil:
-				ds.pending.done(id)
-			case taken:
-				ds.pending.again(id, 0)
-			default:
-				ds.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
-				ds.pending.postpone(id, longestWait)
-			}
-		}
-	}
-}
-
 // giveBack has a reminder that was borrowed, and not executed, delivered by the owner of its
 // bucket after a while.
 func (ds *deliveries) giveBack(r *actor.Reminder, after time.Duration) {
-	ds.commitAlone(ds.queue.ctx, step{id: r.ID, step: put(r, ds.clock.now().Add(after))})
+	ds.steps.add(step{id: r.ID, step: put(r, ds.clock.now().Add(after))})
 }

@@ -36,7 +36,7 @@ type dispatch struct {
 	woken  bool                     // a worker was woken, and has not begun anything yet
 	queue  *fair.Queue[*delivery]   // those whose actor has a place for them
 	bytes  *fair.Account            // payloads that wait
-	apps   map[string]int           // how many wait
+	apps   map[string]int           // how many wait, with steps that wait for their commit
 	types  map[typeName]*load       // what waits
 	actors map[actor.Key]*actorLoad // that have something under way
 	all    map[*delivery]struct{}   // those that wait
@@ -133,9 +133,7 @@ func (d *dispatch) count(x *delivery, by int) {
 	t.waiting += by
 	t.bytes += by * bytes
 	d.actors[key].waiting += by
-	if d.apps[key.App] += by; d.apps[key.App] == 0 {
-		delete(d.apps, key.App)
-	}
+	d.countOf(key.App, by)
 	if by > 0 {
 		d.all[x] = struct{}{}
 		return
@@ -144,6 +142,24 @@ func (d *dispatch) count(x *delivery, by int) {
 	d.bytes.Give(key.App, int64(bytes))
 	if t.waiting == 0 {
 		delete(d.types, name)
+	}
+}
+
+// countSteps counts steps of an app that wait for their commit among what waits of the app, or
+// off with a negative number.
+func (d *dispatch) countSteps(app string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.countOf(app, n)
+	if n < 0 {
+		d.lookAt(appLot(app))
+	}
+}
+
+// countOf counts what waits of an app; d.mu is held.
+func (d *dispatch) countOf(app string, n int) {
+	if d.apps[app] += n; d.apps[app] == 0 {
+		delete(d.apps, app)
 	}
 }
 

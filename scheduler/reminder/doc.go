@@ -18,6 +18,7 @@
 //	creators     hand out tokens
 //	pending      what is in memory, under one lock; what is due and unread is dealt by app
 //	deliveries   read and plan what is due; dispatch deals the places of deliveries by app
+//	steps        commit what no turn commits, dealt by app
 //	subscribers  execute what has no actor; takeovers fetch it from other instances
 //	tenure       whether this process may deliver
 //

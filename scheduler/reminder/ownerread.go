@@ -82,12 +82,11 @@ func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
 	return len(heads) == 0, err
 }
 
-// readPage reads the next page of a bucket, and reports whether there are others to be read
-// now. Where memory is full of what others have, a bucket may still have a page.
+// readPage reads the next page of a bucket, if memory has space for it, and reports whether there
+// are others to be read now.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	o.pending.mu.Lock()
-	noSpace := o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize
-	if noSpace && o.pending.held[b.bucket] >= pageSize || o.pending.owned[b.bucket] != b {
+	if !o.pending.memory.fits(b, pageSize) || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil
 	}
@@ -133,15 +132,10 @@ func (o *owner) readRecent(ctx context.Context, b *ownedBucket, now time.Time) e
 		return nil
 	}
 	high := b.high
-	if time.Since(b.highest[len(b.highest)-1].at) >= pollEvery {
-		b.highest = append(b.highest, sample{time.Now(), high})
-	}
-	for len(b.highest) > 1 && time.Since(b.highest[1].at) >= recentFor {
-		b.highest = b.highest[1:]
-	}
+	b.highest.note(high)
 	first := b.bucket.First()
 	var ranges []store.TokenRange
-	for n := b.highest[0].high + 1; n <= high && len(ranges) < maxRanges; n++ {
+	for n := b.highest.first() + 1; n <= high && len(ranges) < maxRanges; n++ {
 		if b.seen.has(uint32(n)) {
 			continue
 		}
@@ -165,7 +159,7 @@ func (o *owner) readRecent(ctx context.Context, b *ownedBucket, now time.Time) e
 	o.pending.mu.Lock()
 	defer o.pending.mu.Unlock()
 	for _, h := range heads {
-		if !b.seen.has(h.ID.Token - first) { // there may have been notice meanwhile
+		if !b.hasSeen(h.ID) { // there may have been notice meanwhile
 			o.pending.note(h.ID, h.FireAt)
 		}
 	}

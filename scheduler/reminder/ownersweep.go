@@ -163,17 +163,33 @@ func (o *owner) isIdle(ctx context.Context, b *ownedBucket) (bool, error) {
 	return true, nil
 }
 
+// hasSpace reports whether memory has space for a page of a bucket.
+func (o *owner) hasSpace(b *ownedBucket) bool {
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
+	return o.pending.memory.fits(b, pageSize)
+}
+
 // sweepNew looks at what has come due since the last sweep, and again at what was not
-// settled then.
+// settled then. It stops where memory has no space for what it would find.
 func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.Time) error {
 	w := &b.sweeps
 	begins := w.next == nil
 	if begins {
+		o.pending.mu.Lock()
+		if out := b.leftOut; !out.IsZero() && out.Before(w.till) {
+			w.till = out
+		}
+		b.leftOut = time.Time{}
+		o.pending.mu.Unlock()
 		w.next, w.then = &place{at: w.till}, settled
 	}
 	end := now.Add(-pollEvery)
 	var oldest *store.ReminderHead
 	for w.next.at.Before(end) {
+		if !o.hasSpace(b) {
+			return nil
+		}
 		heads, next, err := o.scan(ctx, b, *w.next, end, now, pageSize)
 		if err != nil {
 			return err
@@ -232,6 +248,9 @@ func (o *owner) left(b *ownedBucket, p place) {
 // that was frozen.
 func (o *owner) sweepAll(ctx context.Context, b *ownedBucket, now, local, till time.Time) error {
 	w := &b.sweeps
+	if !o.hasSpace(b) {
+		return nil
+	}
 	if w.all == nil {
 		if local.Sub(w.allAt) < sweepAllEvery {
 			return nil

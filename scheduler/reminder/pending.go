@@ -21,8 +21,8 @@ type pending struct {
 	owned    map[actor.Bucket]*ownedBucket
 	wheel    *Wheel // nil before the service starts
 	unread   unread
-	loading  int                           // taken from the unread and not loaded yet
-	held     map[actor.Bucket]int          // in the wheel, unread or parked, of each bucket
+	loading  int // taken from the unread and not loaded yet
+	memory   memoryUse
 	running  map[actor.ReminderID]underWay // loaded and not yet done with
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
 	retried  map[actor.ReminderID]struct{} // unread or parked, or in the wheel to be read again after their time
@@ -41,11 +41,11 @@ type underWay struct {
 	due time.Time
 }
 
-func newPending(clock *dbClock) *pending {
+func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		running: map[actor.ReminderID]underWay{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), held: map[actor.Bucket]int{}, waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
 	}
 }
 
@@ -120,7 +120,7 @@ func (p *pending) adopt(r actor.BucketRow) {
 	if till := r.DeliveredTill; !till.IsZero() && !till.After(p.clock.now()) {
 		b.at, b.deliveredTill = till.Add(-startMargin), till
 	}
-	b.highest = []sample{{time.Now(), b.high}}
+	b.highest = newLastMinute(b.high)
 	if !r.Closed || p.clock.now().Sub(r.ClosedAt) <= recentFor {
 		b.seen = new(bitmap)
 	}
@@ -153,8 +153,9 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 	return inMemory, len(p.waiting), len(p.owned)
 }
 
-// note takes a reminder into memory if it is one of this instance's and due within what
-// was read already; one that is under way once it is done with. p.mu is held.
+// note takes a reminder into memory if it is one of this instance's, due within what was read
+// already, and memory has space for it; a sweep finds it otherwise. One that is under way is noted
+// once it is done with. p.mu is held.
 func (p *pending) note(id actor.ReminderID, at time.Time) {
 	if u, under := p.running[id]; under {
 		if u.due.IsZero() || at.Before(u.due) {
@@ -170,6 +171,12 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 	b.saw(id)
 	b.stirred = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
+	if in && !p.memory.fits(b, 1) {
+		in = false
+		if b.leftOut.IsZero() || at.Before(b.leftOut) {
+			b.leftOut = at
+		}
+	}
 	if b.reading {
 		if b.noted[id.Token] = (time.Time{}); in {
 			b.noted[id.Token] = at
@@ -181,7 +188,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		b.passed[id.Token] = struct{}{}
 	}
 	if in {
-		p.put(id, at)
+		p.put(b, id, at)
 		p.rouse()
 	}
 }
@@ -192,8 +199,14 @@ func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
 	_, under := p.running[h.ID]
 	_, waiting := p.waiting[h.ID]
 	if _, retried := p.retried[h.ID]; !under && !retried && !waiting {
-		p.put(h.ID, h.FireAt)
+		p.put(b, h.ID, h.FireAt)
 	}
+}
+
+// knows reports whether a reminder was read or noticed since it was set; p.mu is held.
+func (p *pending) knows(id actor.ReminderID) bool {
+	b := p.owned[id.Bucket()]
+	return b != nil && b.hasSeen(id)
 }
 
 // committed notes the reminders of a commit that was applied.
@@ -201,7 +214,8 @@ func (p *pending) committed(e *actor.ReminderEffects) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range e.Set {
-		if r := &e.Set[i]; !r.Paused {
+		// One that was seen already was read before this notice of it.
+		if r := &e.Set[i]; !r.Paused && !p.knows(r.ID) {
 			p.note(r.ID, r.FireAt)
 		}
 	}
@@ -224,18 +238,10 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 	}
 }
 
-// put puts a reminder into the wheel; p.mu is held.
-func (p *pending) put(id actor.ReminderID, at time.Time) {
+// put puts a reminder of a bucket into the wheel; p.mu is held.
+func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) {
 	p.wheel.Insert(id, at)
-	p.held[id.Bucket()]++
-}
-
-// unhold counts a reminder off that is in memory no more; p.mu is held.
-func (p *pending) unhold(id actor.ReminderID) {
-	b := id.Bucket()
-	if p.held[b]--; p.held[b] <= 0 {
-		delete(p.held, b)
-	}
+	p.memory.add(b)
 }
 
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
@@ -253,7 +259,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 		}
 		delete(p.retried, d.ID) // its owner reads it
 		delete(p.tries, d.ID)
-		p.unhold(d.ID)
+		p.memory.remove(d.ID)
 	}
 	next, some = p.wheel.Next()
 	return now, next, some, len(due) >= loadGroup
@@ -266,7 +272,7 @@ func (p *pending) take(queue *dispatch) group {
 	g := p.unread.take(&p.parked, queue)
 	p.loading += len(g.due)
 	for _, d := range g.due {
-		p.unhold(d.ID)
+		p.memory.remove(d.ID)
 	}
 	return g
 }
@@ -394,35 +400,38 @@ func (p *pending) postpone(id actor.ReminderID, longest time.Duration) {
 
 // delay has a reminder read again after a while; p.mu is held.
 func (p *pending) delay(id actor.ReminderID, after time.Duration, tries uint32) {
-	if !p.keep(id, tries) {
+	b := p.keep(id, tries)
+	if b == nil {
 		return
 	}
-	p.put(id, p.clock.now().Add(after))
+	p.put(b, id, p.clock.now().Add(after))
 	p.rouse()
 }
 
-// keep forgets a reminder that was loaded, but for how often it was postponed, and reports
-// whether it is to be read again: false if another instance has its bucket. p.mu is held.
-func (p *pending) keep(id actor.ReminderID, tries uint32) bool {
+// keep forgets a reminder that was loaded and is to be read again, but for how often it was
+// postponed, and returns its bucket; nil if another instance has that. p.mu is held.
+func (p *pending) keep(id actor.ReminderID, tries uint32) *ownedBucket {
 	p.forget(id)
-	if p.owned[id.Bucket()] == nil {
-		return false
+	b := p.owned[id.Bucket()]
+	if b == nil {
+		return nil
 	}
 	p.retried[id] = struct{}{}
 	if tries > 0 {
 		p.tries[id] = tries
 	}
-	return true
+	return b
 }
 
 // setAside has a reminder wait until there is room for its delivery.
 func (p *pending) setAside(id actor.ReminderID, of lot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.keep(id, p.tries[id]) {
+	b := p.keep(id, p.tries[id])
+	if b == nil {
 		return
 	}
-	p.held[id.Bucket()]++
+	p.memory.add(b)
 	if of == appLot(of.app) {
 		p.unread.fill(of.app, id)
 		return
@@ -487,8 +496,10 @@ func (p *pending) unwait(id actor.ReminderID) bool {
 func (p *pending) released(id actor.ReminderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.put(id, p.clock.now().Add(releasedFor))
-	p.retried[id] = struct{}{}
+	if b := p.owned[id.Bucket()]; b != nil {
+		p.put(b, id, p.clock.now().Add(releasedFor))
+		p.retried[id] = struct{}{}
+	}
 }
 
 // borrow begins to execute a reminder once that another instance owns, and goes on owning; false

@@ -66,14 +66,14 @@ func New(cfg Config) (*Service, error) {
 			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
 		}
 	}
-	s.pending, s.counters = newPending(s.clock), &counters{events: &s.cfg.Events}
+	s.pending, s.counters = newPending(s.clock, cfg.MaxInMemory), &counters{events: &s.cfg.Events}
 	queue := newDispatch(&s.cfg, s.pending.rouse)
 	s.tenure = &tenure{members: s.members, interrupt: queue.lapse, logger: cfg.Logger, self: s.members.Self()}
 	s.creators = &creators{cfg: &s.cfg, members: s.members, tenure: s.tenure, pending: s.pending, tasks: &s.tasks}
 	s.creators.renew()
 	s.deliveries = &deliveries{
 		cfg: &s.cfg, planner: s.planner, clock: s.clock, tenure: s.tenure, pending: s.pending, queue: queue, counters: s.counters,
-		steps: make(chan step, 4*loadGroup),
+		steps: newSteps(&s.cfg, s.pending, queue, s.counters),
 	}
 	queue.begin = s.deliveries.begin
 	s.subs = newSubscribers(s.deliveries, &s.tasks)
@@ -81,7 +81,8 @@ func New(cfg Config) (*Service, error) {
 		cfg: &s.cfg, clock: s.clock, tenure: s.tenure, pending: s.pending, counters: s.counters, table: s.table, creators: s.creators,
 		deliveries: s.deliveries, subs: s.subs, tasks: &s.tasks,
 	}
-	s.deliveries.subs, s.deliveries.tell = s.subs, s.takeovers.tell
+	s.deliveries.subs = s.subs
+	s.deliveries.steps.subs, s.deliveries.steps.notify = s.subs, s.takeovers.tell
 	s.owner = &owner{
 		cfg: &s.cfg, clock: s.clock, members: s.members, tenure: s.tenure, pending: s.pending, queue: queue, subs: s.subs,
 		table: s.table, allocator: newAllocator(cfg.Store), creators: s.creators,
@@ -103,7 +104,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	s.tasks.run(func() { s.owner.poll(run) })
 	s.tasks.run(func() { s.deliveries.run(run) })
-	s.tasks.run(func() { s.deliveries.commitSteps(run) })
+	s.tasks.run(func() { s.deliveries.steps.run(run) })
 	if s.cfg.Store.Shared() {
 		s.tasks.run(func() { s.tenure.watch(run) })
 	}

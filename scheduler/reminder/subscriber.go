@@ -100,7 +100,7 @@ func (c *Subscriber) Answer(id uint64, failure error) error {
 		return nil
 	}
 	plan := &x.delivery.plan
-	ss.deliveries.commitAlone(ss.deliveries.queue.ctx, step{
+	ss.deliveries.steps.add(step{
 		id: x.delivery.reminder.ID, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: x.delivery.reminder.Missed.Kind,
 		executed: x.delivery,
 	})

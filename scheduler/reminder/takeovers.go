@@ -181,7 +181,7 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 		switch {
 		case err == nil && borrowed != nil:
 			borrowed.Version, borrowed.FireAt = borrowed.Version+1, now
-			t.deliveries.consider(ctx, borrowed.ID, borrowed)
+			t.deliveries.consider(borrowed.ID, borrowed)
 		case err == nil:
 			r := &commits[i].Reminders.Set[0]
 			t.counters.takenOver()

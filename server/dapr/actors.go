@@ -2,6 +2,7 @@ package dapr
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -14,7 +15,6 @@ import (
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/reminders"
-	"github.com/greenroom-run/greenroom/store"
 )
 
 // Actors serves calls of actors over plain HTTP.
@@ -36,21 +36,6 @@ type Host interface {
 	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
 }
 
-// Timers sets, cancels and reads timers of actors, wherever they are: see [host.Host.SetTimer].
-type Timers interface {
-	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
-	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
-	GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error)
-}
-
-// Reminders reads reminders.
-type Reminders interface {
-	// Now is database time; zero before there are reminders.
-	Now() time.Time
-	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
-	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
-}
-
 // New adds the plain HTTP form to an edge.
 func New(e *edge.Edge, conf Config) {
 	a := &Actors{e, conf}
@@ -59,13 +44,16 @@ func New(e *edge.Edge, conf Config) {
 
 // serveActor serves everything below an actor's path.
 func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
-	switch resourceOf(r.URL.EscapedPath()) {
-	case resourceReminders:
-		a.serveReminder(w, r)
-	case resourceTimers:
-		a.serveTimer(w, r)
+	var inv actor.Invocation // what the request is about, as far as that is known
+	var err error
+	switch resource := resourceOf(r.URL.EscapedPath()); resource {
+	case resourceReminders, resourceTimers:
+		err = a.serveScheduled(w, r, resource, &inv)
 	default:
-		a.serveMethod(w, r)
+		err = a.serveMethod(w, r, &inv)
+	}
+	if err != nil {
+		a.refuseActor(w, r, inv, err)
 	}
 }
 
@@ -75,23 +63,19 @@ func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
 //
 // The body is the payload. GET is for read-only methods; its payload, if the
 // method takes one, is the query parameter "payload".
-func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request) {
-	inv, err := a.invocationOf(r)
-	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
+func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.Invocation) (err error) {
+	if *inv, err = a.invocationOf(r); err != nil {
+		return err
 	}
 	ctx, cancel, err := withTimeout(r)
 	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
+		return err
 	}
 	defer cancel()
-	reply, err := a.Host.Invoke(ctx, inv)
+	reply, err := a.Host.Invoke(ctx, *inv)
 	edge.SetHost(w.Header(), reply)
 	if err != nil {
-		a.refuseActor(w, r, inv, err)
-		return
+		return err
 	}
 	h := w.Header()
 	h.Set(edge.HeaderVersion, strconv.FormatUint(reply.Version, 10))
@@ -103,6 +87,90 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request) {
 	// scripts in this server's name.
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	_, _ = w.Write(reply.Payload.Data) // fails only with the connection; the turn is committed
+	return nil
+}
+
+// scheduledForm is the form of what an actor has by name to run later: of its reminders,
+// or of its timers.
+type scheduledForm interface {
+	validateName(name string) error
+	// get returns what JSON is written from.
+	get(ctx context.Context, name actor.ReminderName) (any, error)
+	put(ctx context.Context, name actor.ReminderName, body []byte) error
+	remove(ctx context.Context, name actor.ReminderName) error
+}
+
+// serveScheduled is the plain HTTP form of reminders and of timers, which is that of Dapr:
+//
+//	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/reminders/NAME
+//	GET                 /v2.0/actors/APP/TYPE/ID/reminders
+//	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/timers/NAME
+//
+// It sets the key of inv as soon as it has read it.
+func (a *Actors) serveScheduled(w http.ResponseWriter, r *http.Request, resource string, inv *actor.Invocation) error {
+	key, name, err := parsePath(r.URL.EscapedPath(), resource)
+	if inv.Key = key; err != nil {
+		return err
+	}
+	if err := edge.ExchangeOf(r.Context()).ForApp(key.App); err != nil {
+		return err
+	}
+	var form scheduledForm = timersForm{a.Timers}
+	absent := a.Timers == nil
+	if resource == resourceReminders {
+		form, absent = remindersForm{a.Reminders, a.Setter}, a.Reminders == nil
+	}
+	if absent {
+		return &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no " + resource}
+	}
+	list := resource == resourceReminders && name == "" && r.Method == http.MethodGet
+	if !list {
+		if err := form.validateName(name); err != nil {
+			return err
+		}
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	named := actor.ReminderName{Key: key, Name: name}
+	var found any
+	switch {
+	case list:
+		named.Name = r.URL.Query().Get("after")
+		found, err = remindersForm{a.Reminders, a.Setter}.list(ctx, named)
+	case r.Method == http.MethodGet:
+		found, err = form.get(ctx, named)
+	case r.Method == http.MethodPost || r.Method == http.MethodPut:
+		var body []byte
+		switch body, err = a.readPayload(r); {
+		case err != nil:
+		case len(body) > reminders.MaxBody:
+			err = edge.ErrMessageTooLarge(reminders.MaxBody)
+		default:
+			err = form.put(ctx, named, body)
+		}
+	case r.Method == http.MethodDelete:
+		err = form.remove(ctx, named)
+	default:
+		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: resource + " are set with POST or PUT, read with GET, and removed with DELETE"}
+	}
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	body, _ := json.Marshal(found) // strings and JSON that was checked
+	h := w.Header()
+	h.Set("Content-Type", actor.ContentTypeJSON)
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(body, '\n')) // fails only with the connection
+	return nil
 }
 
 // invocationOf reads everything of a request but its deadline. With an error,

@@ -27,7 +27,8 @@ type Bounds struct {
 	// streams, each message. It also bounds how long a client may take to accept
 	// each message of a stream. An InvokeStream may be silent for as long as it likes.
 	BodyTimeout time.Duration
-	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer.
+	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer. It also bounds
+	// how long an HTTP/2 connection may accept no byte.
 	AcceptTimeout time.Duration
 	// IdleTimeout is how long a connection without requests is kept.
 	IdleTimeout time.Duration

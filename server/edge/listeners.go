@@ -194,7 +194,9 @@ func (l *Listeners) NewHTTPServer(base context.Context, handler http.Handler) *h
 			MaxConcurrentStreams: maxStreams,
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingTimeout,
-			WriteByteTimeout:     bounds.BodyTimeout,
+			// What a connection carries is blocked as a whole, whatever the deadlines of its
+			// streams.
+			WriteByteTimeout: bounds.AcceptTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return base },
 		ErrorLog:    log.New(&l.edge.unadmitted, "", 0),

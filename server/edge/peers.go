@@ -73,7 +73,7 @@ type splitter struct {
 	timeout time.Duration // for the first byte
 
 	accepted chan net.Conn
-	failed   chan error // of capacity 1
+	failed   chan error
 	closed   chan struct{}
 	running  sync.WaitGroup
 
@@ -84,18 +84,24 @@ type splitter struct {
 func newSplitter(l net.Listener, conf *tls.Config, timeout time.Duration) *splitter {
 	s := &splitter{
 		Listener: l, tls: conf, timeout: timeout,
-		accepted: make(chan net.Conn), failed: make(chan error, 1), closed: make(chan struct{}), waiting: map[net.Conn]struct{}{},
+		accepted: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}), waiting: map[net.Conn]struct{}{},
 	}
 	s.running.Go(s.run)
 	return s
 }
 
+// run accepts connections. Accept returns the errors; [http.Server] calls it again after a
+// temporary one, such as too many open files, and waits before that.
 func (s *splitter) run() {
 	for {
 		conn, err := s.Listener.Accept()
 		if err != nil {
-			s.failed <- err
-			return
+			select {
+			case s.failed <- err:
+				continue
+			case <-s.closed:
+				return
+			}
 		}
 		s.mu.Lock()
 		open := s.waiting != nil

@@ -17,7 +17,7 @@ const (
 	// RoleInvoke runs all methods.
 	RoleInvoke
 	// RoleDeploy uploads, deploys, rolls back, undeploys and deletes modules, deletes
-	// actors, and sees what an app was given.
+	// actors, and sees the settings of an app.
 	RoleDeploy
 	// RoleAdmin gives apps configuration, secrets and hosts to send requests to.
 	RoleAdmin

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/stream"
@@ -83,12 +84,11 @@ func (a *actorService) Query(ctx context.Context, req *connect.Request[greenroom
 	if err != nil {
 		return nil, err
 	}
-	res := connect.NewResponse(&greenroomv1.QueryResponse{
+	res := uncached(&greenroomv1.QueryResponse{
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
 		Json: codec.JSONReply(req.Msg.GetJsonReply(), reply.Payload),
 	})
 	edge.SetFuel(res.Header(), reply)
-	noStore(res)
 	return res, nil
 }
 
@@ -129,19 +129,21 @@ func (a *actorService) InvokeStream(ctx context.Context, bidi *connect.BidiStrea
 	return err
 }
 
+func (a *actorService) view(ctx context.Context, k *greenroomv1.ActorKey) (host.View, error) {
+	key := keyOf(k)
+	if err := key.Validate(); err != nil {
+		return host.View{}, err
+	}
+	return a.s.Host.View(ctx, key)
+}
+
 // GetActor implements ActorService.
 func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenroomv1.GetActorRequest]) (*connect.Response[greenroomv1.GetActorResponse], error) {
-	key := keyOf(req.Msg.GetActor())
-	if err := key.Validate(); err != nil {
-		return nil, err
-	}
-	v, err := a.s.Host.View(ctx, key)
+	v, err := a.view(ctx, req.Msg.GetActor())
 	if err != nil {
 		return nil, err
 	}
-	res := connect.NewResponse(&greenroomv1.GetActorResponse{Actor: actorOf(v)})
-	noStore(res)
-	return res, nil
+	return uncached(&greenroomv1.GetActorResponse{Actor: actorOf(v)}), nil
 }
 
 // ListActors implements ActorService.
@@ -166,18 +168,12 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 	if next != "" {
 		msg.NextPageToken = pageToken(list, next)
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // GetState implements ActorService.
 func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenroomv1.GetStateRequest]) (*connect.Response[greenroomv1.GetStateResponse], error) {
-	key := keyOf(req.Msg.GetActor())
-	if err := key.Validate(); err != nil {
-		return nil, err
-	}
-	v, err := a.s.Host.View(ctx, key)
+	v, err := a.view(ctx, req.Msg.GetActor())
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +181,7 @@ func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenr
 	for i, e := range v.Entries {
 		msg.Entries[i] = &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // DeleteActor implements ActorService.
@@ -196,10 +190,7 @@ func (a *actorService) DeleteActor(ctx context.Context, req *connect.Request[gre
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	if err := a.s.Host.Delete(ctx, key); err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&greenroomv1.DeleteActorResponse{}), nil
+	return done(&greenroomv1.DeleteActorResponse{}, a.s.Host.Delete(ctx, key))
 }
 
 func keyOf(k *greenroomv1.ActorKey) actor.Key {
@@ -209,6 +200,3 @@ func keyOf(k *greenroomv1.ActorKey) actor.Key {
 func keyToProto(k actor.Key) *greenroomv1.ActorKey {
 	return &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}
 }
-
-// noStore keeps what may come by GET out of caches: state changes.
-func noStore(res connect.AnyResponse) { res.Header().Set("Cache-Control", "no-store") }

@@ -21,7 +21,7 @@ type Backends struct {
 	Modules Modules
 	// Actors lists actors. Required.
 	Actors Lister
-	// Settings keeps what apps were given. Without it there is no SettingsService.
+	// Settings keeps the settings of apps. Without it there is no SettingsService.
 	Settings Settings
 	// Reminders sets and looks after reminders. Without it there is no ReminderService.
 	Reminders Reminders

@@ -198,10 +198,3 @@ func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[g
 	}
 	return uncached(msg), nil
 }
-
-// uncached is a response that nobody keeps.
-func uncached[M any](msg *M) *connect.Response[M] {
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res
-}

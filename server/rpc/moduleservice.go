@@ -117,9 +117,7 @@ func (m *moduleService) GetModule(ctx context.Context, req *connect.Request[gree
 			msg.Serving = append(msg.Serving, deploymentToProto(t.Deployment))
 		}
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // ListModules implements ModuleService.
@@ -141,18 +139,13 @@ func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[gr
 	if len(mods) == size {
 		msg.NextPageToken = pageToken(list, string(mods[size-1].Digest))
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // DeleteModule implements ModuleService.
 func (m *moduleService) DeleteModule(ctx context.Context, req *connect.Request[greenroomv1.DeleteModuleRequest]) (*connect.Response[greenroomv1.DeleteModuleResponse], error) {
 	err := m.s.Modules.Delete(ctx, edge.AppOf(req.Msg.GetApp()), actor.Digest(req.Msg.GetDigest()))
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&greenroomv1.DeleteModuleResponse{}), nil
+	return done(&greenroomv1.DeleteModuleResponse{}, err)
 }
 
 // Deploy implements ModuleService.
@@ -239,9 +232,7 @@ func (m *moduleService) History(ctx context.Context, req *connect.Request[greenr
 	if len(ds) == size && ds[size-1].Generation > 1 {
 		msg.NextPageToken = pageToken(list, generationPosition(ds[size-1].Generation))
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // ListTypes implements ModuleService.
@@ -256,9 +247,7 @@ func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[gree
 		m.describeUse(ctx, deployment, t.Spec.Capabilities)
 		msg.Types = append(msg.Types, &greenroomv1.ServedType{Type: typeToProto(t.Spec), Deployment: deployment})
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // ListApps implements ModuleService.
@@ -283,9 +272,7 @@ func (m *moduleService) ListApps(ctx context.Context, req *connect.Request[green
 	if len(apps) == size {
 		msg.NextPageToken = pageToken(list, apps[size-1].App)
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // addCapabilities says of deployments that were just made what they use. They serve
@@ -308,7 +295,7 @@ func (m *moduleService) addCapabilities(ctx context.Context, ds []*greenroomv1.D
 	}
 }
 
-// describeUse says what a deployment uses, and what of it its app was not given.
+// describeUse says what a deployment uses, and which of it its app has no settings for.
 func (m *moduleService) describeUse(ctx context.Context, d *greenroomv1.Deployment, uses abi.Capabilities) {
 	if uses.IsZero() {
 		return
@@ -319,7 +306,7 @@ func (m *moduleService) describeUse(ctx context.Context, d *greenroomv1.Deployme
 	}
 	missing, err := m.s.Settings.Missing(ctx, d.GetApp(), uses)
 	if err != nil {
-		m.s.edge.Log.WarnContext(ctx, "cannot read what an app was given", "app", d.GetApp(), "error", err)
+		m.s.edge.Log.WarnContext(ctx, "cannot read the settings of an app", "app", d.GetApp(), "error", err)
 		return
 	}
 	d.Missing = capabilitiesToProto(missing)

@@ -10,24 +10,24 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
-	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/settings"
 )
 
-// Settings keeps what apps were given. [*grants.Service] does.
+// Settings keeps the settings of apps. [*settings.Service] implements it.
 type Settings interface {
-	List(ctx context.Context, app string) (grants.Settings, error)
+	List(ctx context.Context, app string) (settings.Listing, error)
 	SetConfig(ctx context.Context, app, name, value string) error
 	UnsetConfig(ctx context.Context, app, name string) error
 	SetSecret(ctx context.Context, app, name string, value []byte) error
 	UnsetSecret(ctx context.Context, app, name string) error
 	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
 	RevokeHTTP(ctx context.Context, app, host string) error
-	// Missing returns what of uses the app was not given.
+	// Missing returns the part of uses that the app has no settings for.
 	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }
 
-// settingsService is SettingsService over package grants.
+// settingsService is SettingsService over package settings.
 type settingsService struct{ Settings }
 
 var _ greenroomv1connect.SettingsServiceHandler = settingsService{}
@@ -66,9 +66,7 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 	for _, v := range all.HTTP {
 		msg.Http = append(msg.Http, &greenroomv1.HTTPGrant{Host: v.Host, Private: v.Private, UpdatedAt: timestamppb.New(v.UpdatedAt)})
 	}
-	res := connect.NewResponse(msg)
-	noStore(res)
-	return res, nil
+	return uncached(msg), nil
 }
 
 // SetConfig implements SettingsService.
@@ -105,13 +103,6 @@ func (s settingsService) GrantHTTP(ctx context.Context, req *connect.Request[gre
 func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[greenroomv1.RevokeHTTPRequest]) (*connect.Response[greenroomv1.RevokeHTTPResponse], error) {
 	err := s.Settings.RevokeHTTP(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetHost())
 	return done(&greenroomv1.RevokeHTTPResponse{}, err)
-}
-
-func done[M any](msg *M, err error) (*connect.Response[M], error) {
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(msg), nil
 }
 
 func capabilitiesToProto(c abi.Capabilities) *greenroomv1.Capabilities {

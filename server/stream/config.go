@@ -41,7 +41,8 @@ type Host interface {
 type Peer struct {
 	// RequestID names the stream in logs; those of its tasks begin with it.
 	RequestID string
-	// App is whose share of [Config.Memory] the stream takes.
+	// App is whose share of [Config.Memory] the stream takes; empty: that of the app of each
+	// invocation, as on the channels of other hosts and the streams of callers of all apps.
 	App  string
 	Conn Conn
 	Edge Edge

@@ -16,7 +16,7 @@
 //	Conn ── receive ── admit ── pending ── workers ── Host.Begin ── Answer ── replies ── writer ── Conn
 //
 // The goroutine that called [Serve] receives. Workers take what is pending and begin
-// it in the host, which answers from any goroutine: nobody waits for a single
+// it in the host, which answers from any goroutine: no goroutine waits for a single
 // invocation. Begin may block, so a worker that enters it wakes another one while
 // something is pending. One goroutine writes all replies that are ready as one
 // message, then those that became ready meanwhile; no reply waits for others to

@@ -175,14 +175,14 @@ func (st *stream) admit(all []*task) []*task {
 	st.mu.Lock()
 	for _, t := range all {
 		if t.err == nil {
-			t.err = st.capacity(t.size())
+			t.err = st.capacity(t.app(), t.size())
 		}
 		if t.err != nil {
 			refused = append(refused, t)
 			continue
 		}
 		st.inFlight++
-		st.addBytes(t.size())
+		st.addBytes(t.app(), t.size())
 		st.admitted++
 		t.number = st.admitted
 		st.tasks.push(t)
@@ -197,9 +197,9 @@ func (st *stream) admit(all []*task) []*task {
 	return all[:0]
 }
 
-// capacity says why an invocation of size bytes cannot be admitted now; nil if it
-// can. Its caller holds mu.
-func (st *stream) capacity(size int64) error {
+// capacity says why an invocation of size bytes that counts for app cannot be admitted now;
+// nil if it can. Its caller holds mu.
+func (st *stream) capacity(app string, size int64) error {
 	switch {
 	case st.stopping:
 		return actor.ErrStopping
@@ -208,16 +208,16 @@ func (st *stream) capacity(size int64) error {
 	case st.inFlight > 0 && st.bytes+size > st.conf.MaxBytes:
 		return &FullError{fmt.Sprintf("the stream has %d bytes in flight; wait for replies, or open another stream", st.bytes)}
 	case st.inFlight > 0:
-		return st.conf.Memory.check(st.peer.App, size)
+		return st.conf.Memory.check(app, size)
 	}
 	return nil
 }
 
-// addBytes counts n bytes as in flight; a negative n takes them off. Its caller
+// addBytes counts n bytes of an app as in flight; a negative n takes them off. Its caller
 // holds mu.
-func (st *stream) addBytes(n int64) {
+func (st *stream) addBytes(app string, n int64) {
 	st.bytes += n
-	st.conf.Memory.account.Add(st.peer.App, n)
+	st.conf.Memory.account.Add(app, n)
 }
 
 // cancelTasks ends the tasks that a message cancels, by the IDs that the client gave

@@ -275,3 +275,60 @@ func testTaskContext(t *testing.T) {
 		t.Errorf("with its stream it ended with %v", c.Err())
 	}
 }
+
+// TestChannelCountsByApp: on the channel of another host, which has invocations of all apps, each
+// counts for its own: an app that has its share is refused more, and another app is not.
+func TestChannelCountsByApp(t *testing.T) {
+	conn := newFakeConn()
+	loud := make(chan host.Receiver, 64)
+	quiet := make(chan struct{})
+	st := newTestStream(t, conn, func(inv actor.Invocation, to host.Receiver) host.Begun {
+		if inv.Key.App == "quiet" {
+			close(quiet)
+			return echo(inv, to)
+		}
+		loud <- to
+		return nil
+	})
+	st.conf.Memory = NewMemory(1 << 20)
+	served := make(chan struct{})
+	go func() { _ = st.run(); close(served) }()
+	<-conn.sent // the first message
+	of := func(app string, id uint64) invokestream.Invocation {
+		return invokestream.Invocation{
+			ID: id, Key: actor.Key{App: app, Type: "T", ID: "a"}, Method: "M", Payload: actor.Payload{Data: make([]byte, 32<<10)},
+		}
+	}
+	var all []invokestream.Invocation
+	for id := range uint64(cap(loud)) {
+		all = append(all, of("loud", id+1))
+	}
+	conn.receive <- all
+	refused := len(<-conn.sent)
+	for refused+int(st.conf.Memory.account.Has("loud")/(32<<10)) < len(all) {
+		refused += len(<-conn.sent)
+	}
+	conn.receive <- []invokestream.Invocation{of("quiet", 100)}
+	if got := <-conn.sent; !slices.Equal(got, []uint64{100}) {
+		t.Errorf("answered: %v", got)
+	}
+	select {
+	case <-quiet:
+	default:
+		t.Error("the other app's invocation was refused")
+	}
+	for range len(all) - refused {
+		(<-loud).Answer(actor.Reply{}, nil)
+	}
+	close(conn.receive)
+	for open := true; open; {
+		select {
+		case <-conn.sent:
+		case <-served:
+			open = false
+		}
+	}
+	if used := st.conf.Memory.Used(); used != 0 || st.conf.Memory.account.Has("loud") != 0 {
+		t.Errorf("%d bytes are still counted", used)
+	}
+}

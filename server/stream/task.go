@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,6 +68,9 @@ func (st *stream) newTasks(all []*task, invs []invokestream.Invocation) []*task 
 // size is what a task counts, in bytes.
 func (t *task) size() int64 { return int64(len(t.inv.Payload.Data)) + invocationOverhead }
 
+// app is the app for which the task counts.
+func (t *task) app() string { return cmp.Or(t.stream.peer.App, t.inv.Key.App) }
+
 // requestID names a task in logs: as its invocation does, if the edge knows that, or by
 // the stream's request and the task's number.
 func (t *task) requestID() string {
@@ -123,9 +127,9 @@ func (t *task) finish(out invokestream.Reply) {
 		st.answered.Signal()
 	}
 	size := int64(len(out.Payload.Data))
-	st.addBytes(size)
+	st.addBytes(t.app(), size)
 	st.replies.admitted++
-	st.replies.bytes += t.size() + size
+	st.replies.count(t.app(), t.size()+size)
 	st.reply(out)
 }
 

@@ -25,8 +25,23 @@ type writer struct {
 // outgoing is a message of replies with what they free once they are written.
 type outgoing struct {
 	invokestream.Response
-	admitted int   // how many of the replies are of tasks in flight
-	bytes    int64 // what those count
+	admitted int       // how many of the replies are of tasks in flight
+	counts   []counted // what those count
+}
+
+// counted is how many bytes of a stream count for an app.
+type counted struct {
+	app   string
+	bytes int64
+}
+
+// count counts bytes for an app.
+func (o *outgoing) count(app string, bytes int64) {
+	if last := len(o.counts) - 1; last >= 0 && o.counts[last].app == app {
+		o.counts[last].bytes += bytes
+		return
+	}
+	o.counts = append(o.counts, counted{app, bytes})
 }
 
 // MaxMessage is how large a message of replies grows, in bytes, unless a single reply
@@ -70,7 +85,7 @@ func (st *stream) write() {
 			st.mu.Lock()
 		}
 		out.Reset()
-		out, st.replies = st.replies, outgoing{Response: out.Response}
+		out, st.replies = st.replies, outgoing{Response: out.Response, counts: out.counts[:0]}
 		if st.writeErr == nil {
 			st.mu.Unlock()
 			err := st.send(&out)
@@ -82,7 +97,9 @@ func (st *stream) write() {
 			}
 		}
 		st.inFlight -= out.admitted
-		st.addBytes(-out.bytes)
+		for _, c := range out.counts {
+			st.addBytes(c.app, -c.bytes)
+		}
 		st.refused -= len(out.Replies) - out.admitted
 		st.written.Signal()
 	}

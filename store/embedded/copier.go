@@ -222,7 +222,7 @@ func (s *copier) empty(ctx context.Context) error {
 
 func (s *copier) add(ctx context.Context, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
+		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm), 0); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@
 //	current/app 00 type               the newest generation
 //	record/ 16 bytes                  a recorded call: storedrecord.go
 //	expiry/ micros 16 bytes           recorded calls, by the time when they expire
-//	setting/app 00 kind 00 name       what an app was given
+//	setting/app 00 kind 00 name       a setting of an app
 //	reminder/app 00 type 00 id 00 name a reminder: reminderrecord.go
 //	token/  prefix vector token       the key of the reminder with that ID
 //	due/    prefix vector bucket micros token what a bucket has to deliver, by time

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,8 +41,9 @@ func (r moduleRecord) module(app string, d actor.Digest) actor.Module {
 
 // PutModule implements [store.Modules]. The chunks are written first, under a
 // mark by which Open finds what was never finished; the description, written
-// last, makes the module visible, and its sync covers the chunks before it.
-func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+// last, makes the module visible, and its sync covers the chunks before it. What makes
+// room goes with that write.
+func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
 	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
@@ -58,6 +60,17 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	case err == nil:
 		return nil
 	case !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged):
+		return err
+	}
+	var others []store.StoredModule
+	if most > 0 {
+		if others, err = s.stored(ctx, m.App, m.Digest); err != nil {
+			return err
+		}
+	}
+	bytes := store.StoredBytes(m.Size, len(m.Manifest))
+	gone, err := store.MakeRoom(m.App, others, bytes, most)
+	if err != nil {
 		return err
 	}
 	chunks := chunkPrefix(m.App, m.Digest)
@@ -84,10 +97,67 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		}
 	}
 	key := moduleKey(m.App, m.Digest)
-	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+	var full error
+	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
 		tx.delete(uploadKey(m.App, m.Digest))
+		if len(gone) > 0 { // and serve now, perhaps
+			if err := markServing(ctx, tx.db, m.App, others); err != nil {
+				return err
+			}
+			if gone, full = store.MakeRoom(m.App, others, bytes, most); full != nil {
+				tx.deleteRange(chunks, prefixEnd(chunks))
+				return nil
+			}
+		}
+		for _, d := range gone {
+			removeModule(tx, m.App, d)
+		}
 		return tx.setRecord(key, moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: tx.now})
 	})
+	return cmp.Or(err, full)
+}
+
+// stored reads the modules of an app but except. Their number changes for the owner of
+// uploads alone, and what serves whenever others deploy.
+func (s *modules) stored(ctx context.Context, app string, except actor.Digest) ([]store.StoredModule, error) {
+	prefix := modulePrefix(app)
+	var stored []store.StoredModule
+	err := s.scan(ctx, prefix, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
+		var r moduleRecord
+		_ = decodeRecord(key, value, &r) // what is damaged counts least, and goes first
+		if d := actor.Digest(key[len(prefix):]); d != except {
+			stored = append(stored, store.StoredModule{Digest: d, Bytes: store.StoredBytes(r.Size, len(r.Manifest)), CreatedAt: time.UnixMicro(r.CreatedAt)})
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stored, markServing(ctx, s.db, app, stored)
+}
+
+// markServing says which modules serve a type now.
+func markServing(ctx context.Context, r pebble.Reader, app string, stored []store.StoredModule) error {
+	current, err := currentDeployments(ctx, r, app)
+	if err != nil {
+		return err
+	}
+	serves := make(map[actor.Digest]bool, len(current))
+	for _, d := range current {
+		serves[d.Digest] = true
+	}
+	for i := range stored {
+		stored[i].Serves = serves[stored[i].Digest]
+	}
+	return nil
+}
+
+// removeModule removes a module with its chunks.
+func removeModule(t *tx, app string, d actor.Digest) {
+	chunks := chunkPrefix(app, d)
+	t.delete(moduleKey(app, d))
+	t.deleteRange(chunks, prefixEnd(chunks))
+	t.stamp()
 }
 
 func (s *modules) lockUploads(ctx context.Context) error {
@@ -222,10 +292,7 @@ func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 				return fmt.Errorf("module %s of app %s serves %s: %w", d.Short(), app, c.Type, actor.ErrModuleInUse)
 			}
 		}
-		chunks := chunkPrefix(app, d)
-		tx.delete(moduleKey(app, d))
-		tx.deleteRange(chunks, prefixEnd(chunks))
-		tx.stamp()
+		removeModule(tx, app, d)
 		return nil
 	})
 }

@@ -162,14 +162,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 	wasm := make([]byte, 5<<20/2)
 	m := actor.Module{App: "app", Digest: actor.DigestOf(wasm), Size: int64(len(wasm))}
-	must(t, s.PutModule(t.Context(), m, bytes.NewReader(wasm)))
+	must(t, s.PutModule(t.Context(), m, bytes.NewReader(wasm), 0))
 	count(s, embedded.ChunkSpace, 3)
 	count(s, embedded.UploadSpace, 0)
 	must(t, s.DeleteModule(t.Context(), "app", m.Digest))
 	count(s, embedded.ChunkSpace, 0)
 
 	// An upload that a crash cut off: the mark and chunks, but no module.
-	must(t, s.PutModule(t.Context(), m, bytes.NewReader(wasm)))
+	must(t, s.PutModule(t.Context(), m, bytes.NewReader(wasm), 0))
 	must(t, s.CutUpload("app", m.Digest))
 	count(s, embedded.ChunkSpace, 3)
 	next := openSmall(t, disk.CrashClone(vfs.CrashCloneCfg{}))

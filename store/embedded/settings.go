@@ -13,7 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// settings keeps what apps were given.
+// settings keeps the settings of apps.
 type settings struct{ *writer }
 
 // settingRecord is a setting as it is stored.

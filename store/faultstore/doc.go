@@ -1,12 +1,10 @@
 // Package faultstore wraps any store with the faults that a database, a disk
 // and a network have, for tests: each has a name, happens on demand or at a
-// seeded rate, and is counted, so that a test can fail when a fault that it
-// planned never happened.
+// seeded rate, and is counted, so a test can fail if a planned fault never happened.
 //
-// A fault never makes a store lie. What the wrapped store promises in package
-// store, this one promises: an error that means "not applied" is answered only
-// for what was not applied, and anything else that went wrong on the way is
-// actor.ErrAmbiguous. The difference is that it goes wrong.
+// A fault never makes a store lie. It keeps the promises of package store: it
+// returns an error that means "not applied" only for commits that were not applied,
+// and actor.ErrAmbiguous for any other failure.
 //
 // # Faults
 //
@@ -42,9 +40,8 @@
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn
-// runs again. CommitPartlyFails happens to groups of which nothing is refused on sight: a
-// commit is refused for another one of its group. A locked turn that commits nothing has nothing to lose: its faults
-// happen to commits alone.
+// runs again. CommitPartlyFails happens only to groups without a commit that is refused
+// on sight. The faults of locked turns happen only to turns that commit something.
 //
 // # Delays
 //

@@ -13,11 +13,11 @@ type modules struct {
 	plan  *plan
 }
 
-func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
 	if s.plan.fires(ModuleWriteFails) {
 		return ModuleWriteFails.unavailable()
 	}
-	return s.inner.PutModule(ctx, m, wasm)
+	return s.inner.PutModule(ctx, m, wasm, most)
 }
 
 func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {

@@ -80,8 +80,8 @@ func (r retrying) Settle(ctx context.Context, c actor.Commit) error {
 	return retry(func() error { return r.Store.Settle(ctx, c) })
 }
 
-func (r retrying) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
-	return retry(func() error { return r.Store.PutModule(ctx, m, wasm) })
+func (r retrying) PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
+	return retry(func() error { return r.Store.PutModule(ctx, m, wasm, most) })
 }
 
 func (r retrying) DeleteModule(ctx context.Context, app string, d actor.Digest) error {

@@ -175,7 +175,7 @@ func TestEachFault(t *testing.T) {
 		{faultstore.SettleReplyLost, actor.ErrUnavailable, false, settle},
 		{faultstore.ModuleWriteFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
 			wasm := []byte("x")
-			return s.PutModule(t.Context(), actor.Module{App: "app", Digest: actor.DigestOf(wasm), Size: 1}, bytes.NewReader(wasm))
+			return s.PutModule(t.Context(), actor.Module{App: "app", Digest: actor.DigestOf(wasm), Size: 1}, bytes.NewReader(wasm), 0)
 		}},
 		{faultstore.SettingFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
 			return s.PutSetting(t.Context(), actor.Setting{App: "app", Kind: actor.SettingConfig, Name: "a"})

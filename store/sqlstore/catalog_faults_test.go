@@ -48,7 +48,7 @@ func TestModuleFaults(t *testing.T) {
 				m := moduleOf(wasm)
 				c.On = on
 				b.proxy.Plan(t, c.Fault)
-				b.is("put", b.s.PutModule(t.Context(), m, bytes.NewReader(wasm)), nil)
+				b.is("put", b.s.PutModule(t.Context(), m, bytes.NewReader(wasm), 0), nil)
 				got, err := b.around.ModuleBytes(t.Context(), m.App, m.Digest)
 				b.is("read", err, nil)
 				if !bytes.Equal(got, wasm) {
@@ -70,7 +70,7 @@ func TestModuleFaults(t *testing.T) {
 func TestDeployFaults(t *testing.T) {
 	b := behindProxy(t, sqlstore.Config{})
 	wasm := []byte("module")
-	if err := b.around.PutModule(t.Context(), moduleOf(wasm), bytes.NewReader(wasm)); err != nil {
+	if err := b.around.PutModule(t.Context(), moduleOf(wasm), bytes.NewReader(wasm), 0); err != nil {
 		t.Fatal(err)
 	}
 	generation := uint64(0)

@@ -237,7 +237,7 @@ func turnVersion(ctx context.Context, conn *pgx.Conn, from, to int) error {
 // add writes a part. A table is written by its own COPY.
 func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
+		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm), 0); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, `UPDATE greenroom_module SET created_at = $3 WHERE app = $1 AND digest = $2`,

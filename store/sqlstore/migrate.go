@@ -250,6 +250,11 @@ var migrations = []string{
 	`COMMENT ON COLUMN greenroom_bucket.rate IS 'How many deliveries of its reminders begin a second, as its owner wrote it down last.'`,
 	`ALTER TABLE greenroom_host ADD COLUMN IF NOT EXISTS sticky int8 NOT NULL DEFAULT 0`,
 	`COMMENT ON COLUMN greenroom_host.sticky IS 'How many sticky actors the process owned when it renewed its row last.'`,
+	`CREATE TABLE IF NOT EXISTS greenroom_module_app (
+		app     {key} PRIMARY KEY,
+		uploads int8 NOT NULL
+	){hot}`,
+	`COMMENT ON TABLE greenroom_module_app IS 'The rows that uploads of an app lock: together they stay within the bound of the app.'`,
 }
 
 const (

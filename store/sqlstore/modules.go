@@ -2,11 +2,13 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,7 +32,7 @@ const (
 // PutModule writes the chunks under an upload of their own, and then, in one
 // statement, turns the upload into the module: a crash in between leaves an
 // upload that a later one removes, never a module without its bytes.
-func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error {
 	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
@@ -39,6 +41,12 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		return err
 	}
 	if err := s.removeExpiredUploads(ctx); err != nil {
+		return err
+	}
+	if err := s.transaction(ctx, "store module: look for room", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := roomFor(ctx, tx, m, most)
+		return err
+	}); err != nil {
 		return err
 	}
 	upload := uuid(newUUID())
@@ -57,16 +65,29 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 			return err
 		}
 	}
-	return s.finishUpload(ctx, m, upload, damaged)
+	gone, err := s.finishUpload(ctx, m, upload, damaged, most)
+	for _, unused := range gone {
+		if err := s.removeUpload(ctx, unused); err != nil {
+			s.log.WarnContext(ctx, "chunks of no module left for later", "error", err)
+		}
+	}
+	return err
 }
 
-// finishUpload makes the upload a module. Run again, after its first answer was
-// lost, it finds the module there. It replaces the bytes of a module that has
-// those of the damaged upload, if that is not zero.
-func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid) error {
+// finishUpload makes the upload a module, and returns the uploads whose chunks are of no
+// module now: its own, if it is refused or not needed, and those of modules that made room.
+// Run again, after its first answer was lost, it finds the module there. It replaces the
+// bytes of a module that has those of the damaged upload, if that is not zero.
+func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid, most int64) (gone []uuid, err error) {
 	var stored bool
-	err := s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
-		stored = false
+	var full error
+	err = s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
+		stored, full = false, nil
+		// Uploads of an app follow each other: each finds room beside those before.
+		if _, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, 1)
+			ON CONFLICT (app) DO UPDATE SET uploads = a.uploads + 1`, m.App); err != nil {
+			return err
+		}
 		var present uuid
 		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`,
 			m.App, string(m.Digest)).Scan(&present)
@@ -74,11 +95,12 @@ func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, dama
 		case errors.Is(err, pgx.ErrNoRows):
 		case err != nil:
 			return err
-		case present != damaged:
-			// Done before, or a rival's, which is as good; this upload then stays
-			// one, to be removed.
+		case present == upload:
 			stored = true
 			return errDone
+		case present != damaged: // a rival's, which is as good
+			stored, gone = true, []uuid{upload}
+			return abandonUpload(ctx, tx, upload)
 		}
 		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1`, upload)
 		if err != nil || tag.RowsAffected() == 0 {
@@ -92,22 +114,88 @@ func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, dama
 			}
 			return abandonUpload(ctx, tx, damaged)
 		}
-		tag, err = tx.Exec(ctx, `INSERT INTO greenroom_module (app, digest, size, manifest, created_at, upload)
-			VALUES ($1, $2, $3, $4, clock_timestamp(), $5) ON CONFLICT (app, digest) DO NOTHING`,
-			m.App, string(m.Digest), m.Size, notNull(m.Manifest), upload)
-		if err != nil {
-			return err
+		gone, full = makeRoom(ctx, tx, m, most)
+		if errors.Is(full, actor.ErrModulesFull) {
+			stored, gone = true, []uuid{upload}
+			return abandonUpload(ctx, tx, upload)
 		}
-		if tag.RowsAffected() == 0 {
-			return restartError{} // a rival came between the two statements
+		if full != nil {
+			return full
 		}
 		stored = true
-		return nil
+		_, err = tx.Exec(ctx, `INSERT INTO greenroom_module (app, digest, size, manifest, created_at, upload)
+			VALUES ($1, $2, $3, $4, clock_timestamp(), $5)`,
+			m.App, string(m.Digest), m.Size, notNull(m.Manifest), upload)
+		return err
 	})
 	if err == nil && !stored {
-		return fmt.Errorf("store module: %w: the upload took longer than %v; upload it again", actor.ErrUnavailable, uploadLife)
+		err = fmt.Errorf("store module: %w: the upload took longer than %v; upload it again", actor.ErrUnavailable, uploadLife)
 	}
-	return err
+	return gone, cmp.Or(err, full)
+}
+
+// storedBytes is [store.StoredBytes] of a row of greenroom_module.
+var storedBytes = fmt.Sprintf(`greatest(size + octet_length(manifest), %d)`, store.LeastStored)
+
+// roomFor returns the modules to be removed so that the app has room for another one, by
+// [store.MakeRoom].
+func roomFor(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]actor.Digest, error) {
+	if most == 0 {
+		return nil, nil
+	}
+	var all int64
+	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(`+storedBytes+`), 0)::int8 FROM greenroom_module WHERE app = $1`, m.App).Scan(&all); err != nil {
+		return nil, err
+	}
+	bytes := store.StoredBytes(m.Size, len(m.Manifest))
+	if all+bytes <= most {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT digest, `+storedBytes+`, created_at, digest IN (SELECT digest FROM greenroom_type WHERE app = $1)
+		FROM greenroom_module WHERE app = $1`, m.App)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.StoredModule, error) {
+		var found store.StoredModule
+		var digest string
+		err := row.Scan(&digest, &found.Bytes, &found.CreatedAt, &found.Serves)
+		found.Digest = actor.Digest(digest)
+		return found, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store.MakeRoom(m.App, stored, bytes, most)
+}
+
+// makeRoom removes modules that serve nothing, so that the app has room for another one, and
+// returns their uploads.
+func makeRoom(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]uuid, error) {
+	digests, err := roomFor(ctx, tx, m, most)
+	if err != nil || len(digests) == 0 {
+		return nil, err
+	}
+	// Deploy holds the rows of its modules. What has become of them meanwhile is seen by
+	// the next statement alone.
+	if _, err := tx.Exec(ctx, `SELECT digest FROM greenroom_module WHERE app = $1 AND digest = ANY($2::text[]) ORDER BY digest FOR UPDATE`,
+		m.App, digests); err != nil {
+		return nil, err
+	}
+	again, err := roomFor(ctx, tx, m, most)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(again, digests) {
+		return nil, restartError{}
+	}
+	rows, err := tx.Query(ctx, `WITH gone AS (DELETE FROM greenroom_module WHERE app = $1 AND digest = ANY($2::text[]) RETURNING upload),
+			abandoned AS (INSERT INTO greenroom_module_upload (upload, expires_at) SELECT upload, clock_timestamp() FROM gone RETURNING upload)
+		SELECT upload FROM abandoned`, m.App, digests)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid])
 }
 
 // removeExpiredUploads removes chunks that no module has, of crashed uploads and
@@ -126,7 +214,7 @@ func (s *modules) removeExpiredUploads(ctx context.Context) error {
 // abandonUpload marks chunks that no module has any more, to be removed.
 func abandonUpload(ctx context.Context, tx pgx.Tx, upload uuid) error {
 	_, err := tx.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at) VALUES ($1, clock_timestamp())
-		ON CONFLICT (upload) DO NOTHING`, upload)
+		ON CONFLICT (upload) DO UPDATE SET expires_at = excluded.expires_at`, upload)
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// settings keeps what apps were given.
+// settings keeps the settings of apps.
 type settings struct{ *db }
 
 // PutSetting writes one row. Done twice it is the same, so a lost answer is no

@@ -39,7 +39,7 @@ var contexts = suite{"Context", []testCase{
 		_, err = f.s.SweepIdempotency(ended, 1)
 		f.is(err, context.Canceled)
 		m, wasm := f.module("x")
-		f.is(f.s.PutModule(ended, m, bytes.NewReader(wasm)), context.Canceled)
+		f.is(f.s.PutModule(ended, m, bytes.NewReader(wasm), 0), context.Canceled)
 		f.same(f.load(f.key("a")), row)
 		f.same(f.load(f.key("b")), actor.Row{})
 		_, err = f.s.Module(f.ctx(), f.app, m.Digest)
@@ -136,7 +136,7 @@ func closed(t *testing.T, s store.Store) {
 	f := newFixture(t, s, "closed")
 	row := f.apply(write(f.key("a"), actor.Row{}, `{}`))
 	m, wasm := f.module("x")
-	f.ok(s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+	f.ok(s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 	f.ok(s.Close())
 	f.ok(s.Close())
 	ctx, key := f.ctx(), f.key("a")
@@ -162,7 +162,7 @@ func closed(t *testing.T, s store.Store) {
 		"Versions":          func() error { _, err := s.Versions(ctx, []actor.Key{key}); return err },
 		"SweepIdempotency":  func() error { _, err := s.SweepIdempotency(ctx, 1); return err },
 		"SweepTombstones":   func() error { _, err := s.SweepTombstones(ctx, time.Now(), 1); return err },
-		"PutModule":         func() error { return s.PutModule(ctx, m, bytes.NewReader(wasm)) },
+		"PutModule":         func() error { return s.PutModule(ctx, m, bytes.NewReader(wasm), 0) },
 		"Module":            func() error { _, err := s.Module(ctx, m.App, m.Digest); return err },
 		"ModuleBytes":       func() error { _, err := s.ModuleBytes(ctx, m.App, m.Digest); return err },
 		"ListModules":       func() error { _, err := s.ListModules(ctx, m.App, "", 1); return err },

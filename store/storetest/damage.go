@@ -65,7 +65,7 @@ func RunDamage(t *testing.T, d Damage) {
 		_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
 		f.is(err, actor.ErrModuleDamaged)
 		f.hasBytes(other, otherWasm)
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		f.hasBytes(m, wasm)
 	})
 }

@@ -214,7 +214,7 @@ var deployments = suite{"Deployments", []testCase{
 		m, wasm := f.put("x")
 		other := m
 		other.App = f.app + "-other"
-		f.ok(f.s.PutModule(f.ctx(), other, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), other, bytes.NewReader(wasm), 0))
 		ours, theirs := f.deployment("Cart", 1, m), f.deployment("Cart", 1, other)
 		theirs.App = other.App
 		f.deploy(ours)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -28,8 +29,39 @@ func (f *moduleFixture) moduleOf(wasm []byte) actor.Module {
 func (f *moduleFixture) put(content string) (actor.Module, []byte) {
 	f.Helper()
 	m, wasm := f.module(content)
-	f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+	f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 	return m, wasm
+}
+
+// sized is a module of so many bytes, and putSized stores one.
+func (f *moduleFixture) sized(content string, size int) (actor.Module, []byte) {
+	wasm := bytes.Repeat([]byte(content+" "), size/(len(content)+1)+1)[:size]
+	return f.moduleOf(wasm), wasm
+}
+
+func (f *moduleFixture) putSized(content string, size int) (actor.Module, []byte) {
+	f.Helper()
+	m, wasm := f.sized(content, size)
+	f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
+	return m, wasm
+}
+
+// stores checks which modules the app has.
+func (f *moduleFixture) stores(want ...actor.Module) {
+	f.Helper()
+	ms, err := f.s.ListModules(f.ctx(), f.app, "", 100)
+	f.ok(err)
+	var got, wanted []actor.Digest
+	for _, m := range ms {
+		got = append(got, m.Digest)
+	}
+	for _, m := range want {
+		wanted = append(wanted, m.Digest)
+	}
+	slices.Sort(wanted)
+	if !slices.Equal(got, wanted) {
+		f.Fatalf("the app has the modules %v, want %v", got, wanted)
+	}
 }
 
 // sameModule compares all but the time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -14,7 +15,7 @@ var modules = suite{"Modules", []testCase{
 	{"a stored module is read as it was", func(f *fixture) {
 		m, wasm := f.module("x")
 		before := f.now()
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		after := f.now()
 		got, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
@@ -37,7 +38,7 @@ var modules = suite{"Modules", []testCase{
 		first, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		m.Manifest = []byte(`{"other":true}`)
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		again, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		f.sameModule(again, first)
@@ -47,9 +48,9 @@ var modules = suite{"Modules", []testCase{
 	}},
 	{"bytes that are not the digest's are refused", func(f *fixture) {
 		m, wasm := f.module("x")
-		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(append(wasm, 0))))
+		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(append(wasm, 0)), 0))
 		m.Size++
-		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		_, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.is(err, actor.ErrModuleNotFound)
 	}},
@@ -57,7 +58,7 @@ var modules = suite{"Modules", []testCase{
 		wasm := make([]byte, 32<<20)
 		_, _ = rand.NewChaCha8([32]byte{1}).Read(wasm)
 		m := f.moduleOf(wasm)
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		f.hasBytes(m, wasm)
 		f.ok(f.s.DeleteModule(f.ctx(), f.app, m.Digest))
 		_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
@@ -67,7 +68,7 @@ var modules = suite{"Modules", []testCase{
 		for _, size := range []int{1, 1<<20 - 1, 1 << 20, 1<<20 + 1} {
 			wasm := bytes.Repeat([]byte{'w'}, size)
 			m := f.moduleOf(wasm)
-			f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+			f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 			f.hasBytes(m, wasm)
 		}
 	}},
@@ -128,7 +129,7 @@ var modules = suite{"Modules", []testCase{
 		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{d}), actor.ErrModuleNotFound)
 		theirs := m
 		theirs.App = other
-		f.ok(f.s.PutModule(f.ctx(), theirs, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), theirs, bytes.NewReader(wasm), 0))
 		f.ok(f.s.DeleteModule(f.ctx(), other, m.Digest))
 		f.hasBytes(m, wasm)
 		ms, err := f.s.ListModules(f.ctx(), other, "", 10)
@@ -147,7 +148,7 @@ var modules = suite{"Modules", []testCase{
 		if len(ms) != 0 {
 			f.Fatalf("still listed: %v", ms)
 		}
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		f.hasBytes(m, wasm)
 	}},
 	{"a deployed module cannot be deleted, one that was can", func(f *fixture) {
@@ -168,7 +169,7 @@ var modules = suite{"Modules", []testCase{
 			for range rounds {
 				switch i {
 				case 0, 1:
-					if err := f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)); err != nil {
+					if err := f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0); err != nil {
 						return err
 					}
 				case 2:
@@ -187,7 +188,93 @@ var modules = suite{"Modules", []testCase{
 			}
 			return nil
 		})
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		f.hasBytes(m, wasm)
+	}},
+}}
+
+var storedModules = suite{"StoredModules", []testCase{
+	{"modules that serve nothing make room, the oldest first", func(f *fixture) {
+		first, _ := f.putSized("first", 40<<10)
+		second, _ := f.putSized("second", 40<<10)
+		third, _ := f.putSized("third", 40<<10)
+		f.deploy(f.deployment("Cart", 1, first))
+		fourth, wasm := f.sized("fourth", 40<<10)
+		f.ok(f.s.PutModule(f.ctx(), fourth, bytes.NewReader(wasm), 3*store.StoredBytes(fourth.Size, len(fourth.Manifest))))
+		f.stores(first, third, fourth)
+		_, err := f.s.ModuleBytes(f.ctx(), f.app, second.Digest)
+		f.is(err, actor.ErrModuleNotFound)
+		f.hasBytes(fourth, wasm)
+		fifth, wasm := f.sized("fifth", 80<<10)
+		f.ok(f.s.PutModule(f.ctx(), fifth, bytes.NewReader(wasm), 130<<10))
+		f.stores(first, fifth)
+	}},
+	{"what serves makes no room, and nothing is removed in vain", func(f *fixture) {
+		serves, _ := f.putSized("serves", 60<<10)
+		unused, _ := f.putSized("unused", 20<<10)
+		f.deploy(f.deployment("Cart", 1, serves))
+		m, wasm := f.sized("more", 50<<10)
+		err := f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 100<<10)
+		f.is(err, actor.ErrModulesFull)
+		for _, number := range []int64{serves.Size + int64(len(serves.Manifest)), m.Size + int64(len(m.Manifest)), 100 << 10} {
+			if !strings.Contains(err.Error(), fmt.Sprint(number)) {
+				f.Fatalf("%q does not say %d", err, number)
+			}
+		}
+		f.stores(serves, unused)
+		again, wasm := f.sized("serves", 60<<10)
+		f.ok(f.s.PutModule(f.ctx(), again, bytes.NewReader(wasm), 1)) // it is there
+		_, wasm = f.sized("more", 50<<10)
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
+	}},
+	{"small modules count as well", func(f *fixture) {
+		var last []actor.Module
+		for n := range 8 {
+			m, wasm := f.module(fmt.Sprint(n))
+			f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 4*store.LeastStored))
+			last = append(last, m)
+		}
+		f.stores(last[4:]...)
+	}},
+	{"many uploads at once stay within the bound, and no other app's is held up", func(f *fixture) {
+		const most, size, rivals = 100 << 10, 40 << 10, 2
+		for round := range 20 {
+			app, other := newFixture(f.T, f.s, fmt.Sprint(f.app, ".", round)), newFixture(f.T, f.s, fmt.Sprint(f.app, ".other", round))
+			serves, _ := app.putSized("serves", size)
+			app.deploy(app.deployment("Cart", 1, serves))
+			f.inParallel(rivals+1, func(i int) error {
+				of := app
+				if i == rivals {
+					of = other
+				}
+				m, wasm := of.sized(fmt.Sprint("rival ", i), size)
+				return f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), most)
+			})
+			ms, err := f.s.ListModules(f.ctx(), app.app, "", 100)
+			f.ok(err)
+			if len(ms) != 2 || ms[0].Digest != serves.Digest && ms[1].Digest != serves.Digest {
+				f.Fatalf("with room for two, and one that serves, the app has %d modules", len(ms))
+			}
+		}
+	}},
+	{"making room against deploying never leaves a type without its module", func(f *fixture) {
+		for i := range 20 {
+			app := newFixture(f.T, f.s, fmt.Sprint(f.app, ".", i))
+			old, _ := app.putSized("old", 40<<10)
+			m, wasm := app.sized("new", 40<<10)
+			var deployed, stored error
+			f.together(
+				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{app.deployment("Cart", 1, old)}) },
+				func() { stored = f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 60<<10) },
+			)
+			if deployed != nil {
+				f.is(deployed, actor.ErrModuleNotFound)
+				f.ok(stored)
+				app.stores(m)
+				continue
+			}
+			f.is(stored, actor.ErrModulesFull)
+			app.stores(old)
+		}
 	}},
 }}

@@ -314,7 +314,7 @@ func crashDuringUpload(t *testing.T, m Medium) {
 		started, done := make(chan struct{}), make(chan error, 1)
 		go func() {
 			close(started)
-			done <- s.PutModule(context.WithoutCancel(t.Context()), module, bytes.NewReader(wasm))
+			done <- s.PutModule(context.WithoutCancel(t.Context()), module, bytes.NewReader(wasm), 0)
 		}()
 		<-started
 		acked := false
@@ -333,7 +333,7 @@ func crashDuringUpload(t *testing.T, m Medium) {
 		if acked || !errors.Is(err, actor.ErrModuleNotFound) {
 			f.ok(err)
 		}
-		f.ok(f.s.PutModule(f.ctx(), module, bytes.NewReader(wasm)))
+		f.ok(f.s.PutModule(f.ctx(), module, bytes.NewReader(wasm), 0))
 		f.hasBytes(module, wasm)
 		f.ok(f.s.Close())
 	}

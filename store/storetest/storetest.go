@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		apps := 0
 		for _, suite := range []suite{
 			fences, versions, tombstones, groups, sets, records, loads, lists, sweeps, settles,
-			lockedTurns, contexts, concurrency, modules, deployments, settings, hosts, leases,
+			lockedTurns, contexts, concurrency, modules, storedModules, deployments, settings, hosts, leases,
 			reminders, buckets, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // fuzzing is metering.6. It runs once: a finding is no matter of luck with the
 // machine.
 func fuzzing(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	cmd := exec.CommandContext(ctx, "scripts/fuzz.sh", "guests")
+	cmd := exec.CommandContext(ctx, "build/fuzz.sh", "guests")
 	cmd.Dir, cmd.Env = r.Root, append(os.Environ(), "FUZZTIME=20s")
 	var out bytes.Buffer
 	cmd.Stdout = io.MultiWriter(&out, r.Log)
@@ -44,7 +44,7 @@ func fuzzing(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		rec.Note("%s", summary)
 	}
 	if targets == 0 {
-		return errors.Join(errors.New("scripts/fuzz.sh fuzzed nothing"), err)
+		return errors.Join(errors.New("build/fuzz.sh fuzzed nothing"), err)
 	}
 	rec.Compare("findings", float64(findings), float64(targets))
 	return nil

@@ -28,7 +28,7 @@ func (r *Rig) ServeCluster(ctx context.Context, n int, args ...string) (*Cluster
 	}
 	c := &Cluster{}
 	for i := range n {
-		s, err := r.start(ctx, append([]string{"--name", fmt.Sprint("server-", i+1)}, args...)...)
+		s, err := r.Start(ctx, append([]string{"--name", fmt.Sprint("server-", i+1)}, args...)...)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}

@@ -39,7 +39,7 @@ func (r *Rig) Serve(ctx context.Context, args ...string) (*Server, error) {
 
 // ServeModule is [Rig.Serve] with another guest, by the path of its module.
 func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*Server, error) {
-	s, err := r.start(ctx, args...)
+	s, err := r.Start(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*
 	return s, nil
 }
 
-// start starts greenroom serve with args.
-func (r *Rig) start(ctx context.Context, args ...string) (*Server, error) {
+// Start starts greenroom serve with args, which name its store, and deploys nothing.
+func (r *Rig) Start(ctx context.Context, args ...string) (*Server, error) {
 	binary, err := r.Binary(ctx)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 // of its own.
 func (s Spec) client() (load.Call, func() error, error) {
 	conf := client.Config{URL: s.URL, URLs: s.URLs, Unary: s.Protocol == Unary, StreamOnly: s.Protocol == Stream}
+	conf.App, conf.Token, conf.MaxAttempts = s.App, s.Token, s.Attempts
 	if s.Forget {
 		conf.MaxOwners = -1
 	}

@@ -45,6 +45,11 @@ type Spec struct {
 	URLs     []string
 	Protocol Protocol
 	Plan     load.Plan
+	// App and Token are for Stream and Unary: empty for the server's default app, and none.
+	App, Token string
+	// Attempts is how often a call is tried at most, for Stream and Unary; 0: as often as
+	// package client has it.
+	Attempts int
 	Type     string // "Counter" if empty
 	Method   string
 	Payload  string // JSON

@@ -1,4 +1,4 @@
-// Package config reads what the actor's app was given: configuration values and
+// Package config reads the settings of the actor's app: configuration values and
 // secrets. Both take two: the type declares the name in [actor.Capabilities], and
 // whoever runs the app sets it.
 package config

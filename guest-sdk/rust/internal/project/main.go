@@ -1,5 +1,5 @@
 // Command project makes the guest project of `greenroom new --lang rust` in a
-// folder, for scripts/rust/test.sh to build and test.
+// folder, for build/rust/test.sh to build and test.
 package main
 
 import (

@@ -1,0 +1,33 @@
+// Package executor bounds how many guests run at the same time, and deals the processors
+// between apps while more guests want to run than may.
+//
+// A guest runs only while its turn has one of the [Slots]. Most turns find one free, which
+// costs an atomic operation. Otherwise the turn waits in a queue of package fair: apps have the
+// processors in turn, and inside an app its actor types. What a slot costs its app is the fuel
+// that the guest uses.
+//
+//	       Enter: a slot is free                     Leave: the turn has ended
+//	(out) ────────────────────────────▶ running ───────────────────────────▶ (out)
+//	  │  Enter: none is                ▲   │  ▲
+//	  ▼                          dealt │   │  │ Resume, as Enter
+//	waits ─────────────────────────────┤   ▼  │
+//	  │                                │  paused: waits for something else
+//	  │ the context ends               │
+//	  ▼                                └── waits ◀── running
+//	(out)                                      Yield: others wait
+//
+// A guest comes by after each grant of fuel ([engine.Yield]), which is less than a
+// millisecond's work. If others wait, it goes behind those of its type and the slot goes to
+// the turn that is next, whose guest may have begun before. So an app whose guests loop has its
+// share and no more, and no turn waits for the end of another.
+//
+// # Invariants
+//
+//   - No more guests run than there are slots, and none waits while a slot is free.
+//   - A turn that has a slot waits for nothing but a processor: not for a commit, the store, an
+//     instance, an answer from outside, or another turn. So each slot is soon free again.
+//   - A turn gives its slot back once, however its guest ends; a turn whose context ends while
+//     it waits has none.
+//   - While turns of two apps wait, the fuel that each app's guests use differs by what
+//     package fair states for costs of a slice, and by a slice for each slot.
+package executor

@@ -1,0 +1,49 @@
+package reminder
+
+import (
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+// memoryUse counts the reminders that are in the wheel, unread or parked. Apps share the memory;
+// whatever its app has, each bucket may have a page.
+type memoryUse struct {
+	apps    *fair.Account
+	buckets map[actor.Bucket]*bucketUse // those that have something in memory
+}
+
+type bucketUse struct {
+	app   string
+	count int
+}
+
+func newMemoryUse(most int) memoryUse {
+	return memoryUse{fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(most)}), map[actor.Bucket]*bucketUse{}}
+}
+
+// fits reports whether n more reminders of a bucket may be taken into memory.
+func (m *memoryUse) fits(b *ownedBucket, n int64) bool {
+	use := m.buckets[b.bucket]
+	return use == nil || use.count < pageSize || m.apps.Check(use.app, n) == nil
+}
+
+// add counts a reminder of a bucket.
+func (m *memoryUse) add(b *ownedBucket) {
+	use := m.buckets[b.bucket]
+	if use == nil {
+		use = &bucketUse{app: b.row.App}
+		m.buckets[b.bucket] = use
+	}
+	use.count++
+	m.apps.Add(use.app, 1)
+}
+
+// remove counts a reminder off.
+func (m *memoryUse) remove(id actor.ReminderID) {
+	use := m.buckets[id.Bucket()]
+	use.count--
+	m.apps.Give(use.app, 1)
+	if use.count == 0 {
+		delete(m.buckets, id.Bucket())
+	}
+}

@@ -1,0 +1,140 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// step is one that no turn commits.
+type step struct {
+	id   actor.ReminderID
+	step actor.ReminderStep
+	// missed are the occurrences that it passes over, under a policy.
+	missed uint32
+	policy actor.MissedKind
+	// executed is what a subscriber has done; nil: it is no subscriber's.
+	executed *delivery
+}
+
+// steps commits the steps that no turn commits, in groups that are dealt by app: an app whose
+// reminders all fail, or are passed over, delays the steps of no other. A step that waits counts
+// among the waiting deliveries of its app, so an app with many of them is not read on. Its methods
+// may be called concurrently.
+type steps struct {
+	cfg      *Config
+	pending  *pending
+	queue    *dispatch
+	counters *counters
+	subs     *subscribers
+	// notify has the owners of reminders that were changed here take notice.
+	notify func(changed []store.ReminderHead)
+	added  chan struct{} // of capacity 1
+
+	mu      sync.Mutex
+	waiting *fair.Queue[step]
+}
+
+func newSteps(cfg *Config, p *pending, queue *dispatch, c *counters) *steps {
+	return &steps{
+		cfg: cfg, pending: p, queue: queue, counters: c, added: make(chan struct{}, 1), waiting: fair.New[step](fair.Config{}),
+	}
+}
+
+// add has a step committed. After the end of deliveries the step is left to the next owner.
+func (s *steps) add(st step) {
+	if s.queue.ctx.Err() != nil {
+		s.pending.done(st.id)
+		if st.executed != nil {
+			s.subs.settle(st.executed)
+		}
+		return
+	}
+	app := st.step.Key.App
+	s.queue.countSteps(app, 1)
+	s.mu.Lock()
+	_ = s.waiting.Push(&fair.Entry[step]{App: app, Value: st}) // it has no bounds
+	s.mu.Unlock()
+	select {
+	case s.added <- struct{}{}:
+	default:
+	}
+}
+
+// run commits what was added.
+func (s *steps) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		group := s.next()
+		if len(group) > 0 {
+			s.commit(ctx, group)
+			continue
+		}
+		select {
+		case <-s.added:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// next returns the steps that are committed next, dealt by app.
+func (s *steps) next() (group []step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(group) < loadGroup {
+		e := s.waiting.Next()
+		if e == nil {
+			break
+		}
+		group = append(group, e.Value)
+	}
+	return group
+}
+
+func (s *steps) commit(ctx context.Context, group []step) {
+	commits := make([]actor.Commit, len(group))
+	for i := range group {
+		commits[i] = actor.CommitOf()
+		commits[i].Reminders.Steps = []actor.ReminderStep{group[i].step}
+	}
+	for i, err := range s.cfg.Store.Commit(ctx, commits) {
+		s.ended(&group[i], err)
+		s.queue.countSteps(group[i].step.Key.App, -1)
+	}
+}
+
+// ended goes on after the commit of a step.
+func (s *steps) ended(st *step, err error) {
+	id, then := st.id, st.step.Then
+	if err == nil {
+		s.counters.missed(st.policy, st.missed)
+	}
+	taken := errors.Is(err, actor.ErrFiringTaken)
+	if st.executed != nil && s.subs.executed(st, taken, err) {
+		// Done is done: the subscriber is not asked again.
+		s.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
+		go func() {
+			sleep(s.queue.ctx, firstWait)
+			s.add(*st)
+		}()
+		return
+	}
+	switch {
+	case err == nil && (then == nil || then.Paused):
+		s.pending.done(id)
+	case err == nil:
+		s.pending.doneUntil(id, then.FireAt)
+		if !s.pending.owns(id.Bucket()) {
+			s.notify([]store.ReminderHead{{ID: id, FireAt: then.FireAt}})
+		}
+	case taken:
+		s.pending.again(id, 0)
+	default:
+		s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
+		s.pending.postpone(id, longestWait)
+	}
+}
