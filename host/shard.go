@@ -419,6 +419,15 @@ func (a *activation) weigh() {
 	a.weighed = w
 }
 
+// launch makes the pending batch the flight, if there is one and the last has
+// landed. The caller has the locks, and sends the result without them.
+func (a *activation) launch(now time.Time) *batch {
+	if f := a.member.Launch(now); f != nil {
+		return f.Payload
+	}
+	return nil
+}
+
 // dropped reports whether the state was dropped under the turn that runs.
 func (a *activation) dropped() bool {
 	a.shard.mu.Lock()

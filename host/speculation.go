@@ -166,15 +166,6 @@ func (w *workers) ask(a *activation, c *call, r result) {
 	w.join(a, c, r, speculation.Question)
 }
 
-// launch makes the pending batch the flight, if there is one and the last has
-// landed. The caller has the locks, and sends the result without them.
-func (a *activation) launch(now time.Time) *batch {
-	if f := a.member.Launch(now); f != nil {
-		return f.Payload
-	}
-	return nil
-}
-
 // perform does what was decided, because of err if that is not nil. The caller has the
 // locks.
 func (w *workers) perform(did *actions, err error, now time.Time, then *followUp) {
