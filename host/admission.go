@@ -28,7 +28,7 @@ type admission struct {
 
 // counted admits a call whose caller waits, and gives back what it counted for.
 func (ad *admission) counted(c *call, admit func(*call) result) result {
-	defer func() { ad.memory.Give(c.inv.Key.App, c.charged) }()
+	defer func() { ad.memory.answered(c) }()
 	return admit(c)
 }
 

@@ -38,7 +38,7 @@ func (an *answering) respond(c *call, r result) {
 	if t := c.grace.Load(); t != nil {
 		t.Stop()
 	}
-	an.memory.Give(c.inv.Key.App, c.charged)
+	an.memory.answered(c)
 	c.receiver.Answer(an.conclude(c, r))
 }
 

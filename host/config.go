@@ -58,8 +58,8 @@ type Config struct {
 	// CallMemory bounds the payloads of the calls under way, the replies that
 	// wait for a commit and the states that read-only methods load, in bytes; a
 	// call counts for 2 KiB at least. Above it calls are refused with
-	// actor.ErrHostFull. Apps share it: an app may take at most seven times what it
-	// leaves free. The calls of one actor may take an eighth, above which they get
+	// actor.ErrHostFull. An eighth is for the calls that come first; apps share the rest:
+	// an app may take at most seven times what it leaves free of that. The calls of one actor may take an eighth, above which they get
 	// actor.ErrMailboxFull. Defaults to 256 MiB.
 	CallMemory int64
 	// GuestMemory bounds the memory of all instances together, in bytes: of one that

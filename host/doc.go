@@ -9,6 +9,7 @@
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
 // applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
+// executor bounds the guests that run, and deals the processors between apps; package
 // pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
 // [Host.Begin] never waits, and hands the answer to a receiver.
 //

@@ -1,10 +1,7 @@
 package host
 
 // CallMemory returns how many bytes count for Config.CallMemory now.
-func (h *Host) CallMemory() int64 { return h.memory.Used() }
-
-// WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
-func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
+func (h *Host) CallMemory() int64 { return h.memory.Used() + h.memory.common.used.Load() }
 
 // StateMemory returns how many bytes count for Config.StateMemory now.
 func (h *Host) StateMemory() int64 { return h.table.states.used.Load() }

@@ -114,6 +114,9 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	return err
 }
 
+// WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
+func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
+
 // CloseIdleInstance closes a guest instance that is not in use, for the sake of what it
 // keeps in memory, and reports whether there was any.
 func (h *Host) CloseIdleInstance() bool { return h.pools.Reclaim() }

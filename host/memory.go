@@ -22,25 +22,41 @@ func (b *budget) add(n int64) {
 	}
 }
 
+// take counts n bytes more, or reports false if they pass the bound.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) <= b.max {
+		return true
+	}
+	b.used.Add(-n)
+	return false
+}
+
 func (b *budget) over() bool { return b.used.Load() > b.max }
 
 // callCost is what an admitted call takes beside its payload, with a reply of
 // up to freeReply: the call, its caller's goroutine and what the server holds.
 const callCost, freeReply = 2 << 10, 512
 
-// callMemory is the account of Config.CallMemory, which apps share.
+// callMemory is the account of Config.CallMemory. An eighth of it is common: whoever comes first
+// has it, since to count for an app costs more than to count. Apps share the rest.
 type callMemory struct {
 	*fair.Account
-	max int64
+	max    int64
+	common budget
 }
 
 func newCallMemory(max int64) callMemory {
-	return callMemory{fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max, Always: max / 64}), max}
+	common := max / 8
+	return callMemory{
+		Account: fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max - common, Always: max / 64}),
+		max:     max, common: budget{max: common},
+	}
 }
 
 // charges are what a call counts for in Config.CallMemory.
 type charges struct {
 	charged int64 // itself, from its admission to its answer
+	common  bool  // charged counts for what is common
 	loaded  int64 // the states that it loaded for itself alone
 }
 
@@ -51,11 +67,22 @@ func (m *callMemory) charge(c *call) error {
 		return nil
 	}
 	cost := c.cost()
-	if err := m.take(c.inv.Key.App, cost); err != nil {
-		return err
+	if c.common = m.common.take(cost); !c.common {
+		if err := m.take(c.inv.Key.App, cost); err != nil {
+			return err
+		}
 	}
 	c.charged = cost
 	return nil
+}
+
+// answered gives back what an answered call, or one that was never admitted, counted for.
+func (m *callMemory) answered(c *call) {
+	if c.common {
+		m.common.add(-c.charged)
+	} else {
+		m.Give(c.inv.Key.App, c.charged)
+	}
 }
 
 // take counts n bytes for an app, or returns [actor.ErrHostFull].

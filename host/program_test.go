@@ -289,7 +289,7 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 	th.faults = faultstore.New(committer{fakeStore: fake}, faultstore.Config{Seed: p.seed})
 	th.reminders = &modelReminders{newReminders(fake), th.faults}
 	th.stage = newStage(t, host.Config{
-		Committer: th.faults, Reminders: th.reminders, MaxActivations: p.activations, SettleGrace: p.grace,
+		Committer: th.faults, Reminders: th.reminders, MaxActivations: p.activations, SettleGrace: p.grace, Slots: p.instances,
 		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
 		Pipeline: pipeline.Config{Workers: p.workers, GroupRows: p.rows, CallersCommit: p.callersCommit},
 		Events: host.Events{

@@ -97,8 +97,7 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 
 // enter waits for a processor for the guest; on gives it back. The error is that of ctx.
 func (t *run) enter(ctx *turnContext) error {
-	key := &t.call.inv.Key
-	if err := t.slot.Enter(ctx, t.by.slots, key.App, key.Type); err != nil {
+	if err := t.slot.Enter(ctx, t.by.slots, &t.call.inv.Key); err != nil {
 		return err
 	}
 	ctx.slot.Store(&t.slot)

@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 	m := metrics.New()
 	f := start(t, func(c *Config) {
 		c.Metrics = m
-		c.Gauges = metrics.Gauges{QueueDepth: func() int { return 12 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
+		c.Gauges = metrics.Gauges{QueueDepth: func() int { return 12 }, WaitingForProcessor: func() int { return 3 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
 	})
 	ev := m.HostEvents()
 	ev.TurnEnd(host.TurnEnd{Key: key("a"), Method: "Add", Lane: host.LaneWarm, Duration: time.Millisecond, Runs: 3})
@@ -64,6 +64,7 @@ func TestMetrics(t *testing.T) {
 		`greenroom_idle_deactivation_skipped_total 1`,
 		`greenroom_instances_total{event="made"} 1`,
 		`greenroom_queue_depth 12`,
+		`greenroom_turns_waiting_for_processor 3`,
 		`greenroom_instances 3`,
 		`greenroom_guest_memory_bytes 65536`,
 		`greenroom_errors_total{kind="path_not_found"} 2`,

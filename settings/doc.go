@@ -1,6 +1,6 @@
-// Package grants keeps what each app was given for its guests to use:
-// configuration values, secrets, and hosts to send requests to. It implements
-// host.Settings and egress.Grants.
+// Package settings keeps the settings of each app, which its guests use: configuration
+// values, secrets, and grants of hosts to send requests to. It implements host.Settings
+// and egress.Grants.
 //
 // # What it promises
 //

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
@@ -116,20 +117,20 @@ func TestTank(t *testing.T) {
 		}{
 			{name: "without a limit", amount: 10_000_000, spent: 10_000_000},
 			{name: "all of the limit", limit: 2_000_000, amount: 2_000_000, spent: 2_000_000},
-			{name: "less than the first grant", limit: 100_000, amount: 100_000, spent: 100_000},
+			{name: "less than the first grant", limit: chunk / 2, amount: chunk / 2, spent: chunk / 2},
 			{name: "beyond the limit", limit: 2_000_000, amount: 2_000_001, is: &actor.FuelError{}, spent: 2_000_001},
-			{name: "its caller has gone", amount: 10_000_000, is: actor.ErrCanceled, spent: 600_000, ctx: func() context.Context {
+			{name: "its caller has gone", amount: 10_000_000, is: actor.ErrCanceled, spent: 300_000, ctx: func() context.Context {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				return ctx
 			}},
-			{name: "past its deadline", amount: 10_000_000, is: actor.ErrDeadline, spent: 600_000, ctx: func() context.Context {
+			{name: "past its deadline", amount: 10_000_000, is: actor.ErrDeadline, spent: 300_000, ctx: func() context.Context {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				t.Cleanup(cancel)
 				<-time.After(time.Second)
 				return ctx
 			}},
-			{name: "the engine stops", amount: 10_000_000, is: actor.ErrStopping, spent: 600_000, ctx: func() context.Context {
+			{name: "the engine stops", amount: 10_000_000, is: actor.ErrStopping, spent: 300_000, ctx: func() context.Context {
 				halted.Store(true)
 				return t.Context()
 			}},
@@ -192,13 +193,14 @@ func TestTankOwes(t *testing.T) {
 	var k Tank
 	k.Fill(t.Context(), 2_000_000, nil)
 	left := k.Begin()
-	k.Charge(600_000)
-	if left = k.Refill(left - chunk - 1); left <= 0 || k.Used() != chunk+1+600_000 {
+	const work = 600_000
+	k.Charge(work)
+	if left = k.Refill(left - chunk - 1); left <= 0 || k.Used() != chunk+1+work {
 		t.Errorf("%d left, %d used", left, k.Used())
 	}
 	k.Charge(100)
 	k.End(left - 10)
-	if want := uint64(chunk + 1 + 600_000 + 110); k.Used() != want {
+	if want := uint64(chunk + 1 + work + 110); k.Used() != want {
 		t.Errorf("%d used, want %d", k.Used(), want)
 	}
 	defer func() {
@@ -208,7 +210,7 @@ func TestTankOwes(t *testing.T) {
 			t.Errorf("ended by %v", s)
 		}
 	}()
-	k.Charge(900_000)
+	k.Charge(2_000_000 - work - chunk)
 }
 
 // A guest whose time is over is ended while it owes, and not only when it comes for
@@ -226,4 +228,31 @@ func TestTankOwesAfterItsTime(t *testing.T) {
 	}()
 	k.Charge(1)
 	t.Error("went on")
+}
+
+// processor counts the fuel that guests have used when they yield.
+type processor struct{ yields, fuel uint64 }
+
+func (p *processor) Yield(fuel uint64) {
+	p.yields++
+	p.fuel += fuel
+}
+
+func (p *processor) Pause() bool { return true }
+func (p *processor) Resume()     {}
+
+// A guest yields after each grant, whether it or the host for it has used that, with what it
+// has used since the last time.
+func TestTankYields(t *testing.T) {
+	var k Tank
+	var p processor
+	ctx := engine.WithProcessor(t.Context(), &p)
+	left := int64(k.Fill(ctx, 0, nil))
+	for range 3 {
+		left = k.Refill(left - chunk - 1)
+	}
+	k.Charge(chunk)
+	if used := uint64(4*chunk + 3); p.yields != 4 || p.fuel != used {
+		t.Errorf("yielded %d times with %d of fuel, want 4 with %d", p.yields, p.fuel, used)
+	}
 }

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// chunk is the fuel that a guest gets at a time, less than a millisecond's
-	// work: what a guest may run beyond its deadline, and keep Go's scheduler
-	// and garbage collector waiting.
-	chunk = 500_000
+	// chunk is the fuel that a guest gets at a time, about a tenth of a millisecond's
+	// work: what a guest may run beyond its deadline, and keep Go's scheduler and garbage
+	// collector waiting. While guests run on all processors, each step of everything else
+	// that the server does, and a request has some ten, waits for a part of it.
+	chunk = 100_000
 	// MaxDepth bounds a guest's calls in each other. It is enough for a
 	// recursive walk over any document a turn could be given, and some
 	// megabytes of native stack.

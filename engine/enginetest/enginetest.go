@@ -3,6 +3,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -101,4 +102,32 @@ func Deadline(tb testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	tb.Cleanup(cancel)
 	return ctx
+}
+
+// yields is a processor that ends its context when the guest has yielded three times.
+type yields struct {
+	times int
+	fuel  uint64
+	end   context.CancelFunc
+}
+
+func (y *yields) Yield(fuel uint64) {
+	y.fuel += fuel
+	if y.times++; y.times == 3 {
+		y.end()
+	}
+}
+
+func (y *yields) Pause() bool { return true }
+func (y *yields) Resume()     {}
+
+// CheckYields checks that a guest which loops yields the processor of its context.
+func CheckYields(t *testing.T, run func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	y := &yields{end: cancel}
+	if err := run(engine.WithProcessor(ctx, y)); !errors.Is(err, actor.ErrCanceled) || y.times != 3 || y.fuel < 300_000 {
+		t.Errorf("a guest that loops yielded %d times with %d of fuel, and ended with %v", y.times, y.fuel, err)
+	}
 }

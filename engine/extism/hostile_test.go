@@ -359,3 +359,22 @@ func TestCanceledAndClosed(t *testing.T) {
 		t.Errorf("after close: %v", err)
 	}
 }
+
+// Plug-ins that loop yield their processor, in turns and while they start.
+func TestPluginsYield(t *testing.T) {
+	e := newEngine(t, Config{})
+	loops := instantiate(t, enginetest.Load(t, e, plug(Code(Forever(), I32Const(0)))))
+	enginetest.CheckYields(t, func(ctx context.Context) error { return loops.Run(ctx, frame("x", "Do", "{}"), newCalls()) })
+	for name, more := range map[string]func(*Builder){
+		"start function": func(b *Builder) { b.Start(b.Func("", nil, nil, 0, Forever()...)) },
+		"initialize":     func(b *Builder) { b.Func("_initialize", nil, nil, 0, Forever()...) },
+	} {
+		p := enginetest.Load(t, e, plug(I32Const(0), more))
+		t.Run(name, func(t *testing.T) {
+			enginetest.CheckYields(t, func(ctx context.Context) error {
+				_, err := p.NewInstance(ctx, testMemory)
+				return err
+			})
+		})
+	}
+}

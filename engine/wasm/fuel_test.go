@@ -174,3 +174,15 @@ func TestInstanceInUseIsNotEntered(t *testing.T) {
 		t.Errorf("the next turn: %v", err)
 	}
 }
+
+// Guests that loop yield their processor, in turns and while an instance is made.
+func TestGuestsYield(t *testing.T) {
+	e := newEngine(t, Config{})
+	loops := instantiate(t, e, Guest{Turn: Code(Forever(), I32Const(0))}.Bytes())
+	enginetest.CheckYields(t, func(ctx context.Context) error { return loops.Run(ctx, frame("{}"), newCalls()) })
+	p := enginetest.Load(t, e, Guest{Init: Forever()}.Bytes())
+	enginetest.CheckYields(t, func(ctx context.Context) error {
+		_, err := p.NewInstance(ctx, testMemory)
+		return err
+	})
+}

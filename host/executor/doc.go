@@ -16,16 +16,17 @@
 //	  ▼                                └── waits ◀── running
 //	(out)                                      Yield: others wait
 //
-// A guest comes by after each grant of fuel ([engine.Yield]), which is less than a
-// millisecond's work. If others wait, it goes behind those of its type and the slot goes to
+// A guest comes by after each grant of fuel ([engine.Yield]), which is about a tenth of a
+// millisecond's work. If others wait and it has used what it was dealt, it goes behind those of its type and the slot goes to
 // the turn that is next, whose guest may have begun before. So an app whose guests loop has its
 // share and no more, and no turn waits for the end of another.
 //
 // # Invariants
 //
 //   - No more guests run than there are slots, and none waits while a slot is free.
-//   - A turn that has a slot waits for nothing but a processor: not for a commit, the store, an
-//     instance, an answer from outside, or another turn. So each slot is soon free again.
+//   - A turn that has a slot waits for nothing but a processor: not for a commit, an instance, an
+//     answer from outside, or another turn. So each slot is soon free again. The exception is
+//     what is nearly always in memory: what an app was given, and the tokens of its reminders.
 //   - A turn gives its slot back once, however its guest ends; a turn whose context ends while
 //     it waits has none.
 //   - While turns of two apps wait, the fuel that each app's guests use differs by what

@@ -1,20 +1,29 @@
 package executor
 
 import (
+	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 const (
-	// slice is about the fuel that a guest uses before it yields.
-	slice = 500_000
-	// first is the cost at which a turn is dealt that has not run yet, before it is known
-	// what it uses: most turns are short, and several of them go in the time of a slice.
-	first = slice / 8
+	// slice is the fuel that a guest uses between two of its turns in the queue: as much as
+	// an engine grants at a time.
+	slice = 100_000
+	// begin is the fuel that a guest uses before its turn goes into the queue again: most turns
+	// end before, and have no other go between.
+	begin = 5 * slice
+	// unknown is the cost at which a turn is dealt that begins, before it is known what it
+	// uses: most turns are short, and several of them go in the time of a slice.
+	unknown = slice / 8
 	// least is what any turn costs beside the work of its guest.
-	least = slice / 100
+	least = slice / 20
 )
 
 // Slots are the places of the guests that run at the same time. All methods may be called
@@ -52,6 +61,9 @@ func (s *Slots) take() bool {
 	}
 }
 
+// full reports whether no slot is free.
+func (s *Slots) full() bool { return s.state.Load()&takenMask >= s.most }
+
 // push has a turn wait. The caller has the lock.
 func (s *Slots) push(t *Slot) {
 	if err := s.queue.Push(&t.entry); err != nil {
@@ -86,9 +98,146 @@ func (s *Slots) giveBack(t *Slot, used uint64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue.Correct(&t.entry, cost(used))
+	s.charge(t, used)
 	s.deal()
 }
 
-// cost is what so much fuel costs an app.
-func cost(used uint64) int64 { return int64(used) + least }
+// charge has the app of a turn pay for the fuel that the turn used of its slot. The caller has
+// the lock.
+func (s *Slots) charge(t *Slot, used uint64) {
+	t.entry.App, t.entry.Type = t.who.App, t.who.Type
+	s.queue.Correct(&t.entry, int64(used)+least)
+}
+
+// Slot is what a turn has of the [Slots]: one or none. The goroutine that runs the turn uses
+// it. It is used again, from Enter to Leave; the zero value is ready for Enter.
+type Slot struct {
+	slots *Slots
+	ctx   context.Context
+	who   *actor.Key
+	entry fair.Entry[*Slot]
+	dealt chan struct{} // gets a value when the slots are dealt to the turn
+	has   bool
+	used  uint64 // fuel, of the slot that it has or had last
+	may   uint64 // fuel that it may use before it goes into the queue again
+	total uint64 // fuel, since Enter
+}
+
+var _ engine.Processor = (*Slot)(nil)
+
+// Enter waits for a slot for a turn of an actor. The error is that of the context, if that
+// ends meanwhile, and then the turn has none.
+func (t *Slot) Enter(ctx context.Context, slots *Slots, who *actor.Key) error {
+	t.slots, t.ctx, t.who, t.used, t.may, t.total, t.entry.Cost = slots, ctx, who, 0, begin, 0, 0
+	return t.acquire()
+}
+
+// Leave gives the slot back, if the turn has one, after so much fuel since Enter. It is safe
+// twice.
+func (t *Slot) Leave(fuel uint64) {
+	if t.has {
+		t.has = false
+		t.slots.giveBack(t, t.used+fuel-min(fuel, t.total))
+	}
+	t.ctx, t.who = nil, nil
+}
+
+// Pause implements [engine.Processor].
+func (t *Slot) Pause() bool {
+	if !t.has {
+		return false
+	}
+	t.has = false
+	t.slots.giveBack(t, t.used)
+	return true
+}
+
+// Resume implements [engine.Processor].
+func (t *Slot) Resume() {
+	t.used, t.entry.Cost = 0, 0
+	_ = t.acquire() // the guest finds out by itself
+}
+
+// acquire takes a slot or waits for one.
+func (t *Slot) acquire() error {
+	if t.slots.take() {
+		t.has = true
+		return nil
+	}
+	t.ready(unknown)
+	t.slots.mu.Lock()
+	t.slots.push(t)
+	t.slots.deal()
+	t.slots.mu.Unlock()
+	return t.await()
+}
+
+// ready readies the turn for the queue.
+func (t *Slot) ready(cost int64) {
+	if t.dealt == nil {
+		t.dealt = make(chan struct{}, 1)
+		t.entry.Value = t
+	}
+	t.entry.App, t.entry.Type, t.entry.Cost = t.who.App, t.who.Type, cost
+}
+
+// Yield implements [engine.Processor]. The turn gives its slot to the one that is next, if any
+// waits.
+func (t *Slot) Yield(fuel uint64) {
+	t.used += fuel
+	t.total += fuel
+	if t.has && t.used >= t.may && t.slots.Waiting() > 0 {
+		t.yield()
+	}
+	if t.has && t.slots.full() {
+		// Go's scheduler looks for what has come from the network only where it has nothing
+		// else to run, or after 10 ms.
+		time.Sleep(time.Microsecond)
+	}
+	runtime.Gosched()
+}
+
+func (t *Slot) yield() {
+	s := t.slots
+	s.mu.Lock()
+	if s.queue.Len() == 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.charge(t, t.used)
+	t.used, t.may = 0, slice
+	t.ready(slice)
+	s.push(t)
+	t.has = false
+	s.state.Add(^uint64(0))
+	s.deal()
+	s.mu.Unlock()
+	_ = t.await() // the guest finds out by itself
+}
+
+// await waits until the slots are dealt to the turn, which is in the queue.
+func (t *Slot) await() error {
+	select {
+	case <-t.dealt: // at once, and Done of the context is not needed
+		t.has = true
+		return nil
+	default:
+	}
+	select {
+	case <-t.dealt:
+		t.has = true
+		return nil
+	case <-t.ctx.Done():
+	}
+	t.slots.mu.Lock()
+	select {
+	case <-t.dealt: // meanwhile: it goes to another
+		t.slots.state.Add(^uint64(0))
+		t.slots.queue.Correct(&t.entry, 0)
+		t.slots.deal()
+	default:
+		t.slots.withdraw(t)
+	}
+	t.slots.mu.Unlock()
+	return t.ctx.Err()
+}

@@ -64,6 +64,18 @@ func (t *Turn) Yield(fuel uint64) {
 	}
 }
 
+// stopped is the outcome of a guest whose context has ended.
+func stopped(ctx context.Context) error {
+	switch ctx.Err() {
+	case nil:
+		return nil
+	case context.DeadlineExceeded:
+		return fmt.Errorf("run native actor: %w", actor.ErrDeadline)
+	default:
+		return fmt.Errorf("run native actor: %w", actor.ErrCanceled)
+	}
+}
+
 // HTTP sends a request. As in a guest, nothing of the method runs after the host
 // has ended its turn.
 func (t *Turn) HTTP(r abi.HTTPRequest) abi.HTTPResponse {

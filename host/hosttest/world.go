@@ -242,18 +242,6 @@ func (in *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls
 	return err
 }
 
-// stopped is the outcome of a guest whose context has ended.
-func stopped(ctx context.Context) error {
-	switch ctx.Err() {
-	case nil:
-		return nil
-	case context.DeadlineExceeded:
-		return fmt.Errorf("run native actor: %w", actor.ErrDeadline)
-	default:
-		return fmt.Errorf("run native actor: %w", actor.ErrCanceled)
-	}
-}
-
 func (in *instance) call(t *Turn) (err error) {
 	f := in.function(t.Frame)
 	if f == nil {

@@ -363,7 +363,7 @@ func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instanc
 // is not in use.
 func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
 	var slot executor.Slot
-	if err := slot.Enter(ctx, p.pools.cfg.Slots, p.key.App, ""); err != nil {
+	if err := slot.Enter(ctx, p.pools.cfg.Slots, &actor.Key{App: p.key.App}); err != nil {
 		return nil, err
 	}
 	defer slot.Leave(0)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Bounds are the limits of an [Account]. The zero value has none.
@@ -27,7 +28,7 @@ type Account struct {
 	bounds Bounds
 
 	mu   sync.Mutex
-	used int64
+	used atomic.Int64 // changes under mu alone
 	// charged is used without what apps have beyond what they can take: Add and Count
 	// passed the bounds, which other apps do not pay for.
 	charged int64
@@ -102,21 +103,20 @@ func (a *Account) Check(app string, n int64) error {
 // Over returns a [*FullError] if an app has more than it can take, or all apps together have
 // more than Total and the app has more than it may always have.
 func (a *Account) Over(app string) error {
+	if a.used.Load() <= a.most() { // it is not, whatever the app has
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	has := a.apps[app]
 	if a.bounds.Total > 0 && has > a.bounds.Always && (has > a.most() || a.charged > a.bounds.Total) {
-		return &FullError{App: app, Has: has, Used: a.used, Bounds: a.bounds}
+		return &FullError{App: app, Has: has, Used: a.used.Load(), Bounds: a.bounds}
 	}
 	return nil
 }
 
 // Used returns what all apps have together.
-func (a *Account) Used() int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.used
-}
+func (a *Account) Used() int64 { return a.used.Load() }
 
 // Has returns what an app has.
 func (a *Account) Has(app string) int64 {
@@ -128,7 +128,7 @@ func (a *Account) Has(app string) int64 {
 func (a *Account) check(app string, n int64) error {
 	has := a.apps[app]
 	if !a.fits(has, n) {
-		return &FullError{App: app, Has: has, Used: a.used, Bounds: a.bounds}
+		return &FullError{App: app, Has: has, Used: a.used.Load(), Bounds: a.bounds}
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (a *Account) fits(has, n int64) bool {
 func (a *Account) add(app string, n int64) {
 	has := a.apps[app]
 	will := has + n
-	a.used += n
+	a.used.Add(n)
 	a.charged += a.charge(will) - a.charge(has)
 	if will == 0 {
 		delete(a.apps, app)

@@ -153,7 +153,7 @@ func TestAccountBeyondItsBounds(t *testing.T) {
 	}
 	a.Give("a", 4001)
 	a.Give("b", n)
-	if a.used != 0 || a.charged != 0 || len(a.apps) != 0 {
+	if a.used.Load() != 0 || a.charged != 0 || len(a.apps) != 0 {
 		t.Errorf("left %+v", a)
 	}
 }

@@ -95,7 +95,12 @@ func TestHostileTenant(t *testing.T) {
 	rows.Flush()
 	t.Logf("%v beside a hostile tenant:\n%s", span, table.String())
 	for _, n := range ledgers {
-		for _, problem := range n.problems {
+		for kind, w := range n.work {
+			for why, times := range w.failed {
+				t.Logf("%s: %s, %d times: %s", n.Name, kind, times, why)
+			}
+		}
+		for _, problem := range slices.Compact(slices.Sorted(slices.Values(n.problems))) {
 			t.Errorf("%s: %s", n.Name, problem)
 		}
 	}
@@ -218,25 +223,24 @@ func open(t *testing.T, app hostile.App) *neighbour {
 }
 
 // live makes requests of each kind at its rate, whatever becomes of those before, until ctx
-// ends.
+// ends. A request has taken as long as since it was due.
 func (n *neighbour) live(ctx context.Context) {
 	var all sync.WaitGroup
 	steadily := func(kind string, every time.Duration, do func(ctx context.Context, i int) error) {
 		all.Go(func() {
-			tick := time.NewTicker(every)
-			defer tick.Stop()
+			began := time.Now()
 			for i := 0; ; i++ {
+				due := began.Add(time.Duration(i) * every)
 				select {
 				case <-ctx.Done():
 					return
-				case <-tick.C:
+				case <-time.After(time.Until(due)):
 				}
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 					defer cancel()
-					began := time.Now()
 					err := do(ctx, i)
-					n.note(kind, time.Since(began), err)
+					n.note(kind, time.Since(due), err)
 				})
 			}
 		})
@@ -361,8 +365,5 @@ func (n *neighbour) report(rows *tabwriter.Writer) {
 			return w.took[min(len(w.took)*percent/100, len(w.took)-1)].Round(100 * time.Microsecond)
 		}
 		fmt.Fprintf(rows, "%s: %s\t%d\t%d\t%v\t%v\t%v\t\n", n.Name, kind, len(w.took)-failed, failed, at(50), at(99), at(100))
-		for why, times := range w.failed {
-			fmt.Fprintf(rows, "  %d times: %s\t\t\t\t\t\t\n", times, strings.ReplaceAll(why, "\n", " "))
-		}
 	}
 }

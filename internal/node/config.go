@@ -44,7 +44,7 @@ type Config struct {
 	// as in [host.Config].
 	Limits    host.Limits
 	Overrides map[host.Scope]host.Limits
-	// SecretsKeyFile has the keys that secrets are kept with: package grants.
+	// SecretsKeyFile has the keys that secrets are encrypted with: package settings.
 	// Defaults to DataDir/secrets.key, which is made if it is missing; with
 	// StoreURL, to none: no secret can be set.
 	SecretsKeyFile string

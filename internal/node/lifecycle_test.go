@@ -209,7 +209,7 @@ func TestMetrics(t *testing.T) {
 	r.deploy(t, "", example(t, "counter", guestbuild.Go))
 	r.mustCall(t, "", "Counter", "m", "Add", `{"amount":1}`, `{"count":1}`)
 	status, text := r.http(t, http.MethodGet, "/metrics", "")
-	for _, want := range []string{`type="Counter"`, `method="Add"`, "commit", "queue_depth", "instances", "guest_memory", "activations"} {
+	for _, want := range []string{`type="Counter"`, `method="Add"`, "commit", "queue_depth", "turns_waiting_for_processor", "instances", "guest_memory", "activations"} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s (%d)", want, status)
 		}

@@ -152,12 +152,13 @@ func (n *Node) start(ctx context.Context) error {
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
 	cfg.Gauges = metrics.Gauges{
-		QueueDepth:  h.QueueDepth,
-		Timers:      h.Timers,
-		Instances:   engine.Instances,
-		GuestMemory: engine.GuestMemory,
-		StateMemory: h.StateMemory,
-		CallMemory:  h.CallMemory,
+		QueueDepth:          h.QueueDepth,
+		WaitingForProcessor: h.WaitingForProcessor,
+		Timers:              h.Timers,
+		Instances:           engine.Instances,
+		GuestMemory:         engine.GuestMemory,
+		StateMemory:         h.StateMemory,
+		CallMemory:          h.CallMemory,
 	}
 	if database, ok := st.(interface{ Retries() uint64 }); ok {
 		cfg.Gauges.StoreRetries = database.Retries

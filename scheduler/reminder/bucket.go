@@ -18,7 +18,7 @@ type ownedBucket struct {
 	progress
 	bucketRate
 	inheritance
-	adopted uint64 // in which look at the store, or after it
+	adopted uint64 // in which poll of the store, or after it
 	leaving bool
 	// deliveredBefore is a time up to which others may have delivered what is in it, or this
 	// process did as its owner at another time; zero: nobody has.
@@ -37,9 +37,9 @@ type readAhead struct {
 	// Everything before this position of the window was read.
 	at         time.Time
 	afterToken *uint32
-	// stirred says that there was notice of a reminder since it was last asked whether the bucket
+	// changed says that there was notice of a reminder since the bucket was last asked whether it
 	// is empty.
-	stirred bool
+	changed bool
 	// leftOut is the earliest time of those that memory had no space for when there was notice of
 	// them, since the last sweep began; zero: of none.
 	leftOut time.Time

@@ -117,7 +117,7 @@ func (ds *deliveries) run(ctx context.Context) {
 // loadGroup reads what was dealt, and has it delivered.
 func (ds *deliveries) loadGroup(ctx context.Context, g group) {
 	ds.load(ctx, g.due)
-	for _, of := range g.unparked { // once these wait, too
+	for _, of := range g.stillDeferred { // once these wait, too
 		ds.queue.watch(of)
 	}
 	ds.pending.loaded(g)
@@ -181,7 +181,7 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 		ds.subs.offer(&delivery{reminder: r, plan: plan})
 		return
 	}
-	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (lot{}) {
+	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (scope{}) {
 		ds.pending.setAside(id, full)
 		ds.queue.watch(full) // there may have been room again before it was set aside
 	}

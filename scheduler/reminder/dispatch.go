@@ -54,12 +54,12 @@ type places struct {
 	closed    bool
 }
 
-// rooms are the lots that were full, and those that have room again.
+// rooms are the scopes that were full, and those that have room again.
 type rooms struct {
-	watched map[lot]struct{}
+	watched map[scope]struct{}
 	short   map[string]struct{} // apps among them, for which those that wait of others leave no bytes, too
-	room    []lot
-	roused  func() // called when a lot has room again
+	room    []scope
+	roused  func() // called when a scope has room again
 }
 
 type typeName struct{ app, typ string }
@@ -84,7 +84,7 @@ func newDispatch(cfg *Config, roused func()) *dispatch {
 		bytes: fair.NewAccount(fair.Bounds{
 			Name: "bytes of payloads that wait", Total: waitingBytes, PerApp: waitingBytesOfApp, Always: actor.MaxReminderPayload,
 		}),
-		rooms: rooms{watched: map[lot]struct{}{}, short: map[string]struct{}{}, roused: roused},
+		rooms: rooms{watched: map[scope]struct{}{}, short: map[string]struct{}{}, roused: roused},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.current, d.interrupt = context.WithCancel(d.ctx)
@@ -93,8 +93,8 @@ func newDispatch(cfg *Config, roused func()) *dispatch {
 }
 
 // add has a delivery wait for its turn. If as many do as may it returns what they are of,
-// and watches that; otherwise the zero lot.
-func (d *dispatch) add(x *delivery) (full lot) {
+// and watches that; otherwise the zero scope.
+func (d *dispatch) add(x *delivery) (full scope) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key, bytes := x.reminder.Key, len(x.reminder.Payload.Data)
@@ -108,13 +108,13 @@ func (d *dispatch) add(x *delivery) (full lot) {
 	}
 	switch {
 	case l.waiting >= waitingOfActor:
-		full = actorLot(key)
+		full = actorScope(key)
 	case t.waiting >= waitingOfType, t.waiting > 0 && t.bytes+bytes > waitingBytesOfType, d.closed: // nothing begins any more
-		full = typeLot(key)
+		full = typeScope(key)
 	case d.apps[key.App] >= waitingOfApp, d.bytes.Take(key.App, int64(bytes)) != nil:
-		full = appLot(key.App)
+		full = appScope(key.App)
 	}
-	if full != (lot{}) {
+	if full != (scope{}) {
 		d.watched[full] = struct{}{}
 		return full
 	}
@@ -122,7 +122,7 @@ func (d *dispatch) add(x *delivery) (full lot) {
 	x.entry = fair.Entry[*delivery]{App: key.App, Type: key.Type, Value: x}
 	d.count(x, 1)
 	d.place(l, x)
-	return lot{}
+	return scope{}
 }
 
 // count counts a delivery among those that wait, or off with by -1.
@@ -152,7 +152,7 @@ func (d *dispatch) countSteps(app string, n int) {
 	defer d.mu.Unlock()
 	d.countOf(app, n)
 	if n < 0 {
-		d.lookAt(appLot(app))
+		d.noticeRoomIn(appScope(app))
 	}
 }
 
@@ -188,17 +188,17 @@ func (d *dispatch) unplace(key actor.Key) {
 	}
 }
 
-// roomOf returns how many more deliveries of a lot may wait.
-func (d *dispatch) roomOf(of lot) int {
+// roomOf returns how many more deliveries of a scope may wait.
+func (d *dispatch) roomOf(of scope) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, room := d.roomIn(of)
 	return room
 }
 
-// roomIn returns how many deliveries of a lot may wait at most, and how many more; of large ones
+// roomIn returns how many deliveries of a scope may wait at most, and how many more; of large ones
 // at least one more. d.mu is held.
-func (d *dispatch) roomIn(of lot) (most, room int) {
+func (d *dispatch) roomIn(of scope) (most, room int) {
 	switch {
 	case of.id != "":
 		if l := d.actors[actor.Key{App: of.app, Type: of.typ, ID: of.id}]; l != nil {
@@ -221,49 +221,49 @@ func (d *dispatch) roomIn(of lot) (most, room int) {
 // byBytes returns the part of most that is left where so many bytes are used of all.
 func byBytes(used, all, most int) int { return max(0, all-used) * most / all }
 
-// look gives nextRoom the lots that are watched and have room again since a delivery to an actor
+// noticeRoom gives nextRoom the scopes that are watched and have room again since a delivery to an actor
 // waits no more: those of the actor, its type and its app, and apps that its bytes were short for.
 // d.mu is held.
-func (d *dispatch) look(key actor.Key) {
+func (d *dispatch) noticeRoom(key actor.Key) {
 	if len(d.watched) == 0 {
 		return
 	}
-	d.lookAt(actorLot(key))
-	d.lookAt(typeLot(key))
-	d.lookAt(appLot(key.App))
+	d.noticeRoomIn(actorScope(key))
+	d.noticeRoomIn(typeScope(key))
+	d.noticeRoomIn(appScope(key.App))
 	for app := range d.short {
-		d.lookAt(appLot(app))
+		d.noticeRoomIn(appScope(app))
 	}
 }
 
-func (d *dispatch) lookAt(of lot) {
+func (d *dispatch) noticeRoomIn(of scope) {
 	if _, watched := d.watched[of]; !watched || d.closed {
 		return
 	}
 	if most, room := d.roomIn(of); room < most/2 {
-		if of == appLot(of.app) {
+		if of == appScope(of.app) {
 			d.short[of.app] = struct{}{}
 		}
 		return
 	}
 	delete(d.watched, of)
-	if of == appLot(of.app) {
+	if of == appScope(of.app) {
 		delete(d.short, of.app)
 	}
 	d.room = append(d.room, of)
 	d.roused()
 }
 
-// watch has nextRoom return a lot once there is room.
-func (d *dispatch) watch(of lot) {
+// watch has nextRoom return a scope once there is room.
+func (d *dispatch) watch(of scope) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watched[of] = struct{}{}
-	d.lookAt(of)
+	d.noticeRoomIn(of)
 }
 
-// nextRoom returns a lot that was watched and has room; false if there is none.
-func (d *dispatch) nextRoom() (of lot, ok bool) {
+// nextRoom returns a scope that was watched and has room; false if there is none.
+func (d *dispatch) nextRoom() (of scope, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.room) == 0 {
@@ -292,7 +292,7 @@ func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
 			d.queue.Remove(&x.entry)
 			d.unplace(key)
 		}
-		d.look(key)
+		d.noticeRoom(key)
 	}
 	d.wake() // others of their actors have places now
 	return dropped
@@ -337,7 +337,7 @@ func (d *dispatch) take() *delivery {
 		return nil
 	}
 	d.count(e.Value, -1)
-	d.look(e.Value.reminder.Key)
+	d.noticeRoom(e.Value.reminder.Key)
 	return e.Value
 }
 

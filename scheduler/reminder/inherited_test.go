@@ -53,7 +53,7 @@ func TestInheritedIsHeldWhateverBecomesOfTheBucket(t *testing.T) {
 					set("one", "two", "three")
 					s.pending.mu.Lock()
 					for b := range s.pending.owned {
-						s.pending.under[b]++ // something is under way, so that it is given up later
+						s.pending.underWay.buckets[b]++ // something is under way, so that it is given up later
 					}
 					s.pending.mu.Unlock()
 					after(2 * pollEvery)
@@ -61,7 +61,7 @@ func TestInheritedIsHeldWhateverBecomesOfTheBucket(t *testing.T) {
 					after(pollEvery)
 					s.pending.mu.Lock()
 					for b := range s.pending.owned {
-						delete(s.pending.under, b)
+						delete(s.pending.underWay.buckets, b)
 					}
 					s.pending.mu.Unlock()
 				case "is reclaimed":

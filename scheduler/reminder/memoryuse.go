@@ -5,7 +5,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// memoryUse counts the reminders that are in the wheel, unread or parked. Apps share the memory;
+// memoryUse counts the reminders that are in the wheel, unread or deferred. Apps share the memory;
 // whatever its app has, each bucket may have a page.
 type memoryUse struct {
 	apps    *fair.Account

@@ -26,12 +26,12 @@ type owner struct {
 	shed actor.Bucket
 }
 
-// poll looks at the buckets, reads ahead, and writes down how far it is.
-func (o *owner) poll(ctx context.Context) {
+// run polls the store until ctx ends.
+func (o *owner) run(ctx context.Context) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
-		if err := o.look(ctx); err != nil && ctx.Err() == nil {
+		if err := o.poll(ctx); err != nil && ctx.Err() == nil {
 			o.cfg.Logger.Warn("reminders: the store was not read", "error", err)
 		}
 		select {
@@ -42,9 +42,10 @@ func (o *owner) poll(ctx context.Context) {
 	}
 }
 
-func (o *owner) look(ctx context.Context) error {
+// poll looks at the buckets, reads ahead, and writes down how far it is.
+func (o *owner) poll(ctx context.Context) error {
 	o.tenure.valid()
-	o.pending.look()
+	o.pending.countPoll()
 	now, err := o.cfg.Store.Now(ctx)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (o *owner) bucketRows(ctx context.Context) ([]actor.BucketRow, error) {
 }
 
 // reconcile takes over what is this instance's by the rows, which were read in the latest
-// look, after now, and lets go of what is not.
+// poll, after now, and lets go of what is not.
 func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.HostID) {
 	p := o.pending
 	p.mu.Lock()
@@ -158,7 +159,7 @@ func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.Host
 	for bucket, b := range p.owned {
 		// A bucket that was allocated since the rows were read is not among them.
 		r, still := mine[bucket]
-		if !still && b.adopted >= p.looks {
+		if !still && b.adopted >= p.polls {
 			continue
 		}
 		if !still || r.Epoch > b.row.Epoch {
@@ -220,7 +221,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		o.pending.mu.Lock()
 		// Those are counted as well that it had under way as another one's, or before it
 		// was to stay after all.
-		ready := b != nil && o.pending.under[r.Bucket] == 0
+		ready := b != nil && o.pending.underWay.buckets[r.Bucket] == 0
 		o.pending.mu.Unlock()
 		if !ready {
 			continue

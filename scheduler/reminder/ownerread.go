@@ -50,7 +50,7 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 // what was not read, and reports whether there is no reminder in it.
 func (o *owner) skipEmpty(ctx context.Context, b *ownedBucket, now, end time.Time) (empty bool, err error) {
 	o.pending.mu.Lock()
-	known := b.sweeps.idle > 0 && !b.stirred
+	known := b.sweeps.idle > 0 && !b.changed
 	empty = known
 	if !known && !reach(b.at, end, now).Before(end) || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()

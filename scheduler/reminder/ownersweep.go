@@ -89,7 +89,7 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 	local := time.Now()
 	w := &b.sweeps
 	o.pending.mu.Lock()
-	if b.stirred {
+	if b.changed {
 		w.idle = 0
 	}
 	o.pending.mu.Unlock()
@@ -145,7 +145,7 @@ func (o *owner) isIdle(ctx context.Context, b *ownedBucket) (bool, error) {
 	w := &b.sweeps
 	o.pending.mu.Lock()
 	open := b.seen != nil
-	b.stirred = false
+	b.changed = false
 	o.pending.mu.Unlock()
 	if open || !w.full.IsZero() && time.Since(w.full) < longestFull {
 		return false, nil

@@ -23,29 +23,20 @@ type pending struct {
 	unread   unread
 	loading  int // taken from the unread and not loaded yet
 	memory   memoryUse
-	running  map[actor.ReminderID]underWay // loaded and not yet done with
-	under    map[actor.Bucket]int          // how many of those there are of a bucket
-	retried  map[actor.ReminderID]struct{} // unread or parked, or in the wheel to be read again after their time
+	underWay underWay
+	retried  map[actor.ReminderID]struct{} // unread or deferred, or in the wheel to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
-	parked   parked
+	deferred deferred
 	waiting  map[actor.ReminderID]struct{} // for subscribers
 	stopping bool
-	looks    uint64 // how often the store was looked at
-}
-
-// underWay is a reminder that was loaded.
-type underWay struct {
-	borrowed bool
-	// due is when a change says that it is due, which there was notice of since it was loaded: what
-	// was loaded may be older. Zero: there was none.
-	due time.Time
+	polls    uint64 // how often the owner has polled the store
 }
 
 func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
-		running: map[actor.ReminderID]underWay{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
+		underWay: newUnderWay(), retried: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
 	}
 }
 
@@ -69,11 +60,11 @@ func (p *pending) stop() {
 	p.stopping = true
 }
 
-// look counts a look at the store.
-func (p *pending) look() {
+// countPoll counts a poll of the store.
+func (p *pending) countPoll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looks++
+	p.polls++
 }
 
 // leaveAll owns no bucket any more, and returns those that it had.
@@ -113,7 +104,7 @@ func (p *pending) adopt(r actor.BucketRow) {
 		return
 	}
 	b := &ownedBucket{
-		bucket: r.Bucket, row: r, adopted: p.looks, knownTokens: knownTokens{high: int64(r.Used) - 1},
+		bucket: r.Bucket, row: r, adopted: p.polls, knownTokens: knownTokens{high: int64(r.Used) - 1},
 		bucketRate: bucketRate{rate: float64(r.Rate), savedRate: r.Rate, measured: time.Now()},
 	}
 	// If the database's clock was set back, it begins at the beginning.
@@ -140,7 +131,9 @@ func (p *pending) rouse() {
 
 // inMemory returns how many reminders there are that wait for their time, to be loaded, or for
 // room for their delivery; p.mu is held.
-func (p *pending) inMemory() int { return p.wheel.Len() + p.unread.count + p.loading + p.parked.count }
+func (p *pending) inMemory() int {
+	return p.wheel.Len() + p.unread.count + p.loading + p.deferred.count
+}
 
 // counts returns how many reminders are in memory, how many of them wait for subscribers, and
 // how many buckets are owned.
@@ -157,11 +150,8 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 // already, and memory has space for it; a sweep finds it otherwise. One that is under way is noted
 // once it is done with. p.mu is held.
 func (p *pending) note(id actor.ReminderID, at time.Time) {
-	if u, under := p.running[id]; under {
-		if u.due.IsZero() || at.Before(u.due) {
-			u.due = at
-		}
-		p.running[id] = u
+	if p.underWay.has(id) {
+		p.underWay.changed(id, at)
 		return
 	}
 	b := p.owned[id.Bucket()]
@@ -169,7 +159,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		return
 	}
 	b.saw(id)
-	b.stirred = true
+	b.changed = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if in && !p.memory.fits(b, 1) {
 		in = false
@@ -196,9 +186,8 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 // insert takes a head that was read into memory; p.mu is held.
 func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
 	b.saw(h.ID)
-	_, under := p.running[h.ID]
 	_, waiting := p.waiting[h.ID]
-	if _, retried := p.retried[h.ID]; !under && !retried && !waiting {
+	if _, retried := p.retried[h.ID]; !p.underWay.has(h.ID) && !retried && !waiting {
 		p.put(b, h.ID, h.FireAt)
 	}
 }
@@ -269,7 +258,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 func (p *pending) take(queue *dispatch) group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.unread.take(&p.parked, queue)
+	g := p.unread.take(&p.deferred, queue)
 	p.loading += len(g.due)
 	for _, d := range g.due {
 		p.memory.remove(d.ID)
@@ -277,8 +266,8 @@ func (p *pending) take(queue *dispatch) group {
 	return g
 }
 
-// room has what was set aside of a lot read, or what is unread of an app.
-func (p *pending) room(of lot) {
+// room has what was set aside of a scope read, or what is unread of an app.
+func (p *pending) room(of scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unread.room(of)
@@ -300,15 +289,13 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
 	for _, d := range due {
 		delete(p.retried, d.ID)
 		b := p.owned[d.ID.Bucket()]
-		_, under := p.running[d.ID]
 		if b == nil || b.leaving {
 			delete(p.tries, d.ID)
 		}
-		if b == nil || b.leaving || under || p.stopping {
+		if b == nil || b.leaving || p.underWay.has(d.ID) || p.stopping {
 			continue // the owner reads it, or the work under way on it decides what follows
 		}
-		p.running[d.ID] = underWay{}
-		p.under[d.ID.Bucket()]++
+		p.underWay.begin(d.ID, false)
 		ids, of = append(ids, d.ID), append(of, b)
 	}
 	return ids, of
@@ -359,16 +346,10 @@ func (p *pending) done(id actor.ReminderID) {
 	}
 }
 
-// forget ends that a reminder is under way, and returns its [underWay.due]; p.mu is held.
+// forget ends that a reminder is under way, and returns its [loaded.due]; p.mu is held.
 func (p *pending) forget(id actor.ReminderID) (due time.Time) {
-	due = p.running[id].due
-	delete(p.running, id)
 	delete(p.tries, id)
-	b := id.Bucket()
-	if p.under[b]--; p.under[b] == 0 {
-		delete(p.under, b)
-	}
-	return due
+	return p.underWay.end(id)
 }
 
 // doneUntil is done, for one that is due again.
@@ -424,7 +405,7 @@ func (p *pending) keep(id actor.ReminderID, tries uint32) *ownedBucket {
 }
 
 // setAside has a reminder wait until there is room for its delivery.
-func (p *pending) setAside(id actor.ReminderID, of lot) {
+func (p *pending) setAside(id actor.ReminderID, of scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.keep(id, p.tries[id])
@@ -432,11 +413,11 @@ func (p *pending) setAside(id actor.ReminderID, of lot) {
 		return
 	}
 	p.memory.add(b)
-	if of == appLot(of.app) {
+	if of == appScope(of.app) {
 		p.unread.fill(of.app, id)
 		return
 	}
-	p.parked.add(of, id)
+	p.deferred.add(of, id)
 }
 
 // wait has a reminder that was loaded wait for a subscriber, in memory if it is to, or in the
@@ -507,11 +488,10 @@ func (p *pending) released(id actor.ReminderID) {
 func (p *pending) borrow(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, under := p.running[id]; under {
+	if p.underWay.has(id) {
 		return false
 	}
-	p.running[id] = underWay{borrowed: true}
-	p.under[id.Bucket()]++
+	p.underWay.begin(id, true)
 	return true
 }
 
@@ -519,7 +499,7 @@ func (p *pending) borrow(id actor.ReminderID) bool {
 func (p *pending) borrows(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running[id].borrowed
+	return p.underWay.reminders[id].borrowed
 }
 
 func (p *pending) owns(b actor.Bucket) bool {

@@ -102,7 +102,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.stop = cancel
 	s.mu.Unlock()
-	s.tasks.run(func() { s.owner.poll(run) })
+	s.tasks.run(func() { s.owner.run(run) })
 	s.tasks.run(func() { s.deliveries.run(run) })
 	s.tasks.run(func() { s.deliveries.steps.run(run) })
 	if s.cfg.Store.Shared() {

@@ -547,7 +547,7 @@ func (w *world) startBorrower() (a, b *Service) {
 			row.Epoch += 2
 			w.store.buckets[bucket] = row
 			a.pending.mu.Lock()
-			a.pending.under[bucket]++ // as if a had something of it under way, and so could not give it up
+			a.pending.underWay.buckets[bucket]++ // as if a had something of it under way, and so could not give it up
 			a.pending.mu.Unlock()
 		}
 	}

@@ -23,22 +23,22 @@ type unread struct {
 
 // unreadApp is what is to be read of an app.
 type unreadApp struct {
-	entry  fair.Entry[*unreadApp] // of its turn
-	queued bool
-	due    []Due
-	again  []Due // those before them that were read, and that there was no room for
-	roomy  []lot // of what was set aside, those that there is room for again
-	loads  bool  // a group with some of it is being read
-	full   bool  // as many of its deliveries wait as may
-	size   int   // bytes of one, on average
+	entry    fair.Entry[*unreadApp] // of its turn
+	queued   bool
+	due      []Due
+	again    []Due   // those before them that were read, and that there was no room for
+	withRoom []scope // of what was set aside, those that there is room for again
+	loads    bool    // a group with some of it is being read
+	full     bool    // as many of its deliveries wait as may
+	size     int     // bytes of one, on average
 }
 
 // group is what is read at once.
 type group struct {
 	due  []Due
 	apps []*unreadApp
-	// unparked are lots that some of it were set aside of, and others still are.
-	unparked []lot
+	// stillDeferred are scopes that some of it were set aside of, and others still are.
+	stillDeferred []scope
 }
 
 func newUnread() unread {
@@ -74,12 +74,12 @@ func (u *unread) fill(app string, id actor.ReminderID) {
 }
 
 // room has what there is room for again read.
-func (u *unread) room(of lot) {
+func (u *unread) room(of scope) {
 	a := u.of(of.app)
-	if of == appLot(of.app) {
+	if of == appScope(of.app) {
 		a.full = false
 	} else {
-		a.roomy = append(a.roomy, of)
+		a.withRoom = append(a.withRoom, of)
 	}
 	u.enter(a)
 }
@@ -97,7 +97,7 @@ func (u *unread) enter(a *unreadApp) {
 }
 
 func (u *unread) push(a *unreadApp) {
-	if a.queued || len(a.roomy) == 0 && (a.full || len(a.again)+len(a.due) == 0) {
+	if a.queued || len(a.withRoom) == 0 && (a.full || len(a.again)+len(a.due) == 0) {
 		return
 	}
 	a.entry.Cost = int64(loadBatch * a.size)
@@ -114,7 +114,7 @@ func (u *unread) leave(a *unreadApp) {
 
 // take returns what is read next: of each app in turn as much as there is room for. Nothing
 // more is taken of its apps until read is called.
-func (u *unread) take(p *parked, d *dispatch) (g group) {
+func (u *unread) take(p *deferred, d *dispatch) (g group) {
 	for bytes := 0; len(g.due) < loadGroup && bytes < groupBytes; {
 		e := u.queue.Next()
 		if e == nil {
@@ -124,22 +124,22 @@ func (u *unread) take(p *parked, d *dispatch) (g group) {
 		a.queued = false
 		n := min(loadBatch, loadGroup-len(g.due))
 		var due []Due
-		if len(a.roomy) > 0 {
-			of := a.roomy[0]
-			a.roomy = a.roomy[1:]
+		if len(a.withRoom) > 0 {
+			of := a.withRoom[0]
+			a.withRoom = a.withRoom[1:]
 			taken, more := p.take(of, max(0, min(d.roomOf(of), n)))
 			switch due = taken; {
 			case more && len(due) == 0:
 				d.watch(of)
 			case more:
-				g.unparked = append(g.unparked, of)
+				g.stillDeferred = append(g.stillDeferred, of)
 			}
-		} else if room := d.roomOf(appLot(e.App)); room > 0 {
+		} else if room := d.roomOf(appScope(e.App)); room > 0 {
 			due = a.next(min(n, room))
 			u.count -= len(due)
 		} else {
 			a.full = true
-			d.watch(appLot(e.App))
+			d.watch(appScope(e.App))
 		}
 		g.due = append(g.due, due...)
 		bytes += len(due) * a.size

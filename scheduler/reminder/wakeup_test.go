@@ -55,19 +55,18 @@ func TestDeliveryOfABucketThatStays(t *testing.T) {
 		s.pending.mu.Lock()
 		b := s.pending.owned[r.ID.Bucket()]
 		b.leaving = true
-		s.pending.running[r.ID] = underWay{}
-		s.pending.under[r.ID.Bucket()]++
+		s.pending.underWay.begin(r.ID, false)
 		was := s.pending.inMemory()
 		s.pending.mu.Unlock()
 		d := &delivery{reminder: &r}
-		if full := s.deliveries.queue.add(d); full != (lot{}) {
+		if full := s.deliveries.queue.add(d); full != (scope{}) {
 			t.Fatal(full)
 		}
 		s.deliveries.begin(s.deliveries.queue.take())
 		s.pending.mu.Lock()
 		defer s.pending.mu.Unlock()
-		if got := s.pending.inMemory(); got != was+1 || s.pending.under[r.ID.Bucket()] != 0 {
-			t.Errorf("%d are in memory, want %d; %v are under way", got, was+1, s.pending.under)
+		if got := s.pending.inMemory(); got != was+1 || s.pending.underWay.buckets[r.ID.Bucket()] != 0 {
+			t.Errorf("%d are in memory, want %d; %v are under way", got, was+1, s.pending.underWay.buckets)
 		}
 	})
 }
@@ -80,7 +79,7 @@ func TestAppHearsOfBytesThatOthersGiveBack(t *testing.T) {
 	d.woken = true // it needs no worker
 	big := make([]byte, actor.MaxReminderPayload)
 	others := actor.ReminderID{Prefix: anID.Prefix + 1, Vector: anID.Vector}
-	add := func(key actor.Key, id actor.ReminderID) lot {
+	add := func(key actor.Key, id actor.ReminderID) scope {
 		r := &actor.Reminder{ID: id, ReminderSpec: actor.ReminderSpec{Key: key}}
 		r.Payload.Data = big
 		return d.add(&delivery{reminder: r})
@@ -93,18 +92,18 @@ func TestAppHearsOfBytesThatOthersGiveBack(t *testing.T) {
 		}
 	}
 	key, n := actor.Key{App: "app", Type: "T"}, 0
-	for full := (lot{}); full == (lot{}); n++ {
+	for full := (scope{}); full == (scope{}); n++ {
 		key.ID = fmt.Sprint(n)
-		if full = add(key, anID); full != (lot{}) && full != appLot("app") || n > 1000 {
+		if full = add(key, anID); full != (scope{}) && full != appScope("app") || n > 1000 {
 			t.Fatalf("%d wait, and full is %+v", n, full)
 		}
 	}
-	d.watch(appLot("app"))
+	d.watch(appScope("app"))
 	if of, ok := d.nextRoom(); ok {
 		t.Fatalf("%+v has room, with nothing given back", of)
 	}
 	d.drop(others.Bucket())
-	for of, ok := d.nextRoom(); of != appLot("app"); of, ok = d.nextRoom() {
+	for of, ok := d.nextRoom(); of != appScope("app"); of, ok = d.nextRoom() {
 		if !ok {
 			t.Fatal("others gave their bytes back, and the app does not hear of it")
 		}

@@ -64,6 +64,8 @@ type Metrics struct {
 type Gauges struct {
 	// QueueDepth is how many invocations wait in mailboxes.
 	QueueDepth func() int
+	// WaitingForProcessor is how many turns wait for a processor.
+	WaitingForProcessor func() int
 	// Instances is how many guest instances exist.
 	Instances func() int
 	// GuestMemory is the memory of all instances, in bytes.
@@ -323,6 +325,11 @@ func (m *Metrics) RegisterGauges(g Gauges) error {
 	}
 	if g.QueueDepth != nil {
 		if err := gauge("greenroom_queue_depth", "Invocations that wait in mailboxes.", func() float64 { return float64(g.QueueDepth()) }); err != nil {
+			return err
+		}
+	}
+	if g.WaitingForProcessor != nil {
+		if err := gauge("greenroom_turns_waiting_for_processor", "Turns whose guests wait for a processor.", func() float64 { return float64(g.WaitingForProcessor()) }); err != nil {
 			return err
 		}
 	}

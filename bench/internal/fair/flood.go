@@ -52,7 +52,7 @@ func flood(ctx context.Context, raw json.RawMessage, say func(any) error) error 
 }
 
 // during floods the server while f runs.
-func (s *site) during(ctx context.Context, flood string, due time.Time, f func() error) (floodCount, error) {
+func during(ctx context.Context, s *site, flood string, due time.Time, f func() error) (floodCount, error) {
 	var count floodCount
 	p, err := role.Start(ctx, floodRole, floodSpec{App: s.tenant, Flood: flood, Due: due})
 	if err != nil {

@@ -51,7 +51,7 @@ func deploys(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			return err
 		}
 		var beside []load.Traced
-		count, err := s.during(ctx, heavy, time.Now(), func() (err error) {
+		count, err := during(ctx, s, heavy, time.Now(), func() (err error) {
 			beside, err = deploy()
 			return err
 		})
@@ -84,11 +84,11 @@ func restarts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	}
 	defer loud.close() //nolint:errcheck // it has measured
 	for run := 1; run <= r.Runs; run++ {
-		alone, err := quiet.restart(ctx, 0)
+		alone, err := firstCalls(ctx, quiet, 0)
 		if err != nil {
 			return err
 		}
-		beside, err := loud.restart(ctx, heavyModules)
+		beside, err := firstCalls(ctx, loud, heavyModules)
 		if err != nil {
 			return err
 		}
@@ -126,9 +126,9 @@ func openTypes(ctx context.Context, r *rig.Rig, heavy int) (*site, error) {
 
 func typeOf(name string, n int) string { return fmt.Sprint(name, n) }
 
-// restart starts the server with an empty cache, has the tenant call its heavy modules, and
+// firstCalls starts the server with an empty cache, has the tenant call its heavy modules, and
 // returns the neighbour's first calls.
-func (s *site) restart(ctx context.Context, heavy int) ([]load.Traced, error) {
+func firstCalls(ctx context.Context, s *site, heavy int) ([]load.Traced, error) {
 	if err := os.RemoveAll(filepath.Join(s.dir, "data", "cache")); err != nil {
 		return nil, err
 	}

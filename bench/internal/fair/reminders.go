@@ -30,17 +30,17 @@ func lateness(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	for _, flood := range []string{instant, failing} {
 		err := eachRun(ctx, r, func(run int, s *site) error {
 			const soon = 2 * time.Second
-			alone, err := s.fire(ctx, r, "alone", time.Now().Add(soon))
+			alone, err := fire(ctx, r, s, "alone", time.Now().Add(soon))
 			if err != nil {
 				return err
 			}
 			var beside []time.Duration
 			due := time.Now().Add(lead)
-			if _, err = s.during(ctx, flood, due, func() (err error) {
+			if _, err = during(ctx, s, flood, due, func() (err error) {
 				if time.Until(due) < soon {
 					return fmt.Errorf("the flood %q was not prepared within %v", flood, lead-soon)
 				}
-				beside, err = s.fire(ctx, r, "beside", due)
+				beside, err = fire(ctx, r, s, "beside", due)
 				return err
 			}); err != nil {
 				return err
@@ -60,7 +60,7 @@ func lateness(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 
 // fire sets the neighbour's reminders, evenly from due on, and returns how late each has
 // fired.
-func (s *site) fire(ctx context.Context, r *rig.Rig, name string, due time.Time) ([]time.Duration, error) {
+func fire(ctx context.Context, r *rig.Rig, s *site, name string, due time.Time) ([]time.Duration, error) {
 	hc := s.neighbour.HTTP()
 	defer hc.CloseIdleConnections()
 	reminders := greenroomv1connect.NewReminderServiceClient(hc, s.URL)
@@ -71,7 +71,7 @@ func (s *site) fire(ctx context.Context, r *rig.Rig, name string, due time.Time)
 	for i := range n {
 		set.Go(func() error {
 			at := due.Add(time.Duration(i) * time.Second / firings)
-			return s.neighbour.Remind(ctx, reminders, "Alarm", alarm(name, i), fmt.Sprint("r", i), "Ring", at)
+			return s.neighbour.Remind(ctx, reminders, "Alarm", actorOf(name, i), fmt.Sprint("r", i), "Ring", at)
 		})
 	}
 	if err := set.Wait(); err != nil {
@@ -83,13 +83,13 @@ func (s *site) fire(ctx context.Context, r *rig.Rig, name string, due time.Time)
 	if err := sleep(ctx, time.Until(due.Add(r.Duration))); err != nil {
 		return nil, err
 	}
-	return s.fired(ctx, name, n, due.Add(r.Duration+grace))
+	return fired(ctx, s, name, n, due.Add(r.Duration+grace))
 }
 
-func alarm(name string, i int) string { return fmt.Sprint(name, "-", i%alarms) }
+func actorOf(name string, i int) string { return fmt.Sprint(name, "-", i%alarms) }
 
 // fired waits until n reminders have fired, and returns how late each has.
-func (s *site) fired(ctx context.Context, name string, n int, until time.Time) ([]time.Duration, error) {
+func fired(ctx context.Context, s *site, name string, n int, until time.Time) ([]time.Duration, error) {
 	c, err := s.neighbour.Client()
 	if err != nil {
 		return nil, err
@@ -98,15 +98,15 @@ func (s *site) fired(ctx context.Context, name string, n int, until time.Time) (
 	for {
 		var late []time.Duration
 		for i := range alarms {
-			reply, err := c.Query(ctx, "Alarm", alarm(name, i), "Fired", nil)
+			reply, err := c.Query(ctx, "Alarm", actorOf(name, i), "Fired", nil)
 			if err != nil {
 				return nil, err
 			}
-			var fired struct{ Late []int64 }
-			if err := json.Unmarshal(reply.Payload, &fired); err != nil {
+			var alarm struct{ Late []int64 }
+			if err := json.Unmarshal(reply.Payload, &alarm); err != nil {
 				return nil, err
 			}
-			for _, micros := range fired.Late {
+			for _, micros := range alarm.Late {
 				late = append(late, time.Duration(micros)*time.Microsecond)
 			}
 		}

@@ -72,17 +72,17 @@ func TestSetAsideWaitsForRoomAgain(t *testing.T) {
 	d := newDispatch(&cfg, func() { roused++ })
 	d.woken = true // it needs no worker
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
-	add := func() lot {
+	add := func() scope {
 		return d.add(&delivery{reminder: &actor.Reminder{ReminderSpec: actor.ReminderSpec{Key: key}}})
 	}
 	for range waitingOfActor {
-		if full := add(); full != (lot{}) {
+		if full := add(); full != (scope{}) {
 			t.Fatalf("%+v is full", full)
 		}
 	}
-	p, u := newParked(), newUnread()
-	p.add(actorLot(key), anID)
-	u.room(actorLot(key))
+	p, u := newDeferred(), newUnread()
+	p.add(actorScope(key), anID)
+	u.room(actorScope(key))
 	if g := u.take(&p, d); len(g.due) != 0 {
 		t.Fatalf("without room %d are read", len(g.due))
 	}
@@ -90,7 +90,7 @@ func TestSetAsideWaitsForRoomAgain(t *testing.T) {
 		d.end(d.take())
 	}
 	of, ok := d.nextRoom()
-	if !ok || of != actorLot(key) || roused == 0 {
+	if !ok || of != actorScope(key) || roused == 0 {
 		t.Fatalf("there is room again, and nobody hears of it: %+v, %t, %d", of, ok, roused)
 	}
 	u.room(of)

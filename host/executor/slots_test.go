@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// player is a turn that does what it is asked to.
+type player struct {
+	Slot
+	key    actor.Key
+	ctx    context.Context
+	cancel context.CancelFunc
+	asked  chan func()
+	inside bool // between Enter and Leave
+	paused bool
+	waits  atomic.Bool
+}
+
+// ask has the turn do something, which may take until it is dealt a slot.
+func (p *player) ask(do func()) {
+	p.waits.Store(true)
+	p.asked <- do
+	time.Sleep(time.Millisecond) // in which the pauses of Yield are over
+	synctest.Wait()
+}
+
+// Whatever turns do in whatever order, no more than there are slots run, none waits while a
+// slot is free, a turn whose context has ended does not wait, and at the end all slots are free.
+func TestSlotsKeepTheirBound(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		broken := ""
+		most := rapid.IntRange(1, 3).Draw(r, "slots")
+		players := rapid.IntRange(1, 8).Draw(r, "turns")
+		type step struct {
+			who, what int
+			fuel      uint64
+		}
+		steps := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) step {
+			return step{rapid.IntRange(0, players-1).Draw(r, "who"), rapid.IntRange(0, 9).Draw(r, "what"), rapid.Uint64Range(0, 2*begin).Draw(r, "fuel")}
+		}), 20, 100).Draw(r, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			s := New(most)
+			var all []*player
+			for i := range players {
+				p := &player{key: actor.Key{App: fmt.Sprint("app", i%3), Type: fmt.Sprint("type", i%2)}, asked: make(chan func(), 1)}
+				all = append(all, p)
+				go func() {
+					for do := range p.asked {
+						do()
+						p.waits.Store(false)
+					}
+				}()
+			}
+			check := func(i int) {
+				running, waiting := 0, 0
+				for _, p := range all {
+					if p.waits.Load() {
+						waiting++
+						if p.ctx.Err() != nil && broken == "" {
+							broken = fmt.Sprintf("step %d: a turn waits whose context has ended", i)
+						}
+					} else if p.has {
+						running++
+					}
+				}
+				state := s.state.Load()
+				if broken == "" && (running > most || waiting > 0 && running < most || s.Waiting() != waiting || int(state&takenMask) != running) {
+					broken = fmt.Sprintf("step %d: %d of %d run and %d wait; the slots say %x", i, running, most, waiting, state)
+				}
+			}
+			for i, st := range steps {
+				p := all[st.who]
+				switch {
+				case p.waits.Load():
+					if st.what == 0 {
+						p.cancel()
+						synctest.Wait()
+					}
+				case !p.inside:
+					p.ctx, p.cancel = context.WithCancel(t.Context())
+					p.ask(func() { p.inside = p.Enter(p.ctx, s, &p.key) == nil })
+				case p.paused:
+					p.ask(func() { p.Resume(); p.paused = false })
+				case st.what < 5:
+					p.ask(func() { p.Yield(st.fuel) })
+				case st.what < 7:
+					had := p.has
+					p.ask(func() { p.paused = p.Pause() })
+					if p.paused != had {
+						broken = fmt.Sprintf("step %d: paused: %v, running before: %v", i, p.paused, had)
+					}
+				default:
+					p.ask(func() { p.Leave(st.fuel); p.Leave(st.fuel); p.inside = false })
+					p.cancel()
+				}
+				check(i)
+			}
+			for range all { // all of them come to their end
+				for _, p := range all {
+					if p.inside && !p.waits.Load() {
+						p.ask(func() { p.Leave(0); p.inside, p.paused = false, false })
+						p.cancel()
+					}
+				}
+			}
+			for _, p := range all {
+				close(p.asked)
+				if p.cancel != nil {
+					p.cancel()
+				}
+			}
+			synctest.Wait()
+			for _, p := range all {
+				p.Leave(0)
+			}
+			if broken == "" && (s.state.Load() != 0 || s.queue.Len() != 0) {
+				broken = fmt.Sprintf("at the end the slots say %x", s.state.Load())
+			}
+		})
+		if broken != "" {
+			r.Fatal(broken)
+		}
+	})
+}
+
+// Two apps that always have something to run use as much fuel as each other, whatever their
+// turns use and however many they are. A unit of fuel takes a nanosecond.
+func TestSlotsAreDealtByFuel(t *testing.T) {
+	for _, uses := range []uint64{1_000, slice, 3 * begin} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(2)
+			ctx, end := context.WithCancel(t.Context())
+			var used [2]atomic.Int64
+			turn := func(app int, fuel uint64) {
+				run := func(fuel uint64) {
+					time.Sleep(time.Duration(fuel))
+					used[app].Add(int64(fuel))
+				}
+				var slot Slot
+				for ctx.Err() == nil && slot.Enter(ctx, s, &actor.Key{App: fmt.Sprint(app), Type: "T"}) == nil {
+					left := fuel
+					for ; left > slice && ctx.Err() == nil; left -= slice {
+						run(slice)
+						slot.Yield(slice)
+					}
+					run(min(left, slice) + least)
+					slot.Leave(fuel)
+				}
+			}
+			for range 60 {
+				go turn(0, 1<<40)
+			}
+			for range 8 {
+				go turn(1, uses)
+			}
+			time.Sleep(500 * time.Duration(slice))
+			if loud, quiet := used[0].Load(), used[1].Load(); loud > quiet*5/4 || quiet > loud*5/4 {
+				t.Errorf("turns of %d: one app used %d of fuel, the other one %d", uses, loud, quiet)
+			}
+			end()
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// A turn that was dealt a slot while its context ended leaves it to others.
+func TestSlotOfATurnThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		key := &actor.Key{App: "a", Type: "T"}
+		var first, second, third Slot
+		if err := first.Enter(t.Context(), s, key); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- second.Enter(ctx, s, key) }()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("entered: %v", err)
+		}
+		if s.Waiting() != 0 {
+			t.Errorf("%d wait", s.Waiting())
+		}
+		second.Leave(0)
+		first.Leave(0)
+		if err := third.Enter(t.Context(), s, key); err != nil || !third.has {
+			t.Errorf("the slot is lost: %v", err)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/host/instance"
+)
+
+// processors are as many as a machine has: who wants one has it in turn, as goroutines do.
+type processors chan struct{}
+
+// use has a guest run for a grant of fuel at most.
+func (p processors) use(d time.Duration) {
+	p <- struct{}{}
+	time.Sleep(d)
+	<-p
+}
+
+const (
+	grant     = 100_000
+	grantTime = grant * time.Nanosecond
+)
+
+// TestAppsThatSpinHoldUpNoOther has 500 actors of one app in endless loops, in each lane, and
+// counts what they run while another app makes calls.
+func TestAppsThatSpinHoldUpNoOther(t *testing.T) {
+	lanes := []struct {
+		name string
+		loud hosttest.Actor
+	}{
+		{"ring", hosttest.Actor{}}, {"read-only", hosttest.Actor{}}, {"sticky", hosttest.Actor{Placement: abi.PlacementSticky}},
+		{"any", hosttest.Actor{Placement: abi.PlacementAny}}, {"stateless", hosttest.Actor{Placement: abi.PlacementStateless}},
+	}
+	for _, lane := range lanes {
+		t.Run(lane.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const actors, slots, calls = 500, 2, 100
+				s := newStage(t, host.Config{Slots: slots, LockedTurns: actors, Limits: host.Limits{Instances: actors}})
+				machine := make(processors, slots)
+				var ran atomic.Int64
+				spin := func(turn *hosttest.Turn) error {
+					for {
+						machine.use(grantTime)
+						ran.Add(1)
+						turn.Yield(grant)
+					}
+				}
+				loud := lane.loud
+				loud.Yields = true
+				if lane.name == "read-only" {
+					loud.ReadOnly = map[string]hosttest.Func{"Spin": spin}
+				} else {
+					loud.Methods = map[string]hosttest.Func{"Spin": spin}
+				}
+				s.world.Deploy("app", "T", loud)
+				s.world.Deploy("quiet", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": func(turn *hosttest.Turn) error {
+					machine.use(grantTime / 10)
+					return add(turn)
+				}}})
+				ctx, end := context.WithCancel(t.Context())
+				for i := range actors {
+					s.start(ctx, fmt.Sprint(i), "Spin")
+				}
+				time.Sleep(time.Second) // all have begun
+				if waiting := s.WaitingForProcessor(); waiting != actors-slots {
+					t.Errorf("%d turns wait for a processor, want %d", waiting, actors-slots)
+				}
+				before := ran.Load()
+				for range calls {
+					if _, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: "q"}, Method: "Add"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				// Of each call both processors may be with the other app when it comes.
+				if grants := ran.Load() - before; grants > calls*2*slots {
+					t.Errorf("the loops had %d grants of fuel during %d calls of another app", grants, calls)
+				}
+				end()
+			})
+		})
+	}
+}
+
+// TestCallWhoseTimeEndsBeforeItHasAProcessor: it did not run, and leaves its instance and the
+// processors to others.
+func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		var ends []host.TurnEnd
+		closed := 0
+		s := newStage(t, host.Config{Slots: 1, Events: host.Events{
+			TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }, InstanceClosed: func(instance.Event) { closed++ },
+		}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}, ReadOnly: map[string]hosttest.Func{"View": view},
+		})
+		held := s.start(t.Context(), "held", "Hold")
+		<-g.entered
+		for _, method := range []string{"Add", "View"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := s.call(ctx, "a", method); !errors.Is(err, actor.ErrDeadline) {
+				t.Errorf("%s ended with %v", method, err)
+			}
+			cancel()
+			if e := ends[len(ends)-1]; e.Runs != 0 {
+				t.Errorf("%s ran %d times", method, e.Runs)
+			}
+		}
+		if n := s.WaitingForProcessor(); n != 0 || closed != 0 {
+			t.Errorf("%d turns still wait; %d instances that ran nothing were closed", n, closed)
+		}
+		close(g.leave)
+		if a := <-held; a.err != nil {
+			t.Error(a.err)
+		}
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
+			t.Errorf("afterwards: %q, %v", reply, err)
+		}
+	})
+}
+
+// TestStopEndsTurnsThatWaitForAProcessor stops a host by force while a guest has the only slot.
+func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Slots: 1})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}})
+		s.start(t.Context(), "held", "Hold")
+		<-g.entered
+		waiting := s.start(t.Context(), "a", "Add")
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = s.Stop(ctx)
+		if a := <-waiting; !errors.Is(a.err, actor.ErrStopping) {
+			t.Errorf("it ended with %q, %v", a.reply, a.err)
+		}
+	})
+}
+
+// slowEgress answers when it is asked to.
+type slowEgress struct{ asked, answer chan struct{} }
+
+func (e slowEgress) Do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse, error) {
+	e.asked <- struct{}{}
+	<-e.answer
+	return abi.HTTPResponse{Status: 200}, nil
+}
+
+// TestTurnsThatWaitHoldNoProcessor: while a guest waits for an HTTP answer, others run, and it
+// goes on when one has ended.
+func TestTurnsThatWaitHoldNoProcessor(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		out := slowEgress{make(chan struct{}), make(chan struct{})}
+		s := newStage(t, host.Config{Slots: 1, Egress: out})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{
+			"Add": add, "Hold": g.wait,
+			"Ask": func(turn *hosttest.Turn) error {
+				turn.HTTP(abi.HTTPRequest{})
+				return add(turn)
+			},
+		}})
+		asks := s.start(t.Context(), "asks", "Ask")
+		<-out.asked
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
+			t.Fatalf("beside a turn that waits: %q, %v", reply, err)
+		}
+		held := s.start(t.Context(), "held", "Hold")
+		<-g.entered
+		out.answer <- struct{}{}
+		synctest.Wait()
+		if len(asks) > 0 || s.WaitingForProcessor() != 1 {
+			t.Errorf("a guest runs beside the one that has the only slot; %d wait", s.WaitingForProcessor())
+		}
+		close(g.leave)
+		for _, c := range []<-chan answer{held, asks} {
+			if a := <-c; a.err != nil {
+				t.Error(a.err)
+			}
+		}
+	})
+}
+
+// TestFailedTurnsGiveTheirProcessorBack: however a guest ends, the only slot is free after it.
+func TestFailedTurnsGiveTheirProcessorBack(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Slots: 1, Limits: host.Limits{TurnDeadline: time.Second}})
+		loop := func(turn *hosttest.Turn) error {
+			for {
+				time.Sleep(grantTime)
+				turn.Yield(grant)
+			}
+		}
+		methods := map[string]hosttest.Func{
+			"Fail": func(*hosttest.Turn) error { return hosttest.Fail("no") }, "Trap": func(*hosttest.Turn) error { panic("trap") }, "Loop": loop,
+		}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: methods, ReadOnly: map[string]hosttest.Func{"Look": loop}})
+		s.world.Deploy("app", "U", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+		var calls sync.WaitGroup
+		for n, method := range []string{"Fail", "Trap", "Loop", "Look"} {
+			for i := range 5 {
+				calls.Go(func() {
+					if _, err := s.call(t.Context(), fmt.Sprint(n, i), method); err == nil {
+						t.Errorf("%s succeeded", method)
+					}
+				})
+			}
+		}
+		calls.Wait()
+		if n := s.WaitingForProcessor(); n != 0 {
+			t.Errorf("%d turns wait", n)
+		}
+		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "U", ID: "u"}, Method: "Add"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
