@@ -45,8 +45,11 @@ const (
 	FuncProblem        = "problem"
 
 	// The capabilities; a module that imports one must declare it.
-	FuncConfigGet    = "config_get"
-	FuncSecretGet    = "secret_get"
+	FuncConfigGet  = "config_get"
+	FuncSecretGet  = "secret_get"
+	FuncCall       = "call"
+	FuncCallResult = "call_result"
+
 	FuncHTTPRequest  = "http_request"
 	FuncHTTPResponse = "http_response"
 )
@@ -85,6 +88,7 @@ const (
 // What brought a turn about.
 const (
 	CauseOutside  uint8 = 0 // a call from outside
+	CauseCall     uint8 = 1 // a call of another actor
 	CauseReminder uint8 = 3
 	CauseTimer    uint8 = 4
 )
@@ -125,10 +129,13 @@ type Turn struct {
 	ContentType   string
 	Payload       []byte
 
-	// Cause is what brought the turn about. The others are of a reminder or a timer:
+	// Cause is what brought the turn about. CallerType and CallerID are of a call of another
+	// actor. The others are of a reminder or a timer:
 	// its name, the occurrence that is delivered, which delivery of it this is, for how
 	// many missed occurrences it stands, and its metadata.
 	Cause       uint8
+	CallerType  string
+	CallerID    string
 	CauseName   string
 	DueUnixNano int64
 	Attempt     uint32

@@ -13,6 +13,8 @@ const (
 	KindError        uint8 = 2
 	KindHTTPRequest  uint8 = 3
 	KindHTTPResponse uint8 = 4
+	KindMessage      uint8 = 5
+	KindResult       uint8 = 6
 	KindReminder     uint8 = 7
 )
 

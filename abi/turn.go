@@ -17,6 +17,8 @@ const (
 	tagTurnContentType  = 11
 	tagTurnPayload      = 12
 	tagTurnCause        = 13
+	tagTurnCallerType   = 14
+	tagTurnCallerID     = 15
 	tagTurnCauseName    = 16
 	tagTurnDue          = 17
 	tagTurnAttempt      = 18
@@ -25,14 +27,14 @@ const (
 )
 
 // maxTurnNumbers is what a turn frame takes beside the bytes of its texts and
-// its payload: the header of the list, 18 field headers and the nine numbers.
-const maxTurnNumbers = fieldListHeader + 18*fieldHeader + 1 + 4 + 8 + 8 + 4 + 1 + 8 + 4 + 4
+// its payload: the header of the list, 20 field headers and the nine numbers.
+const maxTurnNumbers = fieldListHeader + 20*fieldHeader + 1 + 4 + 8 + 8 + 4 + 1 + 8 + 4 + 4
 
-// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 152
+// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 164
 // bytes too much: the capacity of a buffer in which it does not allocate.
 func MaxTurnSize(t *Turn) int {
 	return maxTurnNumbers + len(t.App) + len(t.Type) + len(t.ID) + len(t.Method) +
-		len(t.InvocationID) + len(t.ContentType) + len(t.Payload) + len(t.CauseName) + headersSize(t.Metadata)
+		len(t.InvocationID) + len(t.ContentType) + len(t.Payload) + len(t.CallerType) + len(t.CallerID) + len(t.CauseName) + headersSize(t.Metadata)
 }
 
 // AppendTurn appends the turn frame of t to dst. It allocates only when dst has
@@ -53,6 +55,8 @@ func AppendTurn(dst []byte, t *Turn) []byte {
 	dst = appendText(dst, tagTurnContentType, t.ContentType)
 	dst = appendBytes(dst, tagTurnPayload, t.Payload)
 	dst = appendU8(dst, tagTurnCause, t.Cause)
+	dst = appendText(dst, tagTurnCallerType, t.CallerType)
+	dst = appendText(dst, tagTurnCallerID, t.CallerID)
 	dst = appendText(dst, tagTurnCauseName, t.CauseName)
 	dst = appendU64(dst, tagTurnDue, uint64(t.DueUnixNano))
 	dst = appendU32(dst, tagTurnAttempt, t.Attempt)
@@ -104,6 +108,10 @@ func DecodeTurn(frame []byte, t *Turn) error {
 			t.Payload = value
 		case tagTurnCause:
 			err = r.u8(&t.Cause, value)
+		case tagTurnCallerType:
+			err = r.text(&t.CallerType, value)
+		case tagTurnCallerID:
+			err = r.text(&t.CallerID, value)
 		case tagTurnCauseName:
 			err = r.text(&t.CauseName, value)
 		case tagTurnDue:

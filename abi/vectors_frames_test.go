@@ -60,6 +60,8 @@ func turnVectors() []frameVector {
 		turnOK("a method with every field", list(1, method...), true, value),
 		turnOK("a migration", list(1, raw{1, "\x02"}, raw{3, "default"}, raw{4, "T"}, raw{5, "a"}, raw{8, u64(1)}, raw{9, u64(7)}, raw{10, u32(math.MaxUint32)}), true,
 			turnValue{What: 2, App: "default", Type: "T", ID: "a", TimeUnixNano: 1, Revision: 7, StoredSchema: math.MaxUint32}),
+		turnOK("a call of another actor", list(1, raw{1, "\x01"}, raw{6, "Deposit"}, raw{13, "\x01"}, raw{14, "Account"}, raw{15, "ada 💚"}), true,
+			turnValue{What: 1, Method: "Deposit", Cause: 1, CallerType: "Account", CallerID: "ada 💚"}),
 		turnOK("a time before 1970", list(1, raw{1, "\x01"}, raw{8, u64(math.MaxUint64)}), true, turnValue{What: 1, TimeUnixNano: -1}),
 		turnOK("flags of a newer host", list(1, raw{1, "\x01"}, raw{2, u32(0x80000001)}), true, turnValue{What: 1, Flags: 0x80000001}),
 		turnOK("zero and empty fields written out", list(1, raw{1, "\x01"}, raw{2, u32(0)}, raw{3, ""}, raw{9, u64(0)}, raw{12, ""}), false, turnValue{What: 1}),

@@ -35,6 +35,8 @@ type frameVector struct {
 	Request   *requestValue  `json:"request,omitempty"`
 	Response  *responseValue `json:"response,omitempty"`
 	Reminder  *reminderValue `json:"reminder,omitempty"`
+	Message   *messageValue  `json:"message,omitempty"`
+	Result    *resultValue   `json:"result,omitempty"`
 }
 
 type turnValue struct {
@@ -52,11 +54,29 @@ type turnValue struct {
 	Payload      string `json:"payload_hex"`
 
 	Cause       uint8         `json:"cause"`
+	CallerType  string        `json:"caller_type"`
+	CallerID    string        `json:"caller_id"`
 	CauseName   string        `json:"cause_name"`
 	DueUnixNano int64         `json:"due_unix_nano"`
 	Attempt     uint32        `json:"attempt"`
 	Missed      uint32        `json:"missed"`
 	Metadata    []headerValue `json:"metadata"`
+}
+
+type messageValue struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	Method      string `json:"method"`
+	ContentType string `json:"content_type"`
+	Payload     string `json:"payload_hex"`
+	Flags       uint32 `json:"flags"`
+	LimitMillis uint32 `json:"limit_ms"`
+}
+
+type resultValue struct {
+	Error       errorValue `json:"error"`
+	ContentType string     `json:"content_type"`
+	Payload     string     `json:"payload_hex"`
 }
 
 type reminderValue struct {
@@ -159,7 +179,7 @@ var turnCodec = codec{
 		}
 		v.Turn = &turnValue{t.What, t.Flags, t.App, t.Type, t.ID, t.Method, t.InvocationID, t.TimeUnixNano,
 			t.Revision, t.StoredSchema, t.ContentType, hex.EncodeToString(t.Payload),
-			t.Cause, t.CauseName, t.DueUnixNano, t.Attempt, t.Missed, headerValues(t.Metadata)}
+			t.Cause, t.CallerType, t.CallerID, t.CauseName, t.DueUnixNano, t.Attempt, t.Missed, headerValues(t.Metadata)}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
@@ -167,7 +187,7 @@ var turnCodec = codec{
 		return abi.AppendTurn(nil, &abi.Turn{What: t.What, Flags: t.Flags, App: t.App, Type: t.Type, ID: t.ID,
 			Method: t.Method, InvocationID: t.InvocationID, TimeUnixNano: t.TimeUnixNano, Revision: t.Revision,
 			StoredSchema: t.StoredSchema, ContentType: t.ContentType, Payload: unhex(t.Payload),
-			Cause: t.Cause, CauseName: t.CauseName, DueUnixNano: t.DueUnixNano, Attempt: t.Attempt, Missed: t.Missed, Metadata: headersOf(t.Metadata)})
+			Cause: t.Cause, CallerType: t.CallerType, CallerID: t.CallerID, CauseName: t.CauseName, DueUnixNano: t.DueUnixNano, Attempt: t.Attempt, Missed: t.Missed, Metadata: headersOf(t.Metadata)})
 	},
 }
 
@@ -189,6 +209,40 @@ var reminderCodec = codec{
 			Missed: r.Missed, Attempts: r.Attempts, Metadata: headersOf(r.Metadata), DelayNano: r.DelayNano, JitterNano: r.JitterNano,
 			MissedLimit: r.MissedLimit, MissedAfter: r.MissedAfter, Failure: r.Failure, IntervalNano: r.IntervalNano,
 			LongestNano: r.LongestNano, Flags: r.Flags})
+	},
+}
+
+var messageCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var m abi.Message
+		if err := abi.DecodeMessage(data, &m); err != nil {
+			return err
+		}
+		v.Message = &messageValue{m.Type, m.ID, m.Method, m.ContentType, hex.EncodeToString(m.Payload), m.Flags, m.LimitMillis}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		m := v.Message
+		return abi.AppendMessage(nil, &abi.Message{Type: m.Type, ID: m.ID, Method: m.Method, ContentType: m.ContentType,
+			Payload: unhex(m.Payload), Flags: m.Flags, LimitMillis: m.LimitMillis})
+	},
+}
+
+var resultCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var r abi.Result
+		if err := abi.DecodeResult(data, &r); err != nil {
+			return err
+		}
+		v.Result = &resultValue{errorValue{r.Status, r.Code, r.Message, r.Retryable, r.DetailContentType, hex.EncodeToString(r.Detail), r.RetryAfterMillis},
+			r.ContentType, hex.EncodeToString(r.Payload)}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		r, e := v.Result, v.Result.Error
+		return abi.AppendResult(nil, &abi.Result{ContentType: r.ContentType, Payload: unhex(r.Payload), Error: abi.Error{Status: e.Status,
+			Code: e.Code, Message: e.Message, Retryable: e.Retryable, DetailContentType: e.DetailContentType, Detail: unhex(e.Detail),
+			RetryAfterMillis: e.RetryAfterMillis}})
 	},
 }
 
@@ -295,6 +349,12 @@ func TestVectors(t *testing.T) {
 	})
 	t.Run("reminder", func(t *testing.T) {
 		checkFrames(t, "reminder.json", "Reminder frames, both ways: SPEC.md section 4.", reminderCodec, reminderVectors())
+	})
+	t.Run("message", func(t *testing.T) {
+		checkFrames(t, "message.json", "Message frames, guest to host: SPEC.md section 4.", messageCodec, messageVectors())
+	})
+	t.Run("result", func(t *testing.T) {
+		checkFrames(t, "result.json", "Result frames, host to guest: SPEC.md section 4.", resultCodec, resultVectors())
 	})
 	t.Run("envelope", func(t *testing.T) {
 		checkFrames(t, "envelope.json", "State envelopes, at rest: SPEC.md section 4.", envelopeCodec, envelopeVectors())

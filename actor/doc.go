@@ -12,6 +12,7 @@
 //     [Invocation], what it answers is a [Reply].
 //   - cause: what a turn runs for: a call, a call with an idempotency key, a reminder or a
 //     timer ([Cause]).
+//   - chain: a turn and the turns that it calls, of other actors; they commit together.
 //   - effects: everything a turn asks for.
 //   - commit: effects made durable, all or none ([Commit]): a set of rows to write,
 //     rows to fence, and a list for each other kind of effect.

@@ -146,7 +146,10 @@ type Calls interface {
 	// takes one back; both report whether there was one of that name.
 	TimerSet(r *abi.Reminder) (replaced bool, code abi.Code)
 	TimerCancel(name []byte) (existed bool, code abi.Code)
-	// Problem is why the last of these six that was refused was; empty if there is
+	// Call runs a turn of another actor, with a message that must not alias the guest's
+	// memory, and waits for its end. An error ends the guest: Run returns it, wrapped.
+	Call(m *abi.Message) (r *abi.Result, code abi.Code, err error)
+	// Problem is why the last function of reminders or timers that was refused was; empty if there is
 	// nothing to say.
 	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.

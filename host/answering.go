@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
 )
 
 // answering gives callers their answers.
@@ -14,9 +13,6 @@ type answering struct {
 	events *Events
 	memory *callMemory
 }
-
-// answers are calls whose held results are to be sent.
-type answers = mailbox.Answers[*call]
 
 // send answers calls.
 func (an *answering) send(l *answers) {

@@ -1,9 +1,12 @@
 package host
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // maxReplies is how many bytes of recorded replies and reminders a batch gathers at most before
@@ -18,31 +21,113 @@ const recordCost = 256
 // Size implements [pipeline.Work].
 func (b *batch) Size() int64 {
 	size := b.replies
-	if b.state != nil {
-		size += b.state.Size()
+	for i := range b.parts {
+		if state := b.parts[i].state; state != nil {
+			size += state.Size()
+		}
 	}
 	return int64(size)
 }
 
-func (b *batch) row() *actor.RowWrite { return &b.rows[0] }
+// app is the app of all the batch's actors.
+func (b *batch) app() string { return b.parts[0].a.key.App }
 
-// writes reports whether the commit moves the row's version on.
-func (b *batch) writes() bool { return b.state != nil || b.bump }
+// set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
+func (b *batch) set(i int, state *overlay.State, s *served) {
+	p, row := &b.parts[i], &b.rows[i]
+	row.Generation, row.StateSchema = s.deployment.Generation, s.stateSchema
+	p.state, p.after = state, p.a.Tip.After(row, state)
+	p.a.Tip = p.after
+	p.a.weigh()
+}
+
+// fence moves the version of a part's row on, whatever else is done to it.
+func (b *batch) fence(i int) {
+	p := &b.parts[i]
+	if p.bump {
+		return
+	}
+	p.bump = true
+	if p.state == nil {
+		p.after = p.a.Tip.Bumped(&b.rows[i])
+		p.a.Tip = p.after
+		p.a.weigh()
+	}
+}
+
+// maxJointRows is how many actors one commit has at most, beside those of one chain.
+const maxJointRows = 128
+
+// fits reports whether the pending batches of activations are within the bounds of one
+// commit together, with so many bytes more. The caller has the locks.
+func fits(of []*activation, adds int64) bool {
+	var seen []*flight
+	rows := 0
+	for _, a := range of {
+		p := a.member.Pending()
+		switch {
+		case p == nil:
+			rows++
+		case !slices.Contains(seen, p):
+			seen = append(seen, p)
+			rows += len(p.Payload.parts)
+			adds += p.Payload.Size()
+		}
+	}
+	return len(seen) == 0 || rows <= maxJointRows && adds <= actor.MaxCommitBytes
+}
+
+// lockToFold is lockAll for a turn of all these activations that is to be folded, if commits:
+// where their batches would become too large by that, they are committed first.
+func lockToFold(of []*activation, commits bool, adds int64) (locked []*shard) {
+	for {
+		locked = lockAll(of)
+		if !commits || fits(of, adds) {
+			return locked
+		}
+		unlockAll(locked)
+		for _, a := range of {
+			_, _ = a.awaitCommits(context.Background()) // it never ends; what was dropped is found out by the caller
+		}
+	}
+}
+
+// join adds what other commits: of other actors, in the same app.
+func (b *batch) join(other *batch) {
+	b.parts, b.rows = append(b.parts, other.parts...), append(b.rows, other.rows...)
+	b.records = append(b.records, other.records...)
+	b.reminders.Add(&other.reminders)
+	b.replies += other.replies
+	b.replyMemory += other.replyMemory
+	b.most = min(b.most, other.most)
+}
 
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
-	if b.state != nil {
-		b.buffer = b.buffers.Get().(*[]byte)
-		*b.buffer = b.state.AppendEncoded((*b.buffer)[:0])
-		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
-		b.row().State = &b.encoded
-	}
-	b.row().Bump = b.bump && b.state == nil
 	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records, Reminders: b.reminders}
-	if b.writes() {
-		b.commit.Rows = b.rows[:]
-	} else { // records and steps of reminders alone
-		b.commit.Fences = []actor.RowFence{b.row().Fence()}
+	for i := range b.parts {
+		p, row := &b.parts[i], &b.rows[i]
+		if p.state != nil {
+			p.buffer = b.buffers.Get().(*[]byte)
+			*p.buffer = p.state.AppendEncoded((*p.buffer)[:0])
+			p.encoded = actor.EncodedState{Format: p.state.Format(), Data: *p.buffer}
+			row.State = &p.encoded
+		}
+		row.Bump = p.bump && p.state == nil
+		if !p.writes() {
+			b.commit.Fences = append(b.commit.Fences, row.Fence())
+		}
+	}
+	switch len(b.commit.Fences) {
+	case 0:
+		b.commit.Rows = b.rows
+	case len(b.parts): // records and steps of reminders alone
+	default:
+		for i := range b.parts {
+			if b.parts[i].writes() {
+				b.commit.Rows = append(b.commit.Rows, b.rows[i])
+			}
+		}
 	}
 	return b.commit
 }

@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/list"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -44,6 +46,7 @@ const (
 	opTimer   // set a timer, or cancel one
 	opFence   // see to it that no commit of an earlier owner can land; nothing else
 	opMigrate // migrate a state of an older schema; nothing else
+	opEnlist  // give the actor to a chain, which runs the turn itself
 )
 
 // timerRequest sets a timer, or cancels one.
@@ -58,11 +61,42 @@ type position struct {
 	// place is in a mailbox, in the shard's running calls, or in calls that are to run
 	// again or to be answered.
 	place  list.Place[*call]
-	queued bool // the call was put into a mailbox
+	home   *home // the mailbox that the call was put into, and what belongs to it
+	queued bool  // the call was put into a mailbox
 	// looking means that the call is looked up before it is admitted.
 	looking bool
 	// left, if not nil, is closed when the call has left, if it has no mailbox.
 	left chan struct{}
+}
+
+// home is where an actor's calls are, and what they leave behind when they are answered.
+type home struct {
+	calls  mailbox.Mailbox[*call]
+	timers *timer.Schedule // of the actor's shard
+	work   *sync.WaitGroup // of the actor's shard
+}
+
+// answers are calls whose held results are to be sent.
+type answers = mailbox.Answers[*call]
+
+// answer adds a call of a mailbox that is in no list to those that are to be answered. The
+// caller has the lock of its actor's shard.
+func (c *call) answer(to *answers) {
+	c.settleTimers(c.home.timers, c.result.err == nil)
+	c.home.calls.Answered(c.cost())
+	to.Add(&c.place, c)
+}
+
+// runAgain puts a call that was run for nothing before all others that wait at its actor,
+// or answers it if something left the host with it. The caller has the shard's lock.
+func (c *call) runAgain(err error, answered *answers) {
+	if c.stats.sent {
+		c.result = result{err: cutShort(err), stats: c.stats}
+		c.answer(answered)
+		return
+	}
+	c.goAgain(c.home.timers, err)
+	c.home.calls.Again(&c.place, c)
 }
 
 // stopping is how a forced Stop reaches a running call: whoever comes
@@ -97,14 +131,14 @@ type progress struct {
 	// doubtful means that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
 	doubtful bool
-	// looked is what the store said of a doubtful call before its run: of one run,
-	// nil if the store was not asked.
-	looked *actor.Recorded
 	// copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// looked is what the store said of a doubtful call before its run: of one run,
+	// nil if the store was not asked.
+	looked *actor.Recorded
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	losses uint64
 	stats  turnStats

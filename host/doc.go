@@ -8,16 +8,17 @@
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
-// applied; package timer has the timers of actors; package instance keeps instances; package
+// applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
 // executor bounds the guests that run, and deals the processors between apps; package
 // pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
 // [Host.Begin] never waits, and hands the answer to a receiver.
 //
 // Its parts, from the top down; no file uses one of a part above it. What happens below is
-// reported upwards by a callback alone: when the pipeline knows the outcome of a commit, and
-// when a timer is due.
+// reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when
+// a timer is due, and when a guest calls another actor.
 //
 //	Host           the methods that others call
+//	chains         run the turns that turns call
 //	admission      chooses where a call runs, and what serves it
 //	workers        run calls with a mailbox, and perform what package speculation decides
 //	answering      gives callers their answers
@@ -65,7 +66,7 @@
 //	   ▼                       ▼                         └─ ambiguous: settle
 //	never started       leaves no trace
 //
-// protocol.md beside this file has the rest: speculation, what is current, who holds an
+// protocol.md beside this file has the rest: speculation, chains of calls, what is current, who holds an
 // actor, what leaves the host, idempotency keys, reminders, timers, the invariants, and the
 // behaviour under each failure.
 package host

@@ -97,10 +97,7 @@ func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<
 			continue
 		}
 		a.leaving, a.lost = true, a.lost || lost
-		calls, cost := answered.Sum()
 		a.giveBackCalls(&answered)
-		more, costMore := answered.Sum()
-		a.calls.Answered(more-calls, costMore-cost)
 		if a.idle() {
 			h.table.remove(s, a)
 			idle = append(idle, a)

@@ -25,6 +25,7 @@ type Host struct {
 	slots     *executor.Slots
 	reads     reads
 	timers    timers
+	chains    chains
 	answering answering
 	admission admission
 }
@@ -65,15 +66,18 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
+	h.chains = chains{admission: &h.admission}
+	runs.call = h.chains.call
 	stateless := &statelessLane{store: h.store, runs: runs}
-	workers := newWorkers(&h.cfg, &h.answering, &turns{
+	h.chains.turns = &turns{
 		reminders: rems, timers: &h.timers,
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
 		locked: &lockedLane{
 			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		},
-	})
+	}
+	workers := newWorkers(&h.cfg, &h.answering, h.chains.turns)
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,

@@ -41,3 +41,12 @@ type sealed struct {
 	// among it.
 	reminders actor.ReminderEffects
 }
+
+// size is what the turn adds to a commit, in bytes.
+func (s *sealed) size() int64 {
+	size := len(s.reply.Payload.Data) + recordCost + s.reminders.Size()
+	if s.changed {
+		size += s.state.Size()
+	}
+	return int64(size)
+}

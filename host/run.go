@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
@@ -34,6 +35,14 @@ type attempt struct {
 	began    time.Time
 	recorded *result
 	sent     bool // something has left, and the call was looked up before
+	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
+	// nil before the first call; depth is how many turns
+	// it is nested in, and from is the actor that called it, if any did.
+	chain     *calls
+	outermost *run
+	instance  *instance.Instance
+	depth     int
+	from      actor.Key
 }
 
 // runs makes runs of guests.
@@ -43,7 +52,9 @@ type runs struct {
 	records   *recordings
 	reminders *reminders
 	slots     *executor.Slots
-	spare     sync.Pool // of *run
+	// call runs what a guest calls.
+	call  func(t *run, msg *abi.Message) (*abi.Result, error)
+	spare sync.Pool // of *run
 }
 
 func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, slots *executor.Slots) *runs {
@@ -80,7 +91,7 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
-		Timer: t.call.timer.Firing(),
+		Timer: t.call.timer.Firing(), From: t.from, Caller: t,
 	})
 }
 
@@ -96,6 +107,7 @@ func (t *run) enter(ctx *turnContext) error {
 // on runs the turn on an instance. The turn has a processor.
 func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
 	t.call.stats.runs++
+	t.instance = in
 	var err error
 	if t.call.op == opMigrate {
 		err = t.Migrate(ctx, in.Guest, *migrateFrom)
@@ -147,9 +159,14 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 //
 // A call with a key is looked up first: one that is recorded sends nothing, and is
 // answered with its record.
+//
+// Of a chain all this is done for its outermost turn, which is what was asked for.
 func (t *run) Leave() error {
 	if err := t.settled(true); err != nil {
 		return err
+	}
+	if t.chain != nil {
+		t = t.outermost
 	}
 	if t.call.cause == actor.CauseFiring && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.call); errors.Is(err, actor.ErrFiringTaken) {
@@ -172,18 +189,49 @@ func (t *run) Leave() error {
 	return nil
 }
 
+// limitFuel bounds the turn by what the outermost turn's type allows, of which other called
+// turns have used some.
+func (t *run) limitFuel(used uint64) {
+	limit := t.outermost.Fuel().Limit
+	if limit == 0 {
+		return
+	}
+	fuel := t.Fuel()
+	if left := max(1, limit-min(limit, used)); fuel.Limit == 0 || left < fuel.Limit {
+		fuel.Limit = left
+	}
+}
+
+// Call implements [turn.Caller].
+func (t *run) Call(msg *abi.Message) (*abi.Result, error) { return t.by.call(t, msg) }
+
 // Await implements [turn.Leaver].
 func (t *run) Await() error { return t.settled(false) }
 
 // settled waits until all that the turn could have observed is durable, and, to show it
 // to others, known to be the newest.
 func (t *run) settled(show bool) error {
-	if t.activation == nil {
+	switch {
+	case t.chain != nil:
+		since := time.Now() // all at one moment
+		for _, m := range t.chain.members {
+			if err := t.settledAt(m.a, show, since); err != nil {
+				return err
+			}
+		}
 		return nil
+	case t.activation != nil:
+		return t.settledAt(t.activation, show, t.began)
 	}
-	dropped, err := t.activation.awaitCommits(t.Context())
+	return nil
+}
+
+// settledAt is settled for what the turn could have observed of one actor, which is to have been the
+// newest after a moment.
+func (t *run) settledAt(a *activation, show bool, since time.Time) error {
+	dropped, err := a.awaitCommits(t.Context())
 	if err == nil && !dropped && show {
-		dropped, err = t.by.ownership.confirmTip(t.Context(), t.activation, t.began)
+		dropped, err = t.by.ownership.confirmTip(t.Context(), a, since)
 	}
 	switch {
 	case err != nil:

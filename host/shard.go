@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,9 +11,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
-	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/speculation"
@@ -22,6 +24,7 @@ import (
 // which they were used.
 type shard struct {
 	states  *budget // table.states
+	number  int     // of table.shards: who locks several does so in ascending order
 	mu      sync.Mutex
 	closed  bool // no call is admitted any more
 	killed  bool // running calls are stopped as they come
@@ -59,13 +62,6 @@ func (s *shard) withdraw(c *call) bool {
 	defer s.mu.Unlock()
 	a := s.actors[c.inv.Key]
 	return a != nil && a.calls.GiveUp(&c.place, c.cost())
-}
-
-// answer adds a call that is in no list to those that are to be answered. The caller has the
-// lock, and counts the call.
-func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
-	c.settleTimers(&s.timers, c.result.err == nil)
-	to.Add(&c.place, c, c.cost())
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
@@ -129,9 +125,9 @@ func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
 // activation is the presence of one actor in memory. The shard's lock guards what is not
 // said to be otherwise.
 type activation struct {
-	key     actor.Key
-	shard   *shard
-	calls   mailbox.Mailbox[*call]
+	key   actor.Key
+	shard *shard
+	home
 	weighed int64 // what the activation counts for in table.states
 	busy    bool  // a worker or a commit exists; one of shard.work counts it
 	working bool  // a worker exists; always, while a call can be run
@@ -171,6 +167,7 @@ type routine struct {
 	serving *served // what the latest turn ran under
 	checked uint64  // ModuleSource.Changes when that was what serves the type
 	paused  int     // for as many conflicts it has paused
+	chain   *calls  // of the turn that runs; nil: it has called nothing
 }
 
 func (a *activation) idle() bool { return !a.busy }
@@ -251,13 +248,86 @@ func (a *activation) takeDedicated() *instance.Instance {
 	return in
 }
 
+// alone reports whether the activation shares no batch with others. The caller has the
+// shard's lock.
+func (a *activation) alone() bool {
+	for _, f := range [...]*flight{a.member.Flight(), a.member.Pending()} {
+		if f != nil && len(f.Payload.parts) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// lock locks what a turn of the activation, or the end of its flight, may change: its shard
+// and those of all activations that it shares a batch with, which unlock is given.
+func (a *activation) lock() (several []*shard) {
+	a.shard.mu.Lock()
+	if a.alone() {
+		return nil
+	}
+	a.shard.mu.Unlock()
+	return lockAll([]*activation{a})
+}
+
+func (a *activation) unlock(several []*shard) {
+	if several == nil {
+		a.shard.mu.Unlock()
+		return
+	}
+	unlockAll(several)
+}
+
+// lockAll locks the shards of activations, and of all others that these share a batch with.
+func lockAll(of []*activation) (locked []*shard) {
+	for _, a := range of {
+		locked = withShard(locked, a.shard)
+	}
+	for {
+		for _, s := range locked {
+			s.mu.Lock()
+		}
+		needed := locked
+		for _, a := range of {
+			for _, f := range [...]*flight{a.member.Flight(), a.member.Pending()} {
+				if f == nil {
+					continue
+				}
+				for i := range f.Payload.parts {
+					needed = withShard(needed, f.Payload.parts[i].a.shard)
+				}
+			}
+		}
+		if len(needed) == len(locked) {
+			return locked
+		}
+		unlockAll(locked)
+		locked = needed
+	}
+}
+
+// withShard returns shards, which are in ascending order, with s.
+func withShard(shards []*shard, s *shard) []*shard {
+	at, found := slices.BinarySearchFunc(shards, s.number, func(s *shard, number int) int { return cmp.Compare(s.number, number) })
+	if found {
+		return shards
+	}
+	return slices.Insert(slices.Clip(shards), at, s)
+}
+
+func unlockAll(shards []*shard) {
+	for _, s := range shards {
+		s.mu.Unlock()
+	}
+}
+
 // awaitCommits waits until all of the activation's state is committed. It reports
 // whether the state was dropped instead: then what was to be done on it comes
 // after the calls that go again. It is for the worker.
 func (a *activation) awaitCommits(ctx context.Context) (dropped bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	if a.member.Flight() != nil && a.drained == nil {
+	if !a.member.Committed() && a.drained == nil {
 		a.drained = make(chan struct{})
 	}
 	drained := a.drained
@@ -310,12 +380,12 @@ func (a *activation) joins(c *call) (r result, ok bool) {
 }
 
 // giveBackCalls answers all calls that wait at an activation that leaves; none of them
-// has an effect. The caller has the shard's lock, and counts them.
-func (a *activation) giveBackCalls(answered *mailbox.Answers[*call]) {
+// has an effect. The caller has the shard's lock.
+func (a *activation) giveBackCalls(answered *answers) {
 	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
 		c.stats.lane = c.lane
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		a.shard.answer(answered, c)
+		c.answer(answered)
 	}
 }
 
@@ -333,8 +403,10 @@ func (a *activation) gaveUp(now time.Time) {
 // that it holds, which may be four while it works.
 func (a *activation) weight() int64 {
 	w := activationCost + int64(len(a.key.ID)) + a.Cost()
-	if f := a.member.Flight(); f != nil && f.Payload.after != a.Tip && f.Payload.after != a.Loaded {
-		w += f.Payload.after.Cost()
+	if f := a.member.Flight(); f != nil {
+		if after := f.Payload.after(a); after != a.Tip && after != a.Loaded {
+			w += after.Cost()
+		}
 	}
 	return w
 }
@@ -345,6 +417,34 @@ func (a *activation) weigh() {
 	w := a.weight()
 	a.shard.states.add(w - a.weighed)
 	a.weighed = w
+}
+
+// launch makes the pending batch the flight, if there is one and the last has
+// landed. The caller has the locks, and sends the result without them.
+func (a *activation) launch(now time.Time) *batch {
+	if f := a.member.Launch(now); f != nil {
+		return f.Payload
+	}
+	return nil
+}
+
+// dropped reports whether the state was dropped under the turn that runs.
+func (a *activation) dropped() bool {
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	return a.member.Dropped() != nil
+}
+
+// nestedInstance is instanceFor for a turn that another one waits for, which has an instance
+// itself: it waits for none.
+func (a *activation) nestedInstance(ctx context.Context, s *served) (*instance.Instance, error) {
+	if s.dedicated {
+		return a.instanceFor(ctx, s)
+	}
+	if a.dedicated != nil {
+		a.takeDedicated().Discard()
+	}
+	return s.pool.AcquireMore(ctx)
 }
 
 // tenure is what an activation knows of the host's right to run its actor. The shard's
@@ -358,6 +458,94 @@ type tenure struct {
 	// actor has moved: another host may be running it.
 	leaving, lost bool
 	gone          chan struct{} // if not nil, closed when nothing of the activation is left
+}
+
+// calls is a turn and the turns that it calls. The goroutine of the outermost turn has it,
+// and is the worker of all its actors.
+type calls struct {
+	*chain.Chain[*activation]
+	members []*enlisted // the outermost turn's actor first
+	undo    []undo      // what called turns have done, in order
+	fuel    uint64      // of the called turns
+}
+
+// enlisted is an actor that a chain has.
+type enlisted struct {
+	a      *activation
+	call   *call   // which has the place of a's turn
+	served *served // what its turns run under
+	// row is what the chain's next turn of the actor runs on, as rev names it; nil: not
+	// read. Of the outermost turn's actor it is nil: that turn is its only one.
+	row     *residency.Row
+	rev     uint64
+	changed bool
+	open    bool // a turn of it is under way
+}
+
+// undo is what an actor was before a called turn.
+type undo struct {
+	of      *enlisted
+	row     *residency.Row
+	changed bool
+}
+
+// member returns what the chain has of an actor, nil if nothing.
+func (ch *calls) member(key actor.Key) *enlisted {
+	for _, m := range ch.members {
+		if m.a.key == key {
+			return m
+		}
+	}
+	return nil
+}
+
+// changed reports whether called turns have changed any actor.
+func (ch *calls) changed() bool {
+	for _, m := range ch.members {
+		if m.changed {
+			return true
+		}
+	}
+	return false
+}
+
+// read appends the actors that called turns have run on.
+func (ch *calls) read(members []*member) []*member {
+	for _, m := range ch.members[1:] {
+		if m.row != nil {
+			members = append(members, &m.a.member)
+		}
+	}
+	return members
+}
+
+// size is what the chain adds to a commit, in bytes, beside the outermost turn.
+func (ch *calls) size() int64 {
+	size := 0
+	for _, m := range ch.members[1:] {
+		if m.changed {
+			size += m.row.State.Size()
+		}
+	}
+	return int64(size)
+}
+
+// activations returns the actors that the chain has.
+func (ch *calls) activations() []*activation {
+	all := make([]*activation, len(ch.members))
+	for i, m := range ch.members {
+		all[i] = m.a
+	}
+	return all
+}
+
+// rollBack takes back what called turns have done since undo had so many entries.
+func (ch *calls) rollBack(to int, next func() uint64) {
+	for i := len(ch.undo) - 1; i >= to; i-- {
+		u := &ch.undo[i]
+		u.of.row, u.of.changed, u.of.rev = u.row, u.changed, next()
+	}
+	ch.undo = ch.undo[:to]
 }
 
 // confirmation is a question for the version of one actor, which all readers that
@@ -394,34 +582,57 @@ type fetch struct {
 
 // member and flight are an activation and a batch as package speculation sees them.
 type (
-	member    = speculation.Member[*call, *batch]
-	flight    = speculation.Batch[*call, *batch]
-	dependent = speculation.Dependent[*call, *batch]
+	member    = speculation.Member[*activation, *call, *batch]
+	flight    = speculation.Batch[*activation, *call, *batch]
+	dependent = speculation.Dependent[*activation, *call, *batch]
 )
 
-// batch is what a [flight] commits: of one actor, all turns that are folded into it.
-// It is a [pipeline.Work].
+// batch is what a [flight] commits: of its actors, which are one most of the time, all turns
+// that are folded into it. It is a [pipeline.Work]. Who changes it has the locks of the
+// shards of all its actors; who has one of them may read it.
 type batch struct {
-	a  *activation
 	in *flight
-	// done gets the outcome of the commit, buffers is where buffer goes back.
+	// done gets the outcome of the commit, buffers is where buffers go back.
 	done    func(b *batch, err error, now time.Time)
 	buffers *sync.Pool
 
-	// These do not change once the batch is a flight.
-	rows        [1]actor.RowWrite // the actor's next version, if it is written
-	state       *overlay.State    // what the row gets, encoded when the batch is sent; nil: it keeps its own
-	encoded     actor.EncodedState
-	buffer      *[]byte // of buffers, that encoded is in; nil: none
+	// These do not change once the batch is a flight. parts and rows are in the same order.
+	parts       []part
+	rows        []actor.RowWrite // each actor's next version, if it is written
+	onePart     [1]part          // what parts is made in
+	oneRow      [1]actor.RowWrite
 	records     []actor.IdempotencyRecord
 	reminders   actor.ReminderEffects
 	replies     int   // bytes of the records and reminders
 	most        int   // how many of them there may be before the commit has to go
 	replyMemory int64 // what the replies of calls count for in Config.CallMemory
-	after       *residency.Row
-	bump        bool // the version moves on: a call with a key has failed
 
 	commit actor.Commit // made when the batch is sent
+	next   *batch       // another one that is to be sent
+}
+
+// lock locks what the end of the batch's flight may change.
+func (b *batch) lock() (several []*shard) {
+	if len(b.parts) == 1 {
+		return b.parts[0].a.lock()
+	}
+	all := make([]*activation, len(b.parts))
+	for i := range b.parts {
+		all[i] = b.parts[i].a
+	}
+	return lockAll(all)
+}
+
+func (b *batch) unlock(several []*shard) { b.parts[0].a.unlock(several) }
+
+// part is what a batch does to one of its actors.
+type part struct {
+	a       *activation
+	state   *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
+	encoded actor.EncodedState
+	buffer  *[]byte // of buffers, that encoded is in; nil: none
+	after   *residency.Row
+	bump    bool // the version moves on: a call with a key has failed
 }
 
 // maxReplyMemory bounds the replies that wait for one commit, recorded or not, in the
@@ -431,9 +642,28 @@ const maxReplyMemory = 8 << 20
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *batch) find(c *call) *actor.IdempotencyRecord {
 	for i := range b.records {
-		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method {
+		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method && r.Actor == c.inv.Key {
 			return r
 		}
 	}
 	return nil
 }
+
+// part returns the place of an activation in parts and rows; the first time, its part
+// confirms the tip and nothing else.
+func (b *batch) part(a *activation) int {
+	for i := range b.parts {
+		if b.parts[i].a == a {
+			return i
+		}
+	}
+	b.parts = append(b.parts, part{a: a, after: a.Tip})
+	b.rows = append(b.rows, a.Tip.Next(a.key))
+	return len(b.parts) - 1
+}
+
+// after is the row of an activation when the batch is committed.
+func (b *batch) after(a *activation) *residency.Row { return b.parts[b.part(a)].after }
+
+// writes reports whether the commit moves the version of the part's row on.
+func (p *part) writes() bool { return p.state != nil || p.bump }

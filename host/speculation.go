@@ -2,26 +2,49 @@ package host
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
-// What package speculation decides is performed here, under the lock of the
-// activation's shard; what is left to be done without it is a [followUp].
+// What package speculation decides is performed here, under the locks of the shards of
+// all activations that it concerns; what is left to be done without them is a [followUp].
 
-// followUp is what a change of an activation leaves to be done when the lock of
-// the shard is given back.
+// followUp is what a change of activations leaves to be done when the locks of
+// their shards are given back.
 type followUp struct {
-	launched *batch
-	bring    bool // who does it only waits for the commit of launched
+	launched *batch // and those that are next to it
+	bring    bool   // who does it only waits for the commit of launched
 	answered answers
 	doubtful answers // failures that are to be looked up; each has one of shard.work
-	idle     bool    // the activation has no work any more
-	gone     bool    // and has left the table
+	retired
+	others []retired     // others than retired
+	also   []*activation // others that have changed, by what was done to batches that they share
+}
+
+// retired is an activation that has no work any more.
+type retired struct {
+	a    *activation // nil: none
+	gone bool        // it has left the table
+}
+
+// launch adds a batch to those that are to be sent; nil adds none.
+func (then *followUp) launch(b *batch) {
+	if b != nil {
+		b.next, then.launched = then.launched, b
+	}
+}
+
+// changed adds the activations of a batch to those that have changed.
+func (then *followUp) changed(b *batch) {
+	for i := range b.parts {
+		if len(b.parts) > 1 && !slices.Contains(then.also, b.parts[i].a) {
+			then.also = append(then.also, b.parts[i].a)
+		}
+	}
 }
 
 // workers see to it that calls with a mailbox are run and answered: they take calls
@@ -61,7 +84,7 @@ func (w *workers) countReply(b *batch, r *actor.Reply) {
 // count counts n bytes until the batch has landed.
 func (w *workers) count(b *batch, n int64) {
 	b.replyMemory += n
-	w.memory.Add(b.a.key.App, n)
+	w.memory.Add(b.app(), n)
 }
 
 // countTimers counts the timers that a call sets which is held.
@@ -71,27 +94,35 @@ func (w *workers) countTimers(b *batch, c *call) {
 	}
 }
 
-// join puts a call into the pending batch, with an answer for when it has landed.
-func (w *workers) join(a *activation, c *call, r result, role speculation.Role) *batch {
+// join puts a call into the pending batch of its actor, and of all that its chain has, with an answer for when it has landed, and
+// returns the part of a in that.
+func (w *workers) join(a *activation, c *call, r result, role speculation.Role) (b *batch, i int) {
 	c.result = r
-	f := speculation.Fold([]*member{&a.member}, dependent{Call: c, Home: &a.member, Role: role}, func() *batch { return w.newBatch(a) }, nil)
-	b := f.Payload
+	members := []*member{&a.member}
+	if a.chain != nil {
+		members = a.chain.read(members)
+	}
+	f := speculation.Fold(members, dependent{Call: c, Home: &a.member, Role: role}, w.newBatch, (*batch).join)
+	b = f.Payload
 	b.in = f
+	i = b.part(a)
+	for _, m := range members[1:] {
+		b.part(m.Of)
+	}
 	w.countReply(b, &r.reply)
 	w.countTimers(b, c)
-	return b
+	return b, i
 }
 
-// fold adds a sealed turn to the pending batch. The caller has the shard's lock.
+// fold adds a sealed turn to the pending batch. The caller has the locks.
 func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
-	b := w.join(a, c, result{}, speculation.Effect)
+	b, i := w.join(a, c, result{}, speculation.Effect)
+	if a.chain != nil {
+		sealChain(a.chain, b)
+	}
 	if done.changed {
-		b.state = done.state
-		b.row().Generation, b.row().StateSchema = s.deployment.Generation, s.stateSchema
-		b.after = a.Tip.After(b.row(), done.state)
-		a.Tip = b.after
-		a.weigh()
-		done.reply.Version = b.row().NewVersion
+		b.set(i, done.state, s)
+		done.reply.Version = b.rows[i].NewVersion
 	}
 	if c.cause == actor.CauseKeyedCall {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
@@ -103,98 +134,123 @@ func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
 		b.replies += size
 		w.count(b, int64(size))
 	}
-	b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes))
+	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes)))
 	c.result = result{reply: done.reply, stats: c.stats}
 	w.countReply(b, &done.reply)
 }
 
-// foldFailure adds the failure of a call with a key to the pending batch: it is
-// answered when the version has moved on, so that no earlier attempt of the call
-// can be applied any more, and then only if none was. The caller has the shard's
-// lock.
-func (w *workers) foldFailure(a *activation, c *call, r result) {
-	b := w.join(a, c, r, speculation.Failure)
-	if b.bump {
-		return
-	}
-	b.bump = true
-	if b.state == nil {
-		b.after = a.Tip.Bumped(b.row())
-		a.Tip = b.after
-		a.weigh()
+// sealChain moves the actors that called turns have run on to what those have made of them, in the
+// batch of the chain.
+func sealChain(ch *calls, b *batch) {
+	for _, m := range ch.members[1:] {
+		if m.row == nil {
+			continue
+		}
+		if m.a.rev = m.rev; m.changed {
+			b.set(b.part(m.a), m.row.State, m.served)
+		}
 	}
 }
 
-// ask puts a call that shows what no commit proves into a check. There is no batch.
-// The caller has the shard's lock.
+// foldFailure adds the failure of a call with a key to the pending batch: it is
+// answered when the version has moved on, so that no earlier attempt of the call
+// can be applied any more, and then only if none was. The caller has the locks.
+func (w *workers) foldFailure(a *activation, c *call, r result) {
+	b, i := w.join(a, c, r, speculation.Failure)
+	b.fence(i)
+}
+
+// ask puts a call that shows what no commit proves into a check, or into a batch that
+// carries effects by then. The caller has the locks.
 func (w *workers) ask(a *activation, c *call, r result) {
 	w.join(a, c, r, speculation.Question)
 }
 
-// launch makes the pending batch the flight, if there is one and the last has
-// landed. The caller has the shard's lock, and sends the result without it.
-func (a *activation) launch(now time.Time) *batch {
-	if f := a.member.Launch(now); f != nil {
-		return f.Payload
+// perform does what was decided, because of err if that is not nil. The caller has the
+// locks.
+func (w *workers) perform(did *actions, err error, now time.Time, then *followUp) {
+	for _, m := range did.Dropped {
+		m.Of.forget()
 	}
-	return nil
-}
-
-// perform does what was decided, because of err if that is not nil. The caller has
-// the shard's lock.
-func (w *workers) perform(a *activation, did *speculation.Actions[*call, *batch], err error, now time.Time, then *followUp) {
-	if len(did.Dropped) > 0 { // a itself
-		a.forget()
+	for _, m := range did.Rewound {
+		a := m.Of
+		a.Tip = m.Flight().Payload.after(a)
+		if m.Dropped() == nil { // otherwise the worker does it, when the turn that runs has ended
+			a.rev = w.table.revisions.Next()
+		}
+		a.weigh()
 	}
 	for _, f := range did.Lost {
-		w.memory.Give(f.Payload.a.key.App, f.Payload.replyMemory)
+		w.memory.Give(f.Payload.app(), f.Payload.replyMemory)
+		then.changed(f.Payload)
 	}
 	for _, c := range did.Fail {
 		c.result = result{err: cutShort(err), stats: c.stats}
-		a.shard.answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
-	if len(did.Rerun) > 0 {
-		var rerun list.List[*call]
-		for _, d := range did.Rerun {
-			a.runAgain(d.Call, err, &rerun, &then.answered)
-		}
-		a.calls.AgainAll(&rerun)
+	for _, d := range slices.Backward(did.Rerun) {
+		d.Call.runAgain(err, &then.answered)
 	}
 	for _, c := range did.Answer {
 		c.result.stats.ended = now
-		a.shard.answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
 	for _, c := range did.Confirm {
-		a.shard.answer(&then.doubtful, c)
+		c.home.work.Add(1) // before the activation's own is done
+		c.answer(&then.doubtful)
 	}
 	for _, f := range did.Launch {
-		then.launched = f.Payload
+		then.launch(f.Payload)
+		then.changed(f.Payload)
 	}
+	for later := did.Later; len(later) > 0; {
+		home, others := later[0].Home, later[:0:0]
+		calls := later
+		if slices.ContainsFunc(later, func(d dependent) bool { return d.Home != home }) {
+			calls = nil
+			for _, d := range later {
+				if d.Home == home {
+					calls = append(calls, d)
+				} else {
+					others = append(others, d)
+				}
+			}
+		}
+		w.holdOn(home.Of, calls, now, then)
+		later = others
+	}
+}
+
+// actions are what package speculation decides.
+type actions = speculation.Actions[*activation, *call, *batch]
+
+// holdOn sees to calls of an activation that observed a batch which has landed, and proves
+// nothing of what they show. The caller has the locks.
+func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *followUp) {
 	switch next := a.member.Flight(); {
-	case len(did.Later) == 0:
 	case next == nil && a.Outdated():
-		w.supersede(a, did.Later, now, then)
+		w.supersede(a, calls, now, then)
 	case a.lost:
-		for _, seen := range did.Later {
+		for _, seen := range calls {
 			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
-			a.shard.answer(&then.answered, seen.Call)
+			seen.Call.answer(&then.answered)
 		}
 	case !a.Outdated() && w.ownership.currentSince(a, now, now): // under the lease
-		for _, seen := range did.Later {
+		for _, seen := range calls {
 			seen.Call.result.stats.ended = now
-			a.shard.answer(&then.answered, seen.Call)
+			seen.Call.answer(&then.answered)
 		}
 	case next == nil:
-		for _, seen := range did.Later {
+		for _, seen := range calls {
 			w.ask(a, seen.Call, seen.Call.result)
 		}
-		then.launched = a.launch(now)
+		then.launch(a.launch(now))
 	default:
 		role := speculation.Observer
 		if next.Check() {
 			role = speculation.Question
 		}
-		for _, seen := range did.Later {
+		for _, seen := range calls {
 			seen.Role = role
 			w.hold(next, seen, seen.Call.result)
 		}
@@ -202,38 +258,61 @@ func (w *workers) perform(a *activation, did *speculation.Actions[*call, *batch]
 }
 
 // supersede drops the activation's state, since the store has a newer one, and
-// lets the calls that ran on it go again. There is no batch. The caller has the
-// shard's lock.
+// lets the calls that ran on it go again. The caller has the locks.
 func (w *workers) supersede(a *activation, calls []dependent, now time.Time, then *followUp) {
 	did := speculation.Drop([]*member{&a.member}, calls, actor.ErrStale)
-	w.perform(a, &did, actor.ErrStale, now, then)
+	w.perform(&did, actor.ErrStale, now, then)
 }
 
-// runAgain puts a call that was run for nothing where it goes again, or answers it
-// if something left the host with it. The caller has the shard's lock.
-func (a *activation) runAgain(c *call, err error, rerun *list.List[*call], answered *answers) {
-	if c.stats.sent {
-		c.result = result{err: cutShort(err), stats: c.stats}
-		a.shard.answer(answered, c)
-		return
-	}
-	c.goAgain(&a.shard.timers, err)
-	rerun.Push(&c.place, c)
-}
-
-// newBatch returns what commits the turns of a from its tip on; without any it confirms
-// the tip.
-func (w *workers) newBatch(a *activation) *batch {
-	return &batch{done: w.done, buffers: &w.buffers, a: a, rows: [1]actor.RowWrite{a.Tip.Next(a.key)}, after: a.Tip}
+// newBatch returns what commits nothing yet.
+func (w *workers) newBatch() *batch {
+	b := &batch{done: w.done, buffers: &w.buffers, most: maxReplies}
+	b.parts, b.rows = b.onePart[:0], b.oneRow[:0]
+	return b
 }
 
 // release gives back the memory of a batch that has landed with err. Whether
 // somebody still reads what a commit of an unknown outcome carried is not known
-// either: then its buffer is not used again.
+// either: then its buffers are not used again.
 func (w *workers) release(b *batch, err error) {
-	w.memory.Give(b.a.key.App, b.replyMemory)
-	if b.buffer != nil && (err == nil || refusal(err)) {
-		w.buffers.Put(b.buffer)
+	w.memory.Give(b.app(), b.replyMemory)
+	for i := range b.parts {
+		p := &b.parts[i]
+		if p.buffer != nil && (err == nil || refusal(err)) {
+			w.buffers.Put(p.buffer)
+		}
+		p.buffer = nil
 	}
-	b.buffer = nil
+}
+
+// retire ends what an activation without work has left to do: with answered, what is not
+// done before the answers have gone out.
+func (w *workers) retire(r retired, answered bool) {
+	switch {
+	case r.a == nil:
+	case answered:
+		r.a.shard.work.Done()
+	case r.gone:
+		reason := DeactivateDone
+		if r.a.leaving { // out of the table: nobody changes it
+			reason = DeactivateMoved
+		}
+		w.table.deactivated(r.a, reason)
+	}
+}
+
+// sendDoubtful answers calls whose held failures are behind fences: with the record
+// of an earlier attempt, if there is one.
+func (w *workers) sendDoubtful(l *answers) {
+	for c, ok := l.Take(); ok; c, ok = l.Take() {
+		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.records.asRecorded(c, found, err); ok {
+				c.result = known
+			}
+			c.result.stats.ended = time.Now()
+			work := c.home.work // before the call is its caller's
+			w.answering.answer(c)
+			work.Done()
+		})
+	}
 }

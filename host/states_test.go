@@ -136,7 +136,7 @@ func TestTipUnderWayCountsOnce(t *testing.T) {
 	}})
 	a.Tip = large
 	before := a.weight()
-	speculation.Fold([]*member{&a.member}, dependent{Call: new(call), Home: &a.member}, func() *batch { return &batch{after: large} }, nil)
+	speculation.Fold([]*member{&a.member}, dependent{Call: new(call), Home: &a.member}, func() *batch { return &batch{parts: []part{{a: a, after: large}}} }, nil)
 	if f := a.member.Launch(k.since); f == nil {
 		t.Fatal("nothing is under way")
 	}

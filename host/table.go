@@ -42,7 +42,7 @@ func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clo
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
-		t.shards[i].states = &t.states
+		t.shards[i].states, t.shards[i].number = &t.states, i
 		t.shards[i].history.Shared = o.shared
 		t.shards[i].timers.Init(clock)
 	}
@@ -59,7 +59,8 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 		t.count.Add(-1)
 		return nil
 	}
-	a := &activation{key: key, shard: s}
+	a := &activation{key: key, shard: s, home: home{timers: &s.timers, work: &s.work}}
+	a.member.Of = a
 	s.actors[key] = a
 	s.order.Push(&a.used, a)
 	a.weigh()

@@ -68,7 +68,10 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		if t.recorded != nil {
 			return outcome{result: *t.recorded, ended: ran}
 		}
-		o := outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
+		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved)) {
+			return outcome{retry: true, ended: ran}
+		}
+		o := outcome{result: result{err: err}, resting: !isContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
 		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, err)
 		return o
 	}

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -38,8 +39,12 @@ func (w *workers) work(s *shard, a *activation) {
 	now := time.Now()
 	w.proceed(s, a, now, &then)
 	s.mu.Unlock()
-	w.followThrough(s, a, &then)
+	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
+		if c.op == opEnlist { // who waits for it is the worker from now on
+			w.answering.answer(c)
+			return
+		}
 		o := w.run(a, c, now)
 		c, now = w.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
@@ -91,66 +96,56 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		now = time.Now()
 	}
 	o.stats = c.stats
+	if a.chain != nil {
+		return w.disposeChain(s, a, c, o, goOn, now)
+	}
 	var then followUp
 	then.bring = !goOn && c.receiver == nil && w.callersCommit
-	s.mu.Lock()
+	several := lockHome(a, o)
 	defer func() {
-		s.mu.Unlock()
-		w.followThrough(s, a, &then)
+		a.unlock(several)
+		w.followThrough(&then)
 	}()
 	s.running.Remove(&c.place)
 	if c.timers != nil && o.err == nil {
 		s.timers.Wait(c.inv.Key, c.timers)
 	}
 	behind, dropped := a.member.End()
+	if dropped != nil { // the turn has changed what the revision names
+		a.rev = w.table.revisions.Next()
+	}
 	switch {
-	case dropped != nil && (o.resting || o.retry):
-		// What it ran on, or would have, is gone.
-		var rerun list.List[*call]
-		for _, earlier := range behind {
-			a.runAgain(earlier, dropped, &rerun, &then.answered)
-		}
-		if o.resting {
-			a.runAgain(c, dropped, &rerun, &then.answered)
-		} else {
-			rerun.Push(&c.place, c)
-		}
-		a.calls.AgainAll(&rerun)
-		behind = nil
+	case dropped != nil && o.resting: // what it ran on is gone
+		c.runAgain(dropped, &then.answered)
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
 		w.fold(a, c, o.under, &o.sealed)
-		then.launched = a.launch(now)
+		then.launch(a.launch(now))
 	case o.fails:
 		w.foldFailure(a, c, o.result)
-		then.launched = a.launch(now)
+		then.launch(a.launch(now))
 	case o.resting && a.lost && a.member.Committed():
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		a.shard.answer(&then.answered, c)
+		c.answer(&then.answered)
 	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
 	case o.resting && a.Outdated():
 		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
 		w.ask(a, c, o.result)
-		then.launched = a.launch(now)
+		then.launch(a.launch(now))
 	default:
 		c.result = o.result
 		c.result.stats.ended = now
-		a.shard.answer(&then.answered, c)
+		c.answer(&then.answered)
 	}
-	if len(behind) > 0 {
-		var rerun list.List[*call]
-		for _, earlier := range behind {
-			a.runAgain(earlier, dropped, &rerun, &then.answered)
-		}
-		a.calls.AgainAll(&rerun)
+	for _, earlier := range slices.Backward(behind) {
+		earlier.runAgain(dropped, &then.answered)
 	}
 	if a.leaving {
 		a.giveBackCalls(&then.answered)
 	}
-	a.calls.Answered(then.answered.Sum())
 	if goOn {
 		if next = s.pick(a); next != nil && now.Before(next.arrived) { // which it was while the last one was cleared away
 			now = next.arrived
@@ -159,13 +154,126 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.working = false
 	}
 	w.proceed(s, a, now, &then)
+	w.proceedOthers(now, &then)
+	return next, now
+}
+
+// lockHome locks what the end of a turn may change.
+func lockHome(a *activation, o *outcome) (several []*shard) {
+	several = a.lock()
+	if several == nil || !o.commits || fits([]*activation{a}, o.sealed.size()) {
+		return several
+	}
+	unlockAll(several)
+	return lockToFold([]*activation{a}, true, o.sealed.size())
+}
+
+// disposeChain is dispose for a call that has called other actors: all of them are given back.
+func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool, now time.Time) (next *call, began time.Time) {
+	ch := a.chain
+	if o.err == nil && !o.retry && ch.changed() {
+		o.commits = true
+	}
+	c.stats.fuel += ch.fuel
+	o.stats.fuel = c.stats.fuel
+	of := ch.activations()
+	var adds int64
+	if o.commits {
+		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
+			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, ended: o.ended}
+		}
+	}
+	var then followUp
+	then.bring = !goOn && c.receiver == nil && w.callersCommit
+	several := lockToFold(of, o.commits, adds)
+	defer func() {
+		unlockAll(several)
+		w.followThrough(&then)
+	}()
+	s.running.Remove(&c.place)
+	if c.timers != nil && o.err == nil {
+		s.timers.Wait(c.inv.Key, c.timers)
+	}
+	ch.End()
+	var dropped error
+	committed, current, lost, folded := true, true, false, false
+	behind := make([][]*call, len(ch.members))
+	why := make([]error, len(ch.members))
+	for i, m := range ch.members {
+		if behind[i], why[i] = m.a.member.End(); why[i] != nil {
+			dropped = why[i]
+		}
+		if m.row == nil && i > 0 { // the chain has not seen it
+			continue
+		}
+		committed = committed && m.a.member.Committed()
+		// What the chain has seen of its actors must have been the newest at one moment.
+		current = current && !m.a.Outdated() && (o.since.IsZero() || w.ownership.currentSince(m.a, now, now))
+		lost = lost || m.a.lost
+	}
+	switch {
+	case dropped != nil && (o.resting || o.retry):
+		c.runAgain(dropped, &then.answered)
+	case o.retry && c.stats.sent:
+		c.runAgain(actor.ErrStale, &then.answered)
+	case o.retry:
+		a.calls.Again(&c.place, c)
+	case o.commits:
+		folded = true
+		w.fold(a, c, o.under, &o.sealed)
+		then.launch(a.launch(now))
+	case o.fails:
+		w.foldFailure(a, c, o.result)
+		then.launch(a.launch(now))
+	case o.resting && lost && committed:
+		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+		c.answer(&then.answered)
+	case o.resting && !(committed && current):
+		w.ask(a, c, o.result)
+		then.launch(a.launch(now))
+	default:
+		c.result = o.result
+		c.result.stats.ended = now
+		c.answer(&then.answered)
+	}
+	for i, m := range ch.members {
+		for _, earlier := range slices.Backward(behind[i]) {
+			earlier.runAgain(why[i], &then.answered)
+		}
+		if m.a.leaving {
+			m.a.giveBackCalls(&then.answered)
+		}
+		if !folded { // what guests have cached of it is not so
+			m.a.rev = w.table.revisions.Next()
+		}
+		if i == 0 {
+			continue
+		}
+		m.a.shard.running.Remove(&m.call.place)
+		m.a.calls.Answered(m.call.cost())
+		w.memory.Give(m.call.inv.Key.App, m.call.charged)
+		m.a.working = false
+		w.proceed(m.a.shard, m.a, now, &then)
+	}
+	a.chain = nil
+	if goOn {
+		next = s.pick(a)
+	} else {
+		a.working = false
+	}
+	w.proceed(s, a, now, &then)
+	w.proceedOthers(now, &then)
 	return next, now
 }
 
 // proceed sees to it that an activation with calls to run has a worker, and that
 // one without any work is idle. The caller has the shard's lock.
 func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp) {
-	if a.working {
+	if a.drained != nil && a.member.Committed() {
+		close(a.drained)
+		a.drained = nil
+	}
+	if a.working || !a.busy {
 		return
 	}
 	if a.member.MayBegin() && !a.full() && a.calls.Len() > 0 {
@@ -180,39 +288,58 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	if a.called {
 		a.called, a.lastUsed = false, now
 	}
-	then.idle = true
-	if a.leaving || a.empty() {
-		then.gone = true
+	gone := a.leaving || a.empty()
+	if gone {
 		w.table.remove(s, a)
 		if a.leaving {
 			s.timers.Leave(a.key)
 		}
 	}
+	if then.a == nil {
+		then.retired = retired{a, gone}
+	} else {
+		then.others = append(then.others, retired{a, gone})
+	}
 }
 
-// followThrough does what is left, without the lock.
-func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
-	if then.launched != nil && then.launched.in.Check() {
-		w.sendCheck(then.launched)
-		then.launched = nil
-	}
-	if then.launched != nil && !then.bring {
-		w.submitted(then.launched, w.store.commits.Submit(then.launched))
-	}
-	if then.gone {
-		reason := DeactivateDone
-		if a.leaving { // out of the table: nobody changes it
-			reason = DeactivateMoved
+// proceedOthers is proceed for the other activations that have changed.
+func (w *workers) proceedOthers(now time.Time, then *followUp) {
+	for _, a := range then.also {
+		if a.leaving {
+			a.giveBackCalls(&then.answered)
 		}
-		w.table.deactivated(a, reason)
+		w.proceed(a.shard, a, now, then)
+	}
+}
+
+// followThrough does what is left, without the locks.
+func (w *workers) followThrough(then *followUp) {
+	var bring *batch
+	for b := then.launched; b != nil; {
+		next := b.next
+		b.next = nil
+		switch {
+		case b.in.Check():
+			w.sendCheck(b)
+		case then.bring && bring == nil:
+			bring = b
+		default:
+			w.submitted(b, w.store.commits.Submit(b))
+		}
+		b = next
+	}
+	w.retire(then.retired, false)
+	for _, r := range then.others {
+		w.retire(r, false)
 	}
 	w.answering.send(&then.answered)
-	w.sendDoubtful(s, &then.doubtful)
-	if then.idle {
-		s.work.Done()
+	w.sendDoubtful(&then.doubtful)
+	w.retire(then.retired, true)
+	for _, r := range then.others {
+		w.retire(r, true)
 	}
-	if then.launched != nil && then.bring { // last, since it takes as long as a commit
-		w.submitted(then.launched, w.store.commits.Bring(then.launched))
+	if bring != nil { // last, since it takes as long as a commit
+		w.submitted(bring, w.store.commits.Bring(bring))
 	}
 }
 
@@ -232,7 +359,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 		return false, err
 	}
 	a.calls.Put(&c.place, c, cost)
-	c.queued = true
+	c.queued, c.home = true, &a.home
 	if c.cause.KeepsActive() {
 		a.called = true
 		s.used(a)
@@ -279,99 +406,109 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	if !check {
 		// Before anything that follows from it is done, and told.
 		w.events.Commit(CommitEnd{
-			Key: b.row().Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+			Key: b.parts[0].a.key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 		if err == nil {
 			w.turns.reminders.committed(&b.reminders)
 		}
 	}
-	then := w.land(b, err, now)
 	if errors.Is(err, actor.ErrKeyExists) {
-		w.records.repeats.Note(&b.a.key, now)
+		for i := range b.records {
+			w.records.repeats.Note(&b.records[i].Actor, now)
+		}
 	}
-	w.followThrough(b.a.shard, b.a, &then)
+	then := w.land(b, err, now)
+	w.followThrough(&then)
 }
 
-// land is the part of landed under the shard's lock.
+// land is the part of landed under the locks.
 func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
-	a, s := b.a, b.a.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	outcome := speculation.Applied
+	several := b.lock()
+	defer b.unlock(several)
+	outcome, check := speculation.Applied, b.in.Check()
 	switch {
 	case refusal(err):
 		outcome = speculation.Refused
 	case err != nil:
 		outcome = speculation.Failed
-	case !b.in.Check():
-		a.Install(b.after)
-		a.weigh()
-		if b.writes() {
-			w.ownership.advanced(a)
+	}
+	for i := range b.parts {
+		p := &b.parts[i]
+		if err == nil && !check {
+			p.a.Install(p.after)
+			p.a.weigh()
+			if p.writes() {
+				w.ownership.advanced(p.a)
+			}
+		}
+		if errors.Is(err, actor.ErrAmbiguous) {
+			p.a.gaveUp(now)
+		}
+		if err == nil && !p.a.Outdated() {
+			p.a.Confirmed(b.in.Began())
 		}
 	}
-	if errors.Is(err, actor.ErrAmbiguous) {
-		a.gaveUp(now)
-	}
-	if err == nil && !a.Outdated() {
-		a.Confirmed(b.in.Began())
-	}
 	did := b.in.Landed(outcome, err, now)
-	w.perform(a, &did, err, now, &then)
-	if a.leaving {
-		a.giveBackCalls(&then.answered)
-	}
+	w.perform(&did, err, now, &then)
 	w.release(b, err)
-	doubtful, cost := then.doubtful.Sum()
-	a.calls.Answered(then.answered.Sum())
-	a.calls.Answered(doubtful, cost)
-	s.work.Add(doubtful) // before the activation's own is done
-	if a.member.Flight() == nil && a.drained != nil {
-		close(a.drained)
-		a.drained = nil
+	for i := range b.parts {
+		a := b.parts[i].a
+		if a.leaving {
+			a.giveBackCalls(&then.answered)
+		}
+		w.proceed(a.shard, a, now, &then)
 	}
-	w.proceed(s, a, now, &then)
+	w.proceedOthers(now, &then)
 	return then
 }
 
 // settleFlight finds out the outcome of a commit, beside the lanes. No turn of
-// the actor begins meanwhile: it would most likely have to run again.
+// its actors begins meanwhile: it would most likely have to run again.
 func (w *workers) settleFlight(b *batch, cause error) {
-	s := b.a.shard
-	s.mu.Lock()
+	several := b.lock()
 	b.in.Settle()
-	s.mu.Unlock()
-	// The flight keeps the activation busy, which Stop waits for.
+	b.unlock(several)
+	// The flight keeps the activations busy, which Stop waits for.
 	go func() {
 		err := w.store.settle(b.commit, cause)
 		w.landed(b, err, time.Now())
 	}()
 }
 
-// sendCheck asks whether the version that a check rests on is still the row's.
+// sendCheck asks whether the versions that a check rests on are still the rows'. Each of
+// them was the row's when the check was sent, so that all were at once.
 func (w *workers) sendCheck(b *batch) {
-	w.store.versions.Ask(b.row().Key, func(v actor.RowVersion, err error) {
+	verdict := func(i int, v actor.RowVersion, err error) error {
 		switch {
 		case err != nil:
-			err = fmt.Errorf("confirm version: %w", err)
-		case v.Version != b.row().ReadVersion:
-			err = actor.ErrStale
+			return fmt.Errorf("confirm version: %w", err)
+		case v.Version != b.rows[i].ReadVersion:
+			return actor.ErrStale
 		}
-		w.landed(b, err, time.Now())
-	})
-}
-
-// sendDoubtful answers calls whose held failures are behind fences: with the record
-// of an earlier attempt, if there is one.
-func (w *workers) sendDoubtful(s *shard, l *answers) {
-	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
-			if known, ok := w.records.asRecorded(c, found, err); ok {
-				c.result = known
+		return nil
+	}
+	if len(b.parts) == 1 {
+		w.store.versions.Ask(b.parts[0].a.key, func(v actor.RowVersion, err error) {
+			w.landed(b, verdict(0, v, err), time.Now())
+		})
+		return
+	}
+	var failure atomic.Pointer[error] // the first one
+	var left atomic.Int64
+	left.Store(int64(len(b.parts)))
+	for i := range b.parts {
+		w.store.versions.Ask(b.parts[i].a.key, func(v actor.RowVersion, err error) {
+			if err := verdict(i, v, err); err != nil {
+				failure.CompareAndSwap(nil, &err)
 			}
-			c.result.stats.ended = time.Now()
-			w.answering.answer(c)
-			s.work.Done()
+			if left.Add(-1) > 0 {
+				return
+			}
+			err = nil
+			if first := failure.Load(); first != nil {
+				err = *first
+			}
+			w.landed(b, err, time.Now())
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 type fakeCalls struct {
 	enginetest.Reminders
 	enginetest.Timers
+	enginetest.Calls
 	state    map[string]string
 	formats  map[string]abi.Format
 	reply    *actor.Payload

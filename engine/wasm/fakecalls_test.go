@@ -17,6 +17,7 @@ import (
 type fakeCalls struct {
 	enginetest.Reminders
 	enginetest.Timers
+	enginetest.Calls
 	state    map[string][]byte
 	formats  map[string]abi.Format
 	revision uint64

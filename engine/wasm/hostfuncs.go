@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // hostFunc is one function of the module greenroom. Its implementation reads
@@ -26,6 +28,7 @@ const (
 	fuelMap   = 300   // a look-up, a change
 	fuelLog   = 2_000 // a line to the host's log
 	fuelHTTP  = 50_000
+	fuelNest  = 20_000 // a turn of another actor
 	fuelSet   = 5_000  // a reminder, checked and given a token
 	fuelFind  = 20_000 // a question to the store
 	fuelTimer = 1_000  // a timer, checked
@@ -67,6 +70,8 @@ func hostFuncs() []hostFunc {
 		{abi.FuncTimerSet, args(2), one, fuelTimer, timerSet},
 		{abi.FuncTimerCancel, args(2), one, fuelMap, timerCancel},
 		{abi.FuncProblem, args(2), wide, fuelCall, problem},
+		{abi.FuncCall, args(2), wide, fuelNest, callActor},
+		{abi.FuncCallResult, args(2), wide, fuelCall, callResult},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
 		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},
@@ -329,5 +334,47 @@ func logText(i *instance, g guestBytes, s []uint64) {
 	s[0] = 0
 	if i.calls == nil {
 		s[0] = code32(abi.CodeNoTurn)
+	}
+}
+
+// callActor keeps the result until the guest has a buffer for it: asking twice must not
+// call twice.
+func callActor(i *instance, g guestBytes, s []uint64) {
+	frame := bytes.Clone(g.at(s[0], s[1])) // what the host keeps must not alias the guest's memory
+	i.result = nil
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	var m abi.Message
+	if abi.DecodeMessage(frame, &m) != nil {
+		s[0] = code64(abi.CodeInvalid)
+		return
+	}
+	var r *abi.Result
+	var code abi.Code
+	var err error
+	i.wait(func() { r, code, err = i.calls.Call(&m) })
+	switch {
+	case err != nil:
+		panic(&confine.Stop{Err: err})
+	case code != 0:
+		s[0] = code64(code)
+		return
+	}
+	i.result = abi.AppendResult(nil, r)
+	i.work += uint64(len(i.result)) / byteUnits
+	s[0] = uint64(uint32(len(i.result)))
+}
+
+func callResult(i *instance, g guestBytes, s []uint64) {
+	buf := g.buffer(s[0], s[1])
+	switch {
+	case i.calls == nil:
+		s[0] = code64(abi.CodeNoTurn)
+	case i.result == nil:
+		s[0] = code64(abi.CodeNotFound)
+	default:
+		s[0] = g.fill(buf, i.result)
 	}
 }

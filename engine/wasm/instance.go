@@ -60,6 +60,7 @@ type run struct {
 	slept    int64 // nanoseconds
 	tank     confine.Tank
 	response []byte // the frame of the last HTTP request, nil before one
+	result   []byte // the frame of the last call, nil before one
 	// malformed is what was wrong with the frame of the last function of reminders or timers.
 	malformed string
 	work      uint64 // fuel that the host function which runs is to charge

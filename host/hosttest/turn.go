@@ -86,6 +86,26 @@ func (t *Turn) HTTP(r abi.HTTPRequest) abi.HTTPResponse {
 	return answer
 }
 
+// Call runs a method of another actor and returns its reply. Its error is a
+// [*actor.GuestError] with what the result says.
+func (t *Turn) Call(typ, id, method, payload string) (string, error) {
+	return t.CallWith(&abi.Message{Type: typ, ID: id, Method: method, Payload: []byte(payload)})
+}
+
+// CallWith is Call of any message.
+func (t *Turn) CallWith(m *abi.Message) (string, error) {
+	r, code, err := t.Calls.Call(m)
+	switch {
+	case err != nil:
+		t.End(err)
+	case code != 0:
+		return "", check("call", code)
+	case r.Status != 0:
+		return "", &actor.GuestError{Status: actor.Status(r.Status), Code: r.Code, Message: r.Message, Retryable: r.Retryable}
+	}
+	return string(r.Payload), nil
+}
+
 // End ends the method with the error of a call of the host's, as an engine does.
 func (t *Turn) End(err error) { panic(&ended{err}) }
 

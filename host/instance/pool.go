@@ -154,7 +154,7 @@ type Pool struct {
 
 // GiveBack ends the use of a shared instance whose run ended with err.
 func (in *Instance) GiveBack(err error, now time.Time) {
-	if Broken(err) {
+	if Broken(err) || in.pool.above() {
 		in.Discard()
 		return
 	}
@@ -165,10 +165,7 @@ func (in *Instance) GiveBack(err error, now time.Time) {
 // Acquire takes a shared instance, makes one, or waits for one until ctx ends.
 func (p *Pool) Acquire(ctx context.Context) (*Instance, error) {
 	p.mu.Lock()
-	if n := len(p.idle); n > 0 {
-		in := p.idle[n-1]
-		p.idle[n-1] = nil
-		p.idle = p.idle[:n-1]
+	if in := p.takeNewest(); in != nil {
 		p.mu.Unlock()
 		return in, nil
 	}
@@ -202,6 +199,51 @@ func (p *Pool) Acquire(ctx context.Context) (*Instance, error) {
 	return nil, ctx.Err()
 }
 
+// AcquireMore is Acquire for a turn that another one waits for, which has an instance itself: where
+// all shared ones are in use it makes one more, which is closed after its use.
+func (p *Pool) AcquireMore(ctx context.Context) (*Instance, error) {
+	p.mu.Lock()
+	if in := p.takeNewest(); in != nil {
+		p.mu.Unlock()
+		return in, nil
+	}
+	p.made++
+	p.mu.Unlock()
+	return p.makeShared(ctx)
+}
+
+// Lend lets others have the place of a shared instance in its pool, while its turn waits for
+// another turn, until Regain.
+func (in *Instance) Lend() {
+	if !in.Dedicated() {
+		in.pool.returnPermission()
+	}
+}
+
+// Regain ends Lend. It waits for nothing: the pool may have more instances than it is to
+// have until one of them is given back.
+func (in *Instance) Regain() {
+	if in.Dedicated() {
+		return
+	}
+	in.pool.mu.Lock()
+	defer in.pool.mu.Unlock()
+	in.pool.made++
+}
+
+// takeNewest takes out the idle instance that was used last, nil if none is idle. The caller
+// has the lock.
+func (p *Pool) takeNewest() *Instance {
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	in := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	return in
+}
+
 // granted turns what a waiter got, an instance or the permission to make one,
 // into an instance.
 func (p *Pool) granted(ctx context.Context, in *Instance) (*Instance, error) {
@@ -224,9 +266,16 @@ func (p *Pool) makeShared(ctx context.Context) (*Instance, error) {
 func (p *Pool) returnPermission() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.grant(nil) {
+	if p.made > p.key.Max || !p.grant(nil) {
 		p.made--
 	}
+}
+
+// above reports whether there are more shared instances than there are to be.
+func (p *Pool) above() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.made > p.key.Max
 }
 
 // grant hands an instance, or with nil a permission, to the first waiter. The

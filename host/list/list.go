@@ -89,11 +89,3 @@ func (l *List[E]) Pop() (e E) {
 	}
 	return e
 }
-
-// Prepend moves the elements of front before those of l, in their order.
-func (l *List[E]) Prepend(front *List[E]) {
-	for p := front.tail; p != nil; p = front.tail {
-		front.Remove(p)
-		l.PushFront(p, p.element)
-	}
-}

@@ -11,6 +11,6 @@
 //	         Put             Take                      Answered
 //	(absent) ───▶ waiting ───────▶ runs ─▶ in a batch ─────────▶ (gone)
 //	                 │ GiveUp       │          │
-//	                 ▼              ▼ Again    ▼ AgainAll
+//	                 ▼              ▼ Again    ▼ Again
 //	               (gone)           waiting, before all others
 package mailbox

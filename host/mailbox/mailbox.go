@@ -53,9 +53,6 @@ func (m *Mailbox[C]) Take() C {
 // Again puts a call that was taken out before all others.
 func (m *Mailbox[C]) Again(p *list.Place[C], c C) { m.retries.PushFront(p, c) }
 
-// AgainAll puts calls that were taken out before all others, in their order.
-func (m *Mailbox[C]) AgainAll(calls *list.List[C]) { m.retries.Prepend(calls) }
-
 // GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call
 // needs no answer.
 func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
@@ -72,9 +69,9 @@ func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
 	return true
 }
 
-// Answered forgets calls that were taken out, of a cost together.
-func (m *Mailbox[C]) Answered(calls int, cost int64) {
-	m.unanswered -= calls
+// Answered forgets a call that was taken out, of a cost.
+func (m *Mailbox[C]) Answered(cost int64) {
+	m.unanswered--
 	m.bytes -= cost
 }
 

@@ -19,7 +19,8 @@
 //
 //	event                       actions
 //	Fold (a turn was sealed)    its call is held in the pending batch of all its members
-//	Hold (a turn only looked)   its call is held in the latest batch that it could have seen
+//	Hold (a turn only looked)   its call is held in the latest batch that it could have seen;
+//	                            a chain that only looked is folded, as a question
 //	Launch                      the pending batch, when none of its members has a flight
 //	Settle                      none: no turn of its members begins until it has landed
 //	Landed, applied             answer, confirm or hold on; launch what waited

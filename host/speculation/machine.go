@@ -8,8 +8,11 @@ import (
 // Member is one activation: calls are of type C, what a batch commits is a P. The
 // zero value is a member without batches. A Member and the batches that it is in
 // are for one goroutine at a time.
-type Member[C, P any] struct {
-	flight, pending *Batch[C, P]
+type Member[A, C, P any] struct {
+	// Of is the caller's own: what the member stands for.
+	Of A
+
+	flight, pending *Batch[A, C, P]
 	settling        bool // its flight's outcome is being found out
 	rewound         bool // its tip went back to what its flight carries
 	running         bool
@@ -20,24 +23,24 @@ type Member[C, P any] struct {
 }
 
 // Batch is the turns that share one commit, and the calls that rest on it.
-type Batch[C, P any] struct {
+type Batch[A, C, P any] struct {
 	// Payload is the caller's own.
 	Payload    P
-	members    []*Member[C, P]
-	dependents []Dependent[C, P]
+	members    []*Member[A, C, P]
+	dependents []Dependent[A, C, P]
 	effects    int // calls whose effects it carries
 	began      time.Time
 
 	// What members and dependents are made in, which are one each most of the time.
-	member    [1]*Member[C, P]
-	dependent [1]Dependent[C, P]
+	member    [1]*Member[A, C, P]
+	dependent [1]Dependent[A, C, P]
 }
 
 // Dependent is a call whose answer rests on a batch.
-type Dependent[C, P any] struct {
+type Dependent[A, C, P any] struct {
 	Call C
 	// Home is the member whose turn it is: where it goes again.
-	Home *Member[C, P]
+	Home *Member[A, C, P]
 	Role Role
 	// Since is the moment after which the state must have been the newest that the
 	// call shows, if it is an Observer; zero if that does not matter.
@@ -55,7 +58,9 @@ const (
 	// Failure is a turn that failed and whose batch is a fence: no earlier attempt
 	// of the call can be applied after it. Whether one was before is to be found out.
 	Failure
-	// Question is a turn that changed nothing, on a check that was made for it.
+	// Question is a turn that changed nothing, in a batch of its own making: a check,
+	// whose error is its answer, or, once turns with effects have joined the batch, what
+	// it has seen and nothing more.
 	Question
 )
 
@@ -73,47 +78,47 @@ const (
 )
 
 // Actions are what the caller has to do, in this order.
-type Actions[C, P any] struct {
+type Actions[A, C, P any] struct {
 	// Rerun are calls that run again at their members, before all that wait there, in
 	// their order.
-	Rerun []Dependent[C, P]
+	Rerun []Dependent[A, C, P]
 	// Answer are calls whose held answers go out; Fail get the commit's error in
 	// their place; Confirm are failures to be looked up, and then answered.
 	Answer, Fail, Confirm []C
 	// Later are observers of a batch that proves nothing of what they show: they are
 	// held in the flight, or in the check that the caller makes if there is none.
-	Later []Dependent[C, P]
+	Later []Dependent[A, C, P]
 	// Launch are batches to send to the store.
-	Launch []*Batch[C, P]
+	Launch []*Batch[A, C, P]
 	// Dropped are the members whose states have to be read anew. Rewound are those
 	// whose tips go back to what their flights carry: no turn of them begins before
 	// those have landed. Lost are the pending batches that went with them.
-	Dropped, Rewound []*Member[C, P]
-	Lost             []*Batch[C, P]
+	Dropped, Rewound []*Member[A, C, P]
+	Lost             []*Batch[A, C, P]
 }
 
 // Flight returns the batch whose commit is under way, nil if there is none.
-func (m *Member[C, P]) Flight() *Batch[C, P] { return m.flight }
+func (m *Member[A, C, P]) Flight() *Batch[A, C, P] { return m.flight }
 
 // Pending returns the batch behind the flight, nil if there is none.
-func (m *Member[C, P]) Pending() *Batch[C, P] { return m.pending }
+func (m *Member[A, C, P]) Pending() *Batch[A, C, P] { return m.pending }
 
 // Settling reports whether the flight's outcome is being found out.
-func (m *Member[C, P]) Settling() bool { return m.settling }
+func (m *Member[A, C, P]) Settling() bool { return m.settling }
 
 // Committed reports whether all of the member's state is committed.
-func (m *Member[C, P]) Committed() bool { return m.flight == nil && m.pending == nil }
+func (m *Member[A, C, P]) Committed() bool { return m.flight == nil && m.pending == nil }
 
 // MayBegin reports whether a turn of the member may begin.
-func (m *Member[C, P]) MayBegin() bool { return !m.settling && !m.rewound }
+func (m *Member[A, C, P]) MayBegin() bool { return !m.settling && !m.rewound }
 
 // Dropped returns why the state was dropped under the turn that runs, nil if it was
 // not.
-func (m *Member[C, P]) Dropped() error { return m.dropped }
+func (m *Member[A, C, P]) Dropped() error { return m.dropped }
 
 // Latest returns the batch that a turn on the member's tip could have seen, nil
 // when all of it is committed.
-func (m *Member[C, P]) Latest() *Batch[C, P] {
+func (m *Member[A, C, P]) Latest() *Batch[A, C, P] {
 	if m.pending != nil {
 		return m.pending
 	}
@@ -121,20 +126,20 @@ func (m *Member[C, P]) Latest() *Batch[C, P] {
 }
 
 // Began is when the batch was launched.
-func (b *Batch[C, P]) Began() time.Time { return b.began }
+func (b *Batch[A, C, P]) Began() time.Time { return b.began }
 
 // Check reports whether the batch carries no effects.
-func (b *Batch[C, P]) Check() bool { return b.effects == 0 }
+func (b *Batch[A, C, P]) Check() bool { return b.effects == 0 }
 
 // Effects returns how many turns the batch carries the effects of.
-func (b *Batch[C, P]) Effects() int { return b.effects }
+func (b *Batch[A, C, P]) Effects() int { return b.effects }
 
 // Begin says that a turn of the member begins.
-func (m *Member[C, P]) Begin() { m.running = true }
+func (m *Member[A, C, P]) Begin() { m.running = true }
 
 // End says that the turn that ran is over, and returns the calls that go again
 // before it and why; both are nil if its state was not dropped.
-func (m *Member[C, P]) End() (behind []C, dropped error) {
+func (m *Member[A, C, P]) End() (behind []C, dropped error) {
 	behind, dropped = m.behind, m.dropped
 	m.running, m.behind, m.dropped = false, nil, nil
 	return behind, dropped
@@ -143,8 +148,8 @@ func (m *Member[C, P]) End() (behind []C, dropped error) {
 // Fold puts a call into the pending batch of its members, which are not empty. If
 // they have several, those become one, and merge adds the payload of the second to
 // that of the first; if they have none, payload makes that of a new one.
-func Fold[C, P any](members []*Member[C, P], h Dependent[C, P], payload func() P, merge func(into, from P)) *Batch[C, P] {
-	var b *Batch[C, P]
+func Fold[A, C, P any](members []*Member[A, C, P], h Dependent[A, C, P], payload func() P, merge func(into, from P)) *Batch[A, C, P] {
+	var b *Batch[A, C, P]
 	for _, m := range members {
 		switch {
 		case m.pending == nil || m.pending == b:
@@ -155,7 +160,7 @@ func Fold[C, P any](members []*Member[C, P], h Dependent[C, P], payload func() P
 		}
 	}
 	if b == nil {
-		b = &Batch[C, P]{Payload: payload()}
+		b = &Batch[A, C, P]{Payload: payload()}
 		b.members, b.dependents = b.member[:0], b.dependent[:0]
 	}
 	for _, m := range members {
@@ -169,7 +174,7 @@ func Fold[C, P any](members []*Member[C, P], h Dependent[C, P], payload func() P
 }
 
 // join makes the members and calls of other b's.
-func (b *Batch[C, P]) join(other *Batch[C, P], merge func(into, from P)) {
+func (b *Batch[A, C, P]) join(other *Batch[A, C, P], merge func(into, from P)) {
 	merge(b.Payload, other.Payload)
 	b.dependents = append(b.dependents, other.dependents...)
 	b.effects += other.effects
@@ -177,10 +182,10 @@ func (b *Batch[C, P]) join(other *Batch[C, P], merge func(into, from P)) {
 		m.pending = b
 		b.members = append(b.members, m)
 	}
-	*other = Batch[C, P]{}
+	*other = Batch[A, C, P]{}
 }
 
-func (b *Batch[C, P]) hold(h Dependent[C, P]) {
+func (b *Batch[A, C, P]) hold(h Dependent[A, C, P]) {
 	b.dependents = append(b.dependents, h)
 	if h.Role == Effect || h.Role == Failure {
 		b.effects++
@@ -188,13 +193,13 @@ func (b *Batch[C, P]) hold(h Dependent[C, P]) {
 }
 
 // Hold keeps a call that has seen a batch until that has landed.
-func (b *Batch[C, P]) Hold(h Dependent[C, P]) { b.hold(h) }
+func (b *Batch[A, C, P]) Hold(h Dependent[A, C, P]) { b.hold(h) }
 
 // Launch makes the member's pending batch the flight of all its members, if none of
 // them has one, and returns it to be sent; otherwise nil.
-func (m *Member[C, P]) Launch(now time.Time) *Batch[C, P] {
+func (m *Member[A, C, P]) Launch(now time.Time) *Batch[A, C, P] {
 	b := m.pending
-	if b == nil || slices.ContainsFunc(b.members, func(m *Member[C, P]) bool { return m.flight != nil }) {
+	if b == nil || slices.ContainsFunc(b.members, func(m *Member[A, C, P]) bool { return m.flight != nil }) {
 		return nil
 	}
 	for _, m := range b.members {
@@ -205,14 +210,14 @@ func (m *Member[C, P]) Launch(now time.Time) *Batch[C, P] {
 }
 
 // Settle records that the outcome of a flight is being found out.
-func (b *Batch[C, P]) Settle() {
+func (b *Batch[A, C, P]) Settle() {
 	for _, m := range b.members {
 		m.settling = true
 	}
 }
 
 // Landed ends a flight. err is why it was not applied. now is when that was known.
-func (b *Batch[C, P]) Landed(o Outcome, err error, now time.Time) (a Actions[C, P]) {
+func (b *Batch[A, C, P]) Landed(o Outcome, err error, now time.Time) (a Actions[A, C, P]) {
 	for _, m := range b.members {
 		m.flight, m.settling, m.rewound = nil, false, false
 	}
@@ -240,7 +245,7 @@ func (b *Batch[C, P]) Landed(o Outcome, err error, now time.Time) (a Actions[C, 
 
 // Drop drops the states of members that have no batches, since the store has newer
 // ones, and lets calls go again that were about to be answered.
-func Drop[C, P any](members []*Member[C, P], calls []Dependent[C, P], err error) (a Actions[C, P]) {
+func Drop[A, C, P any](members []*Member[A, C, P], calls []Dependent[A, C, P], err error) (a Actions[A, C, P]) {
 	a.drop(members, nil, Refused, err)
 	for _, h := range calls {
 		a.rerun(h)
@@ -250,7 +255,7 @@ func Drop[C, P any](members []*Member[C, P], calls []Dependent[C, P], err error)
 
 // drop drops members, and all that share a pending batch with one that is dropped.
 // lost is the flight that was not applied, nil if there was none.
-func (a *Actions[C, P]) drop(members []*Member[C, P], lost *Batch[C, P], o Outcome, err error) {
+func (a *Actions[A, C, P]) drop(members []*Member[A, C, P], lost *Batch[A, C, P], o Outcome, err error) {
 	members = slices.Clone(members)
 	for at := 0; at < len(members); at++ {
 		m := members[at]
@@ -276,7 +281,7 @@ func (a *Actions[C, P]) drop(members []*Member[C, P], lost *Batch[C, P], o Outco
 	}
 	if lost != nil {
 		for _, h := range lost.dependents {
-			if o == Failed && h.Role != Observer {
+			if o == Failed && (h.Role == Effect || h.Role == Failure || h.Role == Question && lost.Check()) {
 				a.Fail = append(a.Fail, h.Call)
 			} else {
 				a.rerun(h)
@@ -292,7 +297,7 @@ func (a *Actions[C, P]) drop(members []*Member[C, P], lost *Batch[C, P], o Outco
 
 // rerun lets a call go again: after the turn that runs at its member, if one does,
 // which was begun later than it.
-func (a *Actions[C, P]) rerun(h Dependent[C, P]) {
+func (a *Actions[A, C, P]) rerun(h Dependent[A, C, P]) {
 	if m := h.Home; m.dropped != nil {
 		m.behind = append(m.behind, h.Call)
 		return

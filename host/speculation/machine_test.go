@@ -12,22 +12,29 @@ import (
 )
 
 type (
-	member  = speculation.Member[*call, *payload]
-	batch   = speculation.Batch[*call, *payload]
-	held    = speculation.Dependent[*call, *payload]
-	actions = speculation.Actions[*call, *payload]
+	member  = speculation.Member[int, *call, *payload]
+	batch   = speculation.Batch[int, *call, *payload]
+	held    = speculation.Dependent[int, *call, *payload]
+	actions = speculation.Actions[int, *call, *payload]
 )
 
-// payload is what a commit carries: the turns that it adds, by actor.
-type payload struct{ turns map[int][]string }
+// payload is what a commit carries: the turns that it adds, by actor, and how many each
+// actor has before, which is its fence.
+type payload struct {
+	turns map[int][]string
+	fence map[int]int
+}
 
-// call is one call of a history: where it is, and what it has seen when it last ran.
+// call is one call of a history: where it is, which actors its turn has, and what it has
+// seen of each when it last ran.
 type call struct {
-	name  string
-	actor int
-	where string // "queued", "running", "held", "behind" or "answered"
-	seen  []string
-	runs  int
+	name   string
+	actor  int
+	actors []int  // its own first; more than one in a chain
+	where  string // "queued", "running", "held" or "answered"
+	seen   map[int][]string
+	role   speculation.Role // since it is held
+	runs   int
 }
 
 // shell performs the actions of a history as a host does, on actors that keep the
@@ -49,8 +56,8 @@ func newShell(t *testing.T, actors int) *shell {
 	s := &shell{t: t, clock: time.Unix(1, 0), stored: make([][]string, actors), tips: make([][]string, actors),
 		queues: make([][]*call, actors), running: make([]*call, actors)}
 	for i := range actors {
-		s.members = append(s.members, new(member))
-		s.tips[i] = []string{}
+		s.members = append(s.members, &member{Of: i})
+		s.stored[i], s.tips[i] = []string{}, []string{}
 	}
 	return s
 }
@@ -78,71 +85,109 @@ func (s *shell) begin(at int) bool {
 	}
 	c := s.queues[at][0]
 	s.queues[at] = s.queues[at][1:]
-	c.where, s.running[at] = "running", c
+	c.where, c.actors, c.seen = "running", nil, make(map[int][]string)
 	c.runs++
+	s.enter(at, c)
+	return true
+}
+
+// enter gives an actor to the turn of a call.
+func (s *shell) enter(at int, c *call) {
+	m := s.members[at]
+	s.running[at] = c
 	if s.tips[at] == nil {
 		if !m.Committed() {
 			s.fail("%s begins on no state, with batches", c.name)
 		}
 		s.tips[at] = slices.Clone(s.stored[at])
 	}
-	c.seen = slices.Clone(s.tips[at])
+	c.actors, c.seen[at] = append(c.actors, at), slices.Clone(s.tips[at])
 	m.Begin()
+}
+
+// enlist lets the turn that runs at an actor have another one as well, whose turn it is.
+func (s *shell) enlist(at, other int) bool {
+	c := s.running[at]
+	if c == nil || c.actor != at || s.running[other] != nil || !s.members[other].MayBegin() || len(s.queues[other]) > 0 {
+		return false
+	}
+	s.enter(other, c)
 	return true
 }
 
-// end ends the turn that runs. A turn that changed something may have changed
-// another actor as well, as a chain does, whose turn is not running.
-func (s *shell) end(at int, role speculation.Role, also []int) bool {
-	c, m := s.running[at], s.members[at]
-	if c == nil {
+// end ends the turn that runs at an actor, and at those that it has enlisted. One that
+// changed something changed all of them, or, with alone, its own actor.
+func (s *shell) end(at int, role speculation.Role, alone bool) bool {
+	c := s.running[at]
+	if c == nil || c.actor != at || alone && len(c.actors) == 1 {
 		return false
 	}
-	for _, other := range also {
-		if s.running[other] != nil || !s.members[other].MayBegin() {
-			return false
+	var members []*member
+	lost, committed := false, true
+	for _, actor := range c.actors {
+		m := s.members[actor]
+		members, s.running[actor] = append(members, m), nil
+		behind, dropped := m.End()
+		if dropped == nil && len(behind) > 0 {
+			s.fail("calls wait behind a turn whose state was not dropped")
 		}
+		lost, committed = lost || dropped != nil, committed && m.Committed()
+		if actor == at && dropped != nil {
+			behind = append(behind, c)
+		}
+		s.rerun(behind)
 	}
-	s.running[at] = nil
-	behind, dropped := m.End()
-	if dropped != nil {
-		s.rerun(append(behind, c))
+	if lost {
+		if c.where != "queued" { // a member of its own was not dropped
+			s.rerun([]*call{c})
+		}
 		return true
 	}
-	if len(behind) > 0 {
-		s.fail("calls wait behind a turn whose state was not dropped")
+	if role == speculation.Observer && len(members) > 1 {
+		role = speculation.Question
 	}
-	c.where = "held"
-	switch role {
-	case speculation.Observer:
-		if b := m.Latest(); b != nil {
-			b.Hold(held{Call: c, Home: m})
-			return true
-		}
+	c.where, c.role = "held", role
+	switch {
+	case role != speculation.Effect && role != speculation.Failure && committed:
 		s.answer(c)
-	default:
-		members := []*member{m}
-		for _, other := range also {
-			members = append(members, s.members[other])
-			if s.tips[other] == nil {
-				s.tips[other] = slices.Clone(s.stored[other])
+		return true
+	case role == speculation.Observer:
+		members[0].Latest().Hold(held{Call: c, Home: members[0]})
+		return true
+	}
+	b := speculation.Fold(members, held{Call: c, Home: members[0], Role: role},
+		func() *payload { return &payload{turns: make(map[int][]string), fence: make(map[int]int)} },
+		func(into, from *payload) {
+			for actor, fence := range from.fence {
+				into.turns[actor], into.fence[actor] = from.turns[actor], fence
 			}
+		})
+	for _, actor := range c.actors {
+		if _, ok := b.Payload.fence[actor]; !ok {
+			b.Payload.fence[actor] = len(s.tips[actor])
 		}
-		b := speculation.Fold(members, held{Call: c, Home: m, Role: role},
-			func() *payload { return &payload{turns: make(map[int][]string)} },
-			func(into, from *payload) {
-				for actor, turns := range from.turns {
-					into.turns[actor] = append(into.turns[actor], turns...)
-				}
-			})
-		for _, actor := range append([]int{at}, also...) {
+		if role == speculation.Effect && (actor == at || !alone) {
 			b.Payload.turns[actor] = append(b.Payload.turns[actor], c.name)
 			s.tips[actor] = append(slices.Clip(s.tips[actor]), c.name)
 		}
-		if l := m.Launch(s.now()); l != nil {
-			s.flights = append(s.flights, l)
-		}
 	}
+	if l := members[0].Launch(s.now()); l != nil {
+		s.flights = append(s.flights, l)
+	}
+	return true
+}
+
+// outdated ends a turn whose actor, all committed, turns out to be older than what is
+// stored.
+func (s *shell) outdated(at int) bool {
+	c, m := s.running[at], s.members[at]
+	if c == nil || len(c.actors) > 1 || !m.Committed() || m.Dropped() != nil {
+		return false
+	}
+	s.running[at] = nil
+	m.End()
+	c.where = "held"
+	s.perform(speculation.Drop([]*member{m}, []held{{Call: c, Home: m}}, errors.New("newer")))
 	return true
 }
 
@@ -163,9 +208,11 @@ func (s *shell) answer(c *call) {
 		s.fail("%s is answered, and is %s", c.name, c.where)
 	}
 	c.where = "answered"
-	stored := s.stored[c.actor]
-	if len(c.seen) > len(stored) || !slices.Equal(c.seen, stored[:len(c.seen)]) {
-		s.fail("%s is answered after it saw %v, stored is %v", c.name, c.seen, stored)
+	for actor, seen := range c.seen {
+		stored := s.stored[actor]
+		if len(seen) > len(stored) || !slices.Equal(seen, stored[:len(seen)]) {
+			s.fail("%s is answered after it saw %v of actor %d, stored is %v", c.name, seen, actor, stored)
+		}
 	}
 }
 
@@ -177,27 +224,38 @@ func (s *shell) land(at int, o speculation.Outcome) bool {
 	}
 	s.flights = slices.DeleteFunc(s.flights, func(f *batch) bool { return f == b })
 	if o == speculation.Applied {
+		for actor, fence := range b.Payload.fence {
+			if len(s.stored[actor]) != fence {
+				s.fail("what is committed rests on %d turns of actor %d, stored is %v", fence, actor, s.stored[actor])
+			}
+		}
 		for actor, turns := range b.Payload.turns {
 			s.stored[actor] = append(s.stored[actor], turns...)
 		}
 	}
-	s.perform(b.Landed(o, errors.New("not applied"), s.now()))
+	check := b.Check()
+	did := b.Landed(o, errors.New("not applied"), s.now())
+	for _, c := range did.Fail {
+		if c.role == speculation.Observer || c.role == speculation.Question && !check {
+			s.fail("%s fails, which changed nothing", c.name)
+		}
+	}
+	s.perform(did)
 	return true
 }
 
 func (s *shell) perform(a actions) {
-	index := func(m *member) int { return slices.Index(s.members, m) }
 	for _, m := range a.Dropped {
 		if !m.Committed() {
 			s.fail("a member is to be read anew that has batches")
 		}
-		s.tips[index(m)] = nil
+		s.tips[m.Of] = nil
 	}
 	for _, m := range a.Rewound {
 		if m.MayBegin() {
-			s.fail("a turn of actor %d may begin while what its tip went back to is under way", index(m))
+			s.fail("a turn of actor %d may begin while what its tip went back to is under way", m.Of)
 		}
-		s.tips[index(m)] = append(slices.Clone(s.stored[index(m)]), m.Flight().Payload.turns[index(m)]...)
+		s.tips[m.Of] = append(slices.Clone(s.stored[m.Of]), m.Flight().Payload.turns[m.Of]...)
 	}
 	last := -1
 	var calls []*call
@@ -225,6 +283,9 @@ func (s *shell) check() {
 		if f := m.Flight(); f != nil && !slices.Contains(s.flights, f) {
 			s.fail("actor %d has a flight that was not launched", i)
 		}
+		if f := m.Flight(); f != nil && f.Check() && len(f.Payload.turns) > 0 {
+			s.fail("actor %d has a check that carries %v", i, f.Payload.turns)
+		}
 		if m.Pending() != nil && len(s.flights) == 0 {
 			s.fail("actor %d has a pending batch behind nothing", i)
 		}
@@ -251,7 +312,7 @@ func (s *shell) finish() {
 		busy := false
 		for at := range s.members {
 			if s.running[at] != nil {
-				busy = s.end(at, speculation.Effect, nil) || busy
+				busy = s.end(at, speculation.Effect, false) || busy
 			}
 			busy = s.land(at, speculation.Applied) || busy
 			if len(s.queues[at]) > 0 {
@@ -285,48 +346,58 @@ type event struct {
 
 func events(actors int) (all []event) {
 	for at := range actors {
-		all = append(all,
-			event{fmt.Sprint("begin ", at), func(s *shell) bool { return s.begin(at) }},
-			event{fmt.Sprint("look ", at), func(s *shell) bool { return s.end(at, speculation.Observer, nil) }},
-			event{fmt.Sprint("write ", at), func(s *shell) bool { return s.end(at, speculation.Effect, nil) }},
-			event{fmt.Sprint("applied ", at), func(s *shell) bool { return s.land(at, speculation.Applied) }},
-			event{fmt.Sprint("refused ", at), func(s *shell) bool { return s.land(at, speculation.Refused) }},
-		)
-		if actors == 1 {
-			all = append(all,
-				event{"fail", func(s *shell) bool { return s.end(at, speculation.Failure, nil) }},
-				event{"lost", func(s *shell) bool { return s.land(at, speculation.Failed) }},
-				event{"settle", func(s *shell) bool {
-					b := s.members[at].Flight()
-					if b == nil || s.members[at].Settling() {
-						return false
-					}
-					b.Settle()
-					return true
-				}})
-			continue
+		add := func(name string, do func(s *shell) bool) {
+			all = append(all, event{fmt.Sprint(name, " ", at), do})
 		}
-		var others []int
-		for other := range actors {
-			if other != at {
-				others = append(others, other)
-			}
+		add("begin", func(s *shell) bool { return s.begin(at) })
+		add("look", func(s *shell) bool { return s.end(at, speculation.Observer, false) })
+		add("write", func(s *shell) bool { return s.end(at, speculation.Effect, false) })
+		add("applied", func(s *shell) bool { return s.land(at, speculation.Applied) })
+		add("refused", func(s *shell) bool { return s.land(at, speculation.Refused) })
+		if actors > 1 {
+			add("write alone", func(s *shell) bool { return s.end(at, speculation.Effect, true) })
+			add("enlist", func(s *shell) bool { return s.enlist(at, (at+1)%actors) })
 		}
-		all = append(all, event{fmt.Sprint("chain ", at), func(s *shell) bool { return s.end(at, speculation.Effect, others) }})
+		if actors < 3 {
+			add("fail", func(s *shell) bool { return s.end(at, speculation.Failure, false) })
+			add("lost", func(s *shell) bool { return s.land(at, speculation.Failed) })
+			add("outdated", func(s *shell) bool { return s.outdated(at) })
+			add("settle", func(s *shell) bool {
+				b := s.members[at].Flight()
+				if b == nil || s.members[at].Settling() {
+					return false
+				}
+				b.Settle()
+				return true
+			})
+		}
 	}
 	return all
 }
 
 // TestEveryHistory plays every history of a few events, on one actor and on actors
-// whose turns form chains, and lets each come to its end.
+// whose turns form chains, and lets each come to its end. Some begin with a flight and a
+// pending batch at each actor, which a chain joins.
 func TestEveryHistory(t *testing.T) {
-	for _, tc := range []struct{ actors, length int }{{1, 9}, {2, 7}, {3, 5}} {
-		t.Run(fmt.Sprint(tc.actors, " actors"), func(t *testing.T) {
+	busy := []string{
+		"begin 0", "write 0", "begin 0", "write 0", "begin 1", "write 1", "begin 1", "write 1",
+		"begin 0", "enlist 0",
+	}
+	asked := []string{"begin 0", "write 0", "begin 0", "enlist 0", "look 0"}
+	for _, tc := range []struct {
+		actors, length int
+		before         []string
+	}{{1, 9, nil}, {2, 7, nil}, {2, 5, busy}, {2, 6, asked}, {3, 6, nil}, {3, 3, append(asked, "begin 2", "write 2", "begin 2", "write 2", "begin 1", "enlist 1")}} {
+		t.Run(fmt.Sprint(tc.actors, " actors after ", len(tc.before), " events"), func(t *testing.T) {
 			length := tc.length
 			if testing.Short() {
 				length -= 2
 			}
 			all, played := events(tc.actors), 0
+			var before []int
+			for _, name := range tc.before {
+				before = append(before, slices.IndexFunc(all, func(e event) bool { return e.name == name }))
+			}
 			var play func(prefix []int)
 			play = func(prefix []int) {
 				s := newShell(t, tc.actors)
@@ -338,7 +409,7 @@ func TestEveryHistory(t *testing.T) {
 					s.check()
 				}
 				played++
-				if len(prefix) == length {
+				if len(prefix) == len(before)+length {
 					s.finish()
 					return
 				}
@@ -346,7 +417,7 @@ func TestEveryHistory(t *testing.T) {
 					play(append(slices.Clip(prefix), i))
 				}
 			}
-			play(nil)
+			play(before)
 			t.Logf("%d histories", played)
 		})
 	}

@@ -138,7 +138,7 @@ func (t *Turn) mayTime() abi.Code {
 	case t.env.Timers == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no timers")
 	}
-	return 0
+	return outermost(t)
 }
 
 // TimerSet implements [engine.Calls].

@@ -69,6 +69,16 @@ type Spec struct {
 	Fired  *actor.Reminder
 	// Timer is the firing of a timer that asks for the turn; without a name: none does.
 	Timer TimerFiring
+	// From is the actor whose turn calls this one; zero: the turn is the outermost.
+	From actor.Key
+	// Caller runs the turns that this one calls.
+	Caller Caller
+}
+
+// Caller runs turns of other actors for a turn.
+type Caller interface {
+	// Call runs what a message asks for. An error ends the guest that called.
+	Call(m *abi.Message) (*abi.Result, error)
 }
 
 // TimerFiring is a timer that fires, and when it was due.
@@ -139,6 +149,9 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	if f := spec.Firing; f != nil {
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
+	}
+	if spec.From.ID != "" {
+		t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseCall, spec.From.Type, spec.From.ID
 	}
 	if f := spec.Timer; f.Name != "" {
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano, t.frame.Attempt = abi.CauseTimer, f.Name, nano(f.Due), 1
@@ -263,6 +276,15 @@ var noState = &overlay.State{}
 
 // Now implements [engine.Calls].
 func (t *Turn) Now() time.Time { return t.spec.Now }
+
+// Call implements [engine.Calls].
+func (t *Turn) Call(m *abi.Message) (*abi.Result, abi.Code, error) {
+	if t.spec.ReadOnly || t.migrating {
+		return nil, abi.CodeReadOnly, nil
+	}
+	r, err := t.spec.Caller.Call(m)
+	return r, 0, err
+}
 
 // Fuel implements [engine.Calls].
 func (t *Turn) Fuel() *engine.Fuel { return &t.fuel }

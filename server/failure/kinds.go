@@ -64,11 +64,11 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrNotReadOnly.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
-		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind():
+		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
-	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
+	case actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
 		actor.ErrFiringTaken.Kind():
 		return Answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), KindStreamFull:

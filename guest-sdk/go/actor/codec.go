@@ -100,6 +100,23 @@ func (b *jsonBuffer) encode(plan *jsonplan.Plan, v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.buf.Bytes(), []byte("\n")), nil
 }
 
+// input encodes what is given to a method: a Payload or bytes as they are, None and nil as
+// nothing, anything else as JSON, which is good until the next call.
+func (b *jsonBuffer) input(v any) (contentType string, data []byte, err error) {
+	switch v := v.(type) {
+	case nil, None:
+		return "", nil, nil
+	case Payload:
+		return v.ContentType, v.Data, nil
+	case []byte:
+		return contentTypeBytes, v, nil
+	}
+	if data, err = b.encodeAny(v); err != nil {
+		err = ErrNotJSON.Messagef("the input has no JSON form: %v", err)
+	}
+	return "", data, err
+}
+
 // encodeAny encodes a value, or what a pointer points to, by the plan of its type
 // if it has one.
 func (b *jsonBuffer) encodeAny(v any) ([]byte, error) {

@@ -134,16 +134,8 @@ func SetReminder(ctx *Context, r Reminder) error {
 		f.Metadata = append(f.Metadata, abi.Header{Name: key, Value: value})
 	}
 	slices.SortFunc(f.Metadata, func(a, b abi.Header) int { return strings.Compare(a.Name, b.Name) })
-	switch data := r.In.(type) {
-	case nil, None:
-	case Payload:
-		f.ContentType, f.Payload = data.ContentType, data.Data
-	case []byte:
-		f.ContentType, f.Payload = contentTypeBytes, data
-	default:
-		if f.Payload, err = in.values.encodeAny(data); err != nil {
-			return fmt.Errorf("set reminder %q: %w", r.Name, ErrNotJSON.Messagef("the input has no JSON form: %v", err))
-		}
+	if f.ContentType, f.Payload, err = in.values.input(r.In); err != nil {
+		return fmt.Errorf("set reminder %q: %w", r.Name, err)
 	}
 	return reminderError(ctx, "set", r.Name, reminderSet(ctx, abi.AppendReminder(nil, &f)))
 }

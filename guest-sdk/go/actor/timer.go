@@ -47,19 +47,11 @@ var ErrInvalidTimer = NewError(StatusInvalidArgument, "invalid_timer", "the time
 func SetTimer(ctx *Context, t Timer) error {
 	in := ctx.live()
 	f := abi.Reminder{Name: t.Name, Method: t.Method, DelayNano: int64(t.After), PeriodNano: int64(t.Every)}
-	switch data := t.In.(type) {
-	case nil, None:
-	case Payload:
-		f.ContentType, f.Payload = data.ContentType, data.Data
-	case []byte:
-		f.ContentType, f.Payload = contentTypeBytes, data
-	default:
-		var err error
-		if f.Payload, err = in.values.encodeAny(data); err != nil {
-			return fmt.Errorf("set timer %q: %w", t.Name, ErrNotJSON.Messagef("the input has no JSON form: %v", err))
-		}
+	var err error
+	if f.ContentType, f.Payload, err = in.values.input(t.In); err != nil {
+		return fmt.Errorf("set timer %q: %w", t.Name, err)
 	}
-	_, err := timerResult(ctx, "set", t.Name, timerSet(ctx, abi.AppendReminder(nil, &f)))
+	_, err = timerResult(ctx, "set", t.Name, timerSet(ctx, abi.AppendReminder(nil, &f)))
 	return err
 }
 

@@ -68,9 +68,21 @@ type Harness struct {
 	reminded  uint64 // counts reminders and timers that were set, for their order
 	dead      []DeadLetter
 
+	outside
+}
+
+// outside is what actors find outside of their app's state.
+type outside struct {
 	config, secrets map[string]string
 	http            func(http.Request) (*http.Response, error)
+	fakes           map[method]fake
 }
+
+// method is one of an actor type.
+type method struct{ typ, name string }
+
+// fake stands for a method.
+type fake func(id string, in actor.Payload) (any, error)
 
 // LogLine is a line of an actor's log.
 type LogLine struct {
@@ -90,7 +102,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]fake{}}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -130,6 +142,14 @@ func (h *Harness) SetSecret(name, value string) { h.secrets[name] = value }
 // everything but GET and HEAD in read-only methods. An error of handle stands for a
 // host that cannot be reached. Redirects are not followed here.
 func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) { h.http = handle }
+
+// Fake answers calls that actors make of a method of any actor of a type: with what answer
+// returns for the actor's ID and the input, as JSON unless it is a []byte or an
+// [actor.Payload], or with its error. Without a fake, such a call finds no type; types that
+// the test's package registered are not called by others here.
+func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error)) {
+	h.fakes[method{typ, name}] = answer
+}
 
 // Now is the time of the next turn.
 func (h *Harness) Now() time.Time { return h.now }

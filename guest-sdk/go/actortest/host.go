@@ -1,8 +1,12 @@
 package actortest
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -91,6 +95,41 @@ func (h *turnHost) Fail(frame []byte) abi.Code {
 		Detail:     actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
 	}
 	return 0
+}
+
+func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
+	var m abi.Message
+	switch {
+	case h.overlay.readOnly:
+		return nil, abi.CodeReadOnly
+	case abi.DecodeMessage(frame, &m) != nil:
+		return nil, abi.CodeInvalid
+	}
+	fake := h.harness.fakes[method{m.Type, m.Method}]
+	if fake == nil {
+		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{
+			Status: abi.StatusNotFound, Code: "type_not_found", Message: "nothing stands for " + m.Type + "." + m.Method + "; in this test, call Fake",
+		}}), 0
+	}
+	reply, err := fake(strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
+	var r abi.Result
+	if err == nil {
+		var p actor.Payload
+		if p, err = encodePayload(reply); err == nil {
+			r.ContentType, r.Payload = p.ContentType, p.Data
+		}
+	}
+	var e *actor.Error
+	switch {
+	case errors.As(err, &e):
+		r.Error = abi.Error{
+			Status: cmp.Or(uint16(e.Status), abi.StatusUnknown), Code: e.Code, Message: e.Message, Retryable: e.Retryable, RetryAfterMillis: uint32(e.RetryAfter / time.Millisecond),
+			DetailContentType: e.Detail.ContentType, Detail: e.Detail.Data,
+		}
+	case err != nil:
+		r.Error = abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
+	}
+	return abi.AppendResult(nil, &r), 0
 }
 
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }

@@ -55,6 +55,12 @@ type Timers interface {
 	TimerCancel(name string) int32
 }
 
+// Calls is the function that calls other actors where there is no Wasm, on a fake host which
+// is one beside [Host]. It takes a message frame and returns the result frame.
+type Calls interface {
+	Call(frame []byte) (result []byte, code abi.Code)
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.

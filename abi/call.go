@@ -1,0 +1,156 @@
+package abi
+
+// Message is the message frame, guest to host: what one actor asks of another.
+type Message struct {
+	Type, ID, Method string
+	ContentType      string
+	Payload          []byte
+	// Flags is kept for what is to come.
+	Flags uint32
+	// LimitMillis is the longest that the call may take, waiting included; 0: as long as
+	// the turn.
+	LimitMillis uint32
+}
+
+// Result is the result frame, host to guest: the reply to a call, or why there is none.
+type Result struct {
+	// Error says why there is no reply, with what the callee's error has; its Status is 0
+	// for a reply, of which ContentType and Payload are.
+	Error
+	ContentType string
+	Payload     []byte
+}
+
+// Codes of results that the host makes, SPEC.md section 5.
+const (
+	CallInvalid      = "invalid_call"
+	CallNotReentrant = "not_reentrant"
+	CallTooDeep      = "too_deep"
+	CallTooMany      = "too_many"
+	CallNotAtomic    = "not_atomic"
+	CallBusy         = "busy"
+	CallDeadline     = "deadline_exceeded"
+	CallTrap         = "trap"
+	CallFailed       = "failed"
+)
+
+const (
+	messageFrame = "message frame"
+	resultFrame  = "result frame"
+)
+
+// Tags of the message frame. 4 and 9 to 12 are kept for what is to come.
+const (
+	tagMessageType        = 1
+	tagMessageID          = 2
+	tagMessageMethod      = 3
+	tagMessageContentType = 5
+	tagMessagePayload     = 6
+	tagMessageFlags       = 7
+	tagMessageLimit       = 8
+)
+
+// AppendMessage appends the message frame of m to dst. Texts must be UTF-8.
+func AppendMessage(dst []byte, m *Message) []byte {
+	dst = appendFieldList(dst, KindMessage)
+	dst = appendText(dst, tagMessageType, m.Type)
+	dst = appendText(dst, tagMessageID, m.ID)
+	dst = appendText(dst, tagMessageMethod, m.Method)
+	dst = appendText(dst, tagMessageContentType, m.ContentType)
+	dst = appendBytes(dst, tagMessagePayload, m.Payload)
+	dst = appendU32(dst, tagMessageFlags, m.Flags)
+	return appendU32(dst, tagMessageLimit, m.LimitMillis)
+}
+
+// DecodeMessage decodes a message frame into m, all of which it overwrites. Strings and
+// payload alias the frame. A frame that is not well formed is a [*FrameError].
+func DecodeMessage(frame []byte, m *Message) error {
+	*m = Message{}
+	r, err := readFields(messageFrame, KindMessage, frame)
+	if err != nil {
+		return err
+	}
+	for {
+		tag, value, err := r.next()
+		if err != nil {
+			return err
+		}
+		switch tag {
+		case 0:
+			return nil
+		case tagMessageType:
+			err = r.text(&m.Type, value)
+		case tagMessageID:
+			err = r.text(&m.ID, value)
+		case tagMessageMethod:
+			err = r.text(&m.Method, value)
+		case tagMessageContentType:
+			err = r.text(&m.ContentType, value)
+		case tagMessagePayload:
+			m.Payload = value
+		case tagMessageFlags:
+			err = r.u32(&m.Flags, value)
+		case tagMessageLimit:
+			err = r.u32(&m.LimitMillis, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// AppendResult appends the result frame of r to dst. Its tags are those of an error frame;
+// those of the detail have the reply.
+func AppendResult(dst []byte, r *Result) []byte {
+	e := r.Error
+	if e.Status == 0 {
+		e.DetailContentType, e.Detail = r.ContentType, r.Payload
+	}
+	from := len(dst)
+	dst = AppendError(dst, &e)
+	dst[from+1] = KindResult
+	return dst
+}
+
+// DecodeResult decodes a result frame into r, all of which it overwrites. Strings and bytes
+// alias the frame. A frame that is not well formed is a [*FrameError].
+func DecodeResult(frame []byte, r *Result) error {
+	*r = Result{}
+	f, err := readFields(resultFrame, KindResult, frame)
+	if err != nil {
+		return err
+	}
+	for {
+		tag, value, err := f.next()
+		if err != nil {
+			return err
+		}
+		switch tag {
+		case 0:
+			if r.Status == 0 {
+				r.ContentType, r.Payload = r.DetailContentType, r.Detail
+				r.Error = Error{}
+			}
+			return nil
+		case tagErrorStatus:
+			err = f.u16(&r.Status, value)
+		case tagErrorCode:
+			err = f.text(&r.Code, value)
+		case tagErrorMessage:
+			err = f.text(&r.Message, value)
+		case tagErrorRetryable:
+			var v uint8
+			err = f.u8(&v, value)
+			r.Retryable = v == 1
+		case tagErrorDetailContentType:
+			err = f.text(&r.DetailContentType, value)
+		case tagErrorDetail:
+			r.Detail = value
+		case tagErrorRetryAfter:
+			err = f.u32(&r.RetryAfterMillis, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package abi_test
+
+import "encoding/hex"
+
+func messageVectors() []frameVector {
+	ok := func(name, data string, canonical bool, v messageValue) frameVector {
+		return frameVector{Name: name, Hex: hex.EncodeToString([]byte(data)), Canonical: canonical, Message: &v}
+	}
+	full := []raw{{1, "Account"}, {2, "bob 💚"}, {3, "Deposit"}, {5, "text/plain"}, {6, "\x00\xff1"}, {7, u32(1)}, {8, u32(1500)}}
+	value := messageValue{Type: "Account", ID: "bob 💚", Method: "Deposit", ContentType: "text/plain", Payload: "00ff31", Flags: 1, LimitMillis: 1500}
+	return []frameVector{
+		ok("every field", list(5, full...), true, value),
+		ok("a call without input", list(5, raw{1, "T"}, raw{2, "a"}, raw{3, "M"}), true, messageValue{Type: "T", ID: "a", Method: "M"}),
+		ok("nothing", list(5), true, messageValue{}),
+		ok("an unknown tag", list(5, raw{1, "T"}, raw{13, "newer"}), false, messageValue{Type: "T"}),
+
+		refused("a result frame", list(6), "message frame, byte 1: kind 6, not 5"),
+		refused("a type that is not UTF-8", list(5, raw{1, "\xff"}), "message frame, byte 2: tag 1 is not UTF-8"),
+		refused("a narrow limit", list(5, raw{8, u16(1)}), "message frame, byte 2: tag 8 has 2 bytes, not 4"),
+	}
+}
+
+func resultVectors() []frameVector {
+	ok := func(name, data string, canonical bool, v resultValue) frameVector {
+		return frameVector{Name: name, Hex: hex.EncodeToString([]byte(data)), Canonical: canonical, Result: &v}
+	}
+	return []frameVector{
+		ok("a reply", list(6, raw{5, "text/plain"}, raw{6, "42"}), true, resultValue{ContentType: "text/plain", Payload: "3432"}),
+		ok("a reply without content", list(6), true, resultValue{}),
+		ok("an error", list(6, raw{1, u16(9)}, raw{2, "insufficient"}, raw{3, "only 5 are left"}, raw{4, "\x01"}, raw{5, "application/json"}, raw{6, "5"}, raw{8, u32(250)}), true,
+			resultValue{Error: errorValue{Status: 9, Code: "insufficient", Message: "only 5 are left", Retryable: true, DetailContentType: "application/json", Detail: "35", RetryAfterMillis: 250}}),
+		ok("a reply with the code of none", list(6, raw{2, "x"}, raw{6, "1"}), false, resultValue{Payload: "31"}),
+		ok("an unknown tag", list(6, raw{6, "1"}, raw{9, "newer"}), false, resultValue{Payload: "31"}),
+
+		refused("a message frame", list(5), "result frame, byte 1: kind 5, not 6"),
+		refused("a wide status", list(6, raw{1, u32(9)}), "result frame, byte 2: tag 1 has 4 bytes, not 2"),
+		refused("a code that is not UTF-8", list(6, raw{2, "\xff"}), "result frame, byte 2: tag 2 is not UTF-8"),
+	}
+}

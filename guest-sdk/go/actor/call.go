@@ -1,0 +1,104 @@
+package actor
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Remote is a method of an actor type, with the types of its input and output:
+//
+//	var deposit = actor.Remote[Amount, Balance]{Type: "Account", Method: "Deposit"}
+//	…
+//	balance, err := deposit.Call(ctx, "bob", Amount{Cents: 500})
+type Remote[In, Out any] struct{ Type, Method string }
+
+// Call is the function [Call] for an actor of the type.
+func (r Remote[In, Out]) Call(ctx *Context, id string, in In, options ...CallOption) (Out, error) {
+	return Call[Out](ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
+}
+
+// CallOption changes a call.
+type CallOption func(*abi.Message)
+
+// Timeout bounds how long a call may take, with the wait until the other actor is free. 0: as
+// long as the turn.
+func Timeout(d time.Duration) CallOption {
+	// Rounded up: a short timeout must not become none.
+	return func(m *abi.Message) {
+		m.LimitMillis = uint32(min(max(d+time.Millisecond-1, 0)/time.Millisecond, 1<<32-1))
+	}
+}
+
+// Errors of calls that did not run, to compare with [errors.Is]. abi/SPEC.md section 5,
+// Calls, has the codes of the others.
+var (
+	// ErrNotAtomic is a call of an actor that cannot be in one transaction with the caller.
+	ErrNotAtomic = NewError(StatusFailedPrecondition, abi.CallNotAtomic, "the actor cannot be in one transaction with the caller")
+	// ErrNotReentrant is a call of an actor whose turn waits for this call.
+	ErrNotReentrant = NewError(StatusFailedPrecondition, abi.CallNotReentrant, "the actor waits for this call")
+	// ErrBusy is a call of an actor that has no room for it.
+	ErrBusy = NewError(StatusResourceExhausted, abi.CallBusy, "the actor or its host has no room for the call")
+	// ErrCallTimeout is a call that did not end in time. Nothing of it was done.
+	ErrCallTimeout = NewError(StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time")
+)
+
+// Call runs a method of another actor of the app and returns its reply. The turn and all that
+// it calls are one transaction: what they change is committed together, when this turn is,
+// or not at all. An error is the callee's own, or says why it did not run; what the callee
+// has changed is taken back then, and this turn may go on. One that returns the error takes
+// back everything.
+//
+// The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
+// anything else as JSON. The callee must not call back: [ErrNotReentrant]. Read-only methods
+// cannot call: [ErrReadOnly].
+//
+//	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
+func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
+	m := abi.Message{Type: to.Type, ID: to.ID, Method: method}
+	for _, option := range options {
+		option(&m)
+	}
+	if m.ContentType, m.Payload, err = ctx.live().values.input(in); err != nil {
+		return out, err
+	}
+	data, code := callActor(ctx, abi.AppendMessage(nil, &m))
+	switch {
+	case code == abi.CodeInvalid:
+		return out, NewError(StatusInvalidArgument, abi.CallInvalid, "the actor or the method has text that is not UTF-8")
+	case code < 0:
+		return out, codeError(code)
+	}
+	var r abi.Result
+	if err := abi.DecodeResult(data, &r); err != nil {
+		return out, NewError(StatusInternal, "bad_frame", err.Error())
+	}
+	if r.Status != 0 {
+		return out, &Error{
+			Status: Status(r.Status), Code: strings.Clone(r.Code), Message: strings.Clone(r.Message), Retryable: r.Retryable,
+			RetryAfter: time.Duration(r.RetryAfterMillis) * time.Millisecond,
+			Detail:     Payload{ContentType: strings.Clone(r.DetailContentType), Data: bytes.Clone(r.Detail)},
+		}
+	}
+	switch out := any(&out).(type) {
+	case *None:
+	case *[]byte:
+		*out = bytes.Clone(r.Payload)
+	case *Payload:
+		*out = Payload{ContentType: strings.Clone(r.ContentType), Data: bytes.Clone(r.Payload)}
+		if out.ContentType == "" {
+			out.ContentType = contentTypeJSON
+		}
+	default:
+		if len(r.Payload) == 0 {
+			return *new(Out), NewError(StatusInternal, "bad_reply", to.Type+"."+method+" replied with nothing; give Call the type None")
+		}
+		if err := unmarshalInto(r.Payload, out); err != nil {
+			return *new(Out), NewError(StatusInternal, "bad_reply", "the reply of "+to.Type+"."+method+", "+strconv.Itoa(len(r.Payload))+" bytes, "+jsonProblem(err))
+		}
+	}
+	return out, nil
+}

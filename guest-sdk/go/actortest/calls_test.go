@@ -1,0 +1,61 @@
+package actortest_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
+)
+
+// Payer calls other actors.
+type Payer struct {
+	Paid int `json:"paid"`
+}
+
+var deposit = actor.Remote[int, int]{Type: "Account", Method: "Deposit"}
+
+// Pay deposits at another account, and takes it as paid if that worked.
+func (p *Payer) Pay(ctx *actor.Context, amount int) (int, error) {
+	p.Paid += amount
+	return deposit.Call(ctx, "bob", amount)
+}
+
+// Check calls in a read-only method.
+func (p *Payer) Check(ctx *actor.Context, _ actor.None) (int, error) {
+	return deposit.Call(ctx, "bob", 1)
+}
+
+func init() {
+	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.ReadOnly("Check", (*Payer).Check))
+}
+
+func TestFake(t *testing.T) {
+	h := actortest.New(t)
+	balance := 0
+	h.Fake("Account", "Deposit", func(id string, in actor.Payload) (any, error) {
+		if string(in.Data) == "13" {
+			return nil, actor.Errorf("unlucky", "not %s for %s", in.Data, id).Retry(0)
+		}
+		balance += 5
+		return balance, nil
+	})
+	var got int
+	if err := h.Call("Payer", "a", "Pay", 5, &got); err != nil || got != 5 {
+		t.Errorf("%d, %v", got, err)
+	}
+	var e *actor.Error
+	if err := h.Call("Payer", "a", "Pay", 13, &got); !errors.As(err, &e) || e.Code != "unlucky" || e.Message != "not 13 for bob" || !e.Retryable {
+		t.Errorf("got %v", err)
+	}
+	if state := h.State("Payer", "a"); state["paid"] != "5" {
+		t.Errorf("state %v", state)
+	}
+	if err := h.Call("Payer", "a", "Check", nil, &got); !errors.As(err, &e) || e.Code != actor.ErrReadOnly.Code {
+		t.Errorf("got %v", err)
+	}
+	h = actortest.New(t)
+	if err := h.Call("Payer", "a", "Pay", 5, &got); !errors.As(err, &e) || e.Code != "type_not_found" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,114 @@
+package chain_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/host/chain"
+)
+
+func doomed(c *chain.Chain[string]) bool {
+	select {
+	case <-c.Doomed():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestYoungestIsDoomed: the last to wait closes the circle, and the youngest in it ends.
+func TestYoungestIsDoomed(t *testing.T) {
+	for last := range 3 {
+		var g chain.Graph[string]
+		var chains []*chain.Chain[string]
+		actors := []string{"a", "b", "c"}
+		for i := range actors {
+			chains = append(chains, g.Begin())
+			chains[i].Hold(actors[i])
+		}
+		for i := range 3 {
+			at := (last + 1 + i) % 3
+			if chains[at].Wait(actors[(at+1)%3]); i < 2 && doomed(chains[2]) {
+				t.Fatal("doomed before the circle is closed")
+			}
+		}
+		for i, c := range chains {
+			if doomed(c) != (i == 2) {
+				t.Errorf("chain %d, with %d the last to wait: doomed is %t", i, last, doomed(c))
+			}
+		}
+		if circle := chains[2].Circle(); len(circle) != 3 || !slices.Contains(circle, "a") || !slices.Contains(circle, "b") || !slices.Contains(circle, "c") {
+			t.Errorf("circle %v", circle)
+		}
+		chains[2].End()
+		chains[1].Hold("c")
+		if chains[1].End(); doomed(chains[0]) || doomed(chains[1]) {
+			t.Error("another one is doomed")
+		}
+	}
+}
+
+// TestRandomWaits: as long as who is doomed ends, some chain always goes on.
+func TestRandomWaits(t *testing.T) {
+	const actors, rounds = 4, 20_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	var g chain.Graph[int]
+	type party struct {
+		*chain.Chain[int]
+		has  []int
+		want int // -1: waits for none
+	}
+	var parties []*party
+	holder := make(map[int]*party)
+	met := 0
+	end := func(p *party) {
+		p.End()
+		for _, a := range p.has {
+			delete(holder, a)
+		}
+		parties = slices.DeleteFunc(parties, func(o *party) bool { return o == p })
+	}
+	for range rounds {
+		for len(parties) < 4 {
+			parties = append(parties, &party{Chain: g.Begin(), want: -1})
+		}
+		moved := false
+		for _, at := range rng.Perm(len(parties)) {
+			p := parties[at]
+			select {
+			case <-p.Doomed():
+				met++
+				end(p)
+				moved = true
+			default:
+			}
+			if moved {
+				break
+			}
+			switch {
+			case p.want >= 0 && holder[p.want] == nil:
+				holder[p.want] = p
+				p.Hold(p.want)
+				p.has, p.want = append(p.has, p.want), -1
+			case p.want >= 0:
+				continue
+			case len(p.has) == 3:
+				end(p)
+			default:
+				for p.want = rng.IntN(actors); holder[p.want] == p; {
+					p.want = rng.IntN(actors)
+				}
+				p.Wait(p.want)
+			}
+			moved = true
+			break
+		}
+		if !moved {
+			t.Fatal("all wait, and none is doomed")
+		}
+	}
+	if met == 0 {
+		t.Error("no circle was met")
+	}
+}

@@ -1,0 +1,307 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// holding deploys actors whose method Hold calls b, waits at the gate, and calls c.
+func holding(s *stage, placement string) *gate {
+	g := newGate()
+	a := scriptedActor()
+	a.Placement = placement
+	a.Methods["Hold"] = func(t *hosttest.Turn) error {
+		if _, err := t.Add("n", 1); err != nil {
+			return err
+		}
+		if _, err := t.Call("T", "b", "Do", script(op{Do: "add", N: 1})); err != nil {
+			return err
+		}
+		if err := g.wait(t); err != nil {
+			return err
+		}
+		_, err := t.Call("T", "c", "Do", script(op{Do: "add", N: 1}))
+		return err
+	}
+	s.world.Deploy("app", "T", a)
+	return g
+}
+
+// TestChainOfOthersActors: a callee that another host holds is not called, and one that is
+// held joins the commit, which settles what earlier owners did.
+func TestChainOfOthersActors(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky} {
+		for _, hold := range []actor.Hold{actor.Held, actor.HeldClean} {
+			synctest.Test(t, func(t *testing.T) {
+				holdings := hosttest.NewHoldings(hold)
+				holdings.Set(func(k actor.Key) actor.Hold {
+					if k.ID == "away" {
+						return actor.NotHeld
+					}
+					return hold
+				})
+				fake := sharedFake()
+				s := newStage(t, host.Config{Committer: fake, Ownership: holdings})
+				s.store = fake
+				a := scriptedActor()
+				a.Placement = placement
+				s.world.Deploy("app", "T", a)
+				for n := range 2 {
+					reply, err := s.do(t, "a", op{Do: "add", N: 1}, op{Do: "call", ID: "away"}, op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "call", ID: "c", Look: true})
+					if err != nil || reply != fmt.Sprintf("%d (not_atomic) (%d) (0)", n+1, n+1) {
+						t.Fatalf("%q, %v", reply, err)
+					}
+				}
+				s.wantNumbers(t, map[string]int64{"a": 2, "b": 2})
+			})
+		}
+	}
+}
+
+// TestChainEndsWithItsHost: a chain whose host stops, or whose caller leaves, and one whose
+// callee moves, ends without a trace if it is not sealed; nothing of it stays behind.
+func TestChainEndsWithItsHost(t *testing.T) {
+	t.Run("caller leaves", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{})
+			holding(s, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			held := s.start(ctx, "a", "Hold")
+			synctest.Wait()
+			cancel()
+			if got := <-held; !errors.Is(got.err, actor.ErrCanceled) {
+				t.Error(got.err)
+			}
+			if reply, err := s.do(t, "b", op{Do: "add", N: 1}); err != nil || reply != "1" {
+				t.Errorf("%q, %v", reply, err)
+			}
+			s.wantNumbers(t, map[string]int64{"a": 0, "b": 1})
+		})
+	})
+	t.Run("caller leaves while it waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{})
+			g := holding(s, "")
+			held := s.start(t.Context(), "a", "Hold")
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Invoke(ctx, actor.Invocation{Key: key("x"), Method: "Do", Payload: actor.Payload{Data: []byte(script(op{Do: "add", N: 1}, op{Do: "call", ID: "b"}))}})
+			wantCondition(t, err, actor.ErrDeadline)
+			close(g.leave)
+			if got := <-held; got.err != nil {
+				t.Error(got.err)
+			}
+			s.wantNumbers(t, map[string]int64{"a": 1, "b": 1, "c": 1, "x": 0})
+		})
+	})
+	t.Run("host stops", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{})
+			g := holding(s, "")
+			held := s.start(t.Context(), "a", "Hold")
+			synctest.Wait()
+			stopped := make(chan error, 1)
+			go func() { stopped <- s.Stop(context.Background()) }()
+			synctest.Wait()
+			close(g.leave) // and it needs one more actor
+			got := <-held
+			wantCondition(t, got.err, actor.ErrStopping)
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			s.wantNumbers(t, map[string]int64{"a": 0, "b": 0})
+		})
+	})
+	t.Run("host is killed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{})
+			holding(s, "")
+			held := s.start(t.Context(), "a", "Hold")
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := s.Stop(ctx); err == nil {
+				t.Error("no error")
+			}
+			got := <-held
+			wantCondition(t, got.err, actor.ErrStopping)
+			s.wantNumbers(t, map[string]int64{"a": 0, "b": 0})
+		})
+	})
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("callee moves, lost ", lost), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				holdings := hosttest.NewHoldings(actor.HeldClean)
+				fake := sharedFake()
+				s := newStage(t, host.Config{Committer: fake, Ownership: holdings})
+				s.store = fake
+				g := holding(s, "")
+				held := s.start(t.Context(), "a", "Hold")
+				synctest.Wait()
+				waits := s.start(t.Context(), "b", "Look")
+				synctest.Wait()
+				holdings.Set(nothingHeld)
+				moved := make(chan error, 1)
+				if lost {
+					s.DropAll()
+				} else {
+					go func() {
+						moved <- s.HandOver(t.Context(), func(k actor.Key) bool { return k.ID == "b" })
+					}()
+				}
+				synctest.Wait()
+				<-waits
+				close(g.leave)
+				var guest *actor.GuestError
+				if got := <-held; !errors.As(got.err, &guest) || guest.Code != abi.CallNotAtomic { // c is not held any more
+					if !lost || !errors.Is(got.err, actor.ErrNotOwner) {
+						t.Error(got.err)
+					}
+				}
+				if !lost {
+					if err := <-moved; err != nil {
+						t.Error(err)
+					}
+				}
+				s.wantNumbers(t, map[string]int64{"a": 0, "b": 0, "c": 0})
+			})
+		})
+	}
+}
+
+// TestChainSends: a request of any turn in a chain leaves when all that the chain has seen is
+// durable, and a chain that has sent one is not run again.
+func TestChainSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &asked{}
+		s := newChainStage(t, host.Config{Egress: out})
+		slow := make(chan struct{})
+		a := scriptedActor()
+		send := func(t *hosttest.Turn) error {
+			n, err := t.Number("n")
+			t.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/", Body: []byte(fmt.Sprint(n))})
+			return errors.Join(err, add(t))
+		}
+		a.Methods["Send"] = send
+		a.Methods["CallSend"] = func(t *hosttest.Turn) error {
+			if _, err := t.Call("T", "seen", "Look", ""); err != nil {
+				return err
+			}
+			reply, err := t.Call("T", "b", "Send", "")
+			return errors.Join(err, t.Reply(reply))
+		}
+		s.world.Deploy("app", "T", a)
+		s.store.setHold(slow)
+		seen := make(chan struct{})
+		go func() {
+			defer close(seen)
+			if _, err := s.do(t, "seen", op{Do: "add", N: 1}); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		sends := s.start(t.Context(), "a", "CallSend")
+		synctest.Wait()
+		if len(out.bodies) != 0 {
+			t.Error("a request left before what the chain has seen was durable")
+		}
+		slow <- struct{}{}
+		<-seen
+		synctest.Wait()
+		if len(out.bodies) != 1 {
+			t.Error("no request left")
+		}
+		s.store.setHold(nil)
+		slow <- struct{}{}
+		if got := <-sends; got.err != nil || got.reply != "1" {
+			t.Errorf("%+v", got)
+		}
+
+		s.store.write(key("b"), func(*actor.Row) {})
+		_, err := s.call(t.Context(), "a", "CallSend")
+		wantCondition(t, err, actor.ErrLeft)
+		if len(out.bodies) != 2 {
+			t.Errorf("%d requests", len(out.bodies))
+		}
+	})
+}
+
+// TestChainTooLarge: what a chain changes is within one commit, and so is what several chains
+// that share one change together.
+func TestChainTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		a := scriptedActor()
+		large := strings.Repeat("x", 900<<10)
+		a.Methods["Grow"] = func(t *hosttest.Turn) error { return t.Set("large", large) }
+		growing := func(n int) hosttest.Func {
+			return func(t *hosttest.Turn) error {
+				for i := range n {
+					if _, err := t.Call("T", fmt.Sprint("big", i), "Grow", ""); err != nil {
+						return err
+					}
+				}
+				return add(t)
+			}
+		}
+		a.Methods["Ten"], a.Methods["Six"] = growing(10), growing(6)
+		a.Methods["Other"] = func(t *hosttest.Turn) error {
+			if _, err := t.Call("T", "big0", "Look", ""); err != nil {
+				return err
+			}
+			for i := range 6 {
+				if _, err := t.Call("T", fmt.Sprint("other", i), "Grow", ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s.world.Deploy("app", "T", a)
+		var sizes []int
+		s.store.applying = func(c *actor.Commit) {
+			size := 0
+			for i := range c.Rows {
+				size += len(c.Rows[i].State.Data)
+			}
+			sizes = append(sizes, size)
+		}
+		_, err := s.call(t.Context(), "a", "Ten")
+		wantCondition(t, err, actor.ErrChainTooLarge)
+		if len(sizes) != 0 {
+			t.Error("something was committed")
+		}
+		large += "y"
+		slow := make(chan struct{})
+		s.store.setHold(slow)
+		first := s.start(t.Context(), "a", "Six") // under way
+		synctest.Wait()
+		large += "y"
+		second := s.start(t.Context(), "b", "Six") // pending behind it
+		synctest.Wait()
+		third := s.start(t.Context(), "c", "Other")
+		synctest.Wait()
+		s.store.setHold(nil)
+		close(slow)
+		for _, c := range []<-chan answer{first, second, third} {
+			if got := <-c; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		for _, size := range sizes {
+			if size > actor.MaxCommitBytes {
+				t.Errorf("a commit of %d bytes", size)
+			}
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/turn"
+)
+
+const (
+	// maxChainDepth is how many turns may be nested in one, and maxChainActors how many
+	// actors a chain may have.
+	maxChainDepth, maxChainActors = 32, 64
+)
+
+// chains run what guests call.
+type chains struct {
+	graph     chain.Graph[*activation]
+	admission *admission
+	turns     *turns
+}
+
+// call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
+func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
+	caller := &t.call.inv.Key
+	c := &call{request: request{
+		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
+		inv: actor.Invocation{
+			ID: t.call.inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
+			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.inv.Trace.Child(),
+		},
+	}}
+	if msg.LimitMillis > 0 {
+		ctx, cancel := context.WithTimeout(c.ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
+		defer cancel()
+		c.ctx = ctx
+	}
+	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
+	paused := t.slot.Pause()
+	t.instance.Lend()
+	reply, err := cs.run(t, c)
+	t.instance.Regain()
+	if paused {
+		t.slot.Resume()
+	}
+	if err == nil {
+		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
+	}
+	return resultOf(t.Context(), c, err)
+}
+
+// run runs a called turn.
+func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
+	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
+		return actor.Payload{}, err
+	}
+	if t.activation == nil {
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
+	}
+	if t.depth == maxChainDepth {
+		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
+	}
+	ch := cs.of(t)
+	m := ch.member(c.inv.Key)
+	if m != nil && m.open {
+		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", c.inv.Key.Type, c.inv.Key.ID)
+	}
+	s, meth, err := cs.admission.find(c)
+	if err != nil {
+		if s, meth, err = cs.admission.findNew(c, err); err != nil {
+			return actor.Payload{}, err
+		}
+	}
+	if m == nil {
+		if m, err = cs.enlist(ch, c, s); err != nil {
+			return actor.Payload{}, err
+		}
+	}
+	if m.row == nil {
+		m.served = s
+		if err := cs.begin(c.ctx, m); err != nil {
+			return actor.Payload{}, err
+		}
+	} else if meth, err = m.served.method(&c.inv); err != nil { // the chain's deployment of it
+		return actor.Payload{}, err
+	}
+	m.open = true
+	before, next := len(ch.undo), cs.turns.table.revisions.Next
+	reply, err := cs.nested(t, m, c, meth.readOnly)
+	m.open = false
+	if err != nil {
+		ch.rollBack(before, next)
+		m.rev = next()
+	}
+	return reply, err
+}
+
+// of returns the chain of a turn, which begins with its first call.
+func (cs *chains) of(t *run) *calls {
+	if t.chain == nil {
+		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
+		t.chain.members = []*enlisted{{a: t.activation, call: t.call, open: true}}
+		t.chain.Hold(t.activation)
+		t.activation.chain = t.chain
+	}
+	return t.chain
+}
+
+// enlist gives a chain an actor, when its turn in the actor's mailbox comes.
+func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
+	switch {
+	case s.lane != LaneWarm:
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
+	case len(ch.members) == maxChainActors:
+		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
+	}
+	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+	c.answered = make(chan struct{}, 1)
+	a, mine, err := cs.admission.enqueue(c, s, true)
+	if err == nil && !mine {
+		err = cs.await(ch, a, c)
+	}
+	if err != nil {
+		cs.admission.memory.Give(c.inv.Key.App, c.charged)
+		if errors.Is(err, actor.ErrNotOwner) {
+			err = refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s",
+				c.inv.Key.Type, c.inv.Key.ID, ch.members[0].a.key.Type, ch.members[0].a.key.ID)
+		}
+		return nil, err
+	}
+	ch.Hold(a)
+	m := &enlisted{a: a, call: c}
+	ch.members = append(ch.members, m)
+	return m, nil
+}
+
+// await waits until the call has the place of a's turn.
+func (cs *chains) await(ch *calls, a *activation, c *call) error {
+	ch.Wait(a)
+	var err error
+	select {
+	case <-c.answered:
+		return c.result.err
+	case <-c.ctx.Done():
+		err = c.ctx.Err()
+	case <-ch.Doomed():
+		err = errDeadlock(ch)
+	}
+	ch.GiveUp()
+	if a.shard.withdraw(c) {
+		return err
+	}
+	<-c.answered // at the same moment
+	return c.result.err
+}
+
+// errDeadlock is the error of a chain that was doomed.
+func errDeadlock(ch *calls) error {
+	var circle []string
+	for _, a := range ch.Circle() {
+		circle = append(circle, a.key.Type+" "+a.key.ID)
+	}
+	return fmt.Errorf("%w: each of these is held by one that waits for the next: %s", actor.ErrDeadlock, strings.Join(circle, ", "))
+}
+
+// refusal of a call, which the caller gets as a result.
+func refuse(code, format string, args ...any) error {
+	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// endsChain reports whether an error ends the whole chain: it says nothing of the call that
+// met it.
+func endsChain(err error) bool {
+	for _, is := range []error{errDropped, errMoved, errRecorded, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// resultOf is what the caller gets of a call that failed with err; an error ends the caller,
+// whose context is ctx.
+func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
+	if over := ctx.Err(); over != nil {
+		return nil, ofTurn(over)
+	}
+	if endsChain(err) {
+		return nil, err
+	}
+	var guest *actor.GuestError
+	var trap *actor.TrapError
+	var argument *actor.ArgumentError
+	var large *actor.StateTooLargeError
+	var condition *actor.Condition
+	r := &abi.Result{Error: abi.Error{Status: abi.StatusInternal, Code: abi.CallFailed, Message: "the call failed"}}
+	switch {
+	case errors.As(err, &guest):
+		r.Error = abi.Error{
+			Status: uint16(guest.Status), Code: guest.Code, Message: guest.Message, Retryable: guest.Retryable,
+			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
+		}
+	case errors.As(err, &trap):
+		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
+	case errors.As(err, &argument):
+		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
+	case errors.As(err, &large):
+		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
+	case isContextError(err):
+		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
+	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
+		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
+	case errors.Is(err, actor.ErrNotOwner):
+		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
+	case errors.As(err, &condition):
+		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
+		if condition.Retryable() {
+			r.Status, r.Retryable = abi.StatusUnavailable, true
+		}
+	}
+	return r, nil
+}
+
+// begin reads an actor that a chain has just been given.
+func (cs *chains) begin(ctx context.Context, m *enlisted) error {
+	a, s, ts := m.a, m.served, cs.turns
+	if s != a.serving {
+		if dropped, err := a.awaitCommits(ctx); err != nil {
+			return err
+		} else if dropped {
+			return errDropped
+		}
+		a.serving, a.checked = s, unchecked
+	}
+	if err := ts.ownership.mayBegin(a, s, time.Now()); err != nil {
+		return err
+	}
+	if err := ts.checkMemory(a.key.App); err != nil {
+		return err
+	}
+	l, err := ts.ensureLoaded(ctx, a, s)
+	switch {
+	case err != nil:
+		return err
+	case l == nil:
+		return errDropped
+	case l.Damage != nil:
+		return l.Damage
+	}
+	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
+		return err
+	} else if changed {
+		return errMoved
+	}
+	m.row, m.rev = l, a.rev
+	return nil
+}
+
+// nested runs a method of an actor that a chain has, for the turn by, on what the chain has
+// made of it. The chain keeps what the turn leaves if there is no error.
+func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
+	s, ch, ts := m.served, by.chain, cs.turns
+	if m.a.dropped() {
+		return actor.Payload{}, errDropped
+	}
+	in, err := m.a.nestedInstance(c.ctx, s)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	t := ts.runs.get(c)
+	defer ts.runs.put(t)
+	// Its time is the caller's, but its processor its own.
+	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	if deadline, ok := c.ctx.Deadline(); ok {
+		ctx.deadline = deadline
+	}
+	defer ctx.stop()
+	if err := t.enter(ctx); err != nil {
+		m.a.giveBack(in, nil, time.Now())
+		return actor.Payload{}, err
+	}
+	if !ts.ownership.stillHeld(m.a) {
+		m.a.giveBack(in, nil, time.Now())
+		return actor.Payload{}, actor.ErrNotOwner
+	}
+	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
+	rev := m.rev
+	if readOnly { // as of a read beside the worker: its caches belong to no other turn
+		rev = ts.table.revisions.Next()
+	}
+	t.prepare(s, m.row, rev, readOnly, by.now)
+	t.limitFuel(ch.fuel)
+	err = t.on(ctx, in, s.migration(m.row))
+	m.a.giveBack(in, err, time.Now())
+	ch.fuel += t.Fuel().Used
+	if err == nil {
+		err = c.ctx.Err()
+	}
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	done, err := t.seal(s, m.row)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	if done.changed {
+		ch.undo = append(ch.undo, undo{m, m.row, m.changed})
+		row := *m.row
+		row.State, row.Exists, row.Generation, row.StateSchema = done.state, true, s.deployment.Generation, s.stateSchema
+		m.row, m.rev, m.changed = &row, done.rev, true
+	}
+	return done.reply.Payload, nil
+}

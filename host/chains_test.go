@@ -1,0 +1,698 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// op is one thing that a scripted method does. What it sees goes into its reply.
+type op struct {
+	Do  string `json:"do"` // "add" to its number, "call" another actor, "must" call it, "fail" or "trap"
+	N   int64  `json:"n,omitempty"`
+	ID  string `json:"id,omitempty"`
+	Ops []op   `json:"ops,omitempty"`
+	// Look calls the read-only method.
+	Look bool `json:"look,omitempty"`
+}
+
+func script(ops ...op) string {
+	text, err := json.Marshal(ops)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// scripted is a method that does what its payload says.
+func scripted(t *hosttest.Turn) error {
+	var ops []op
+	if err := json.Unmarshal(t.Frame.Payload, &ops); err != nil {
+		return err
+	}
+	if err := trustCache(t); err != nil {
+		return err
+	}
+	var seen []string
+	for _, o := range ops {
+		switch o.Do {
+		case "add":
+			n, err := t.Add("n", o.N)
+			if err != nil {
+				return err
+			}
+			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
+			seen = append(seen, fmt.Sprint(n))
+		case "call", "must":
+			method := "Do"
+			if o.Look {
+				method = "Look"
+			}
+			reply, err := t.Call("T", o.ID, method, script(o.Ops...))
+			var refused *actor.GuestError
+			switch {
+			case errors.As(err, &refused) && o.Do == "call":
+				reply = refused.Code
+			case err != nil:
+				return err
+			}
+			seen = append(seen, "("+reply+")")
+		case "fail":
+			return hosttest.Fail("on_purpose")
+		case "trap":
+			panic("on purpose")
+		}
+	}
+	return t.Reply(strings.Join(seen, " "))
+}
+
+// cached is what an instance remembers of an actor, as SDKs do.
+type cached struct {
+	revision uint64
+	n        int64
+}
+
+// trustCache fails the turn if what the instance remembers of the actor looks current and is
+// not.
+func trustCache(t *hosttest.Turn) error {
+	n, err := t.Number("n")
+	if c, ok := t.Local[t.Frame.ID].(cached); ok && c.revision == t.Frame.Revision && c.n != n {
+		return fmt.Errorf("revision %d has %d, and had %d", c.revision, n, c.n)
+	}
+	return err
+}
+
+func look(t *hosttest.Turn) error {
+	if err := trustCache(t); err != nil {
+		return err
+	}
+	n, err := t.Number("n")
+	return errors.Join(err, t.Reply(fmt.Sprint(n)))
+}
+
+func scriptedActor() hosttest.Actor {
+	return hosttest.Actor{Methods: map[string]hosttest.Func{"Do": scripted}, ReadOnly: map[string]hosttest.Func{"Look": look}}
+}
+
+func (s *stage) do(t *testing.T, id string, ops ...op) (string, error) {
+	r, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Do", Payload: actor.Payload{Data: []byte(script(ops...))}})
+	return string(r.Payload.Data), err
+}
+
+// number is what is stored of an actor.
+func (s *stage) number(t *testing.T, id string) int64 {
+	t.Helper()
+	var state struct{ N int64 }
+	row := s.store.row(key(id))
+	if len(row.State.Data) == 0 {
+		return 0
+	}
+	if err := json.Unmarshal(row.State.Data, &state); err != nil {
+		t.Fatal(err)
+	}
+	return state.N
+}
+
+func (s *stage) wantNumbers(t *testing.T, want map[string]int64) {
+	t.Helper()
+	for id, n := range want {
+		if got := s.number(t, id); got != n {
+			t.Errorf("%s has %d, want %d", id, got, n)
+		}
+	}
+}
+
+func newChainStage(t *testing.T, cfg host.Config) *stage {
+	s := newStage(t, cfg)
+	s.world.Deploy("app", "T", scriptedActor())
+	return s
+}
+
+// TestChainIsOneCommit: what a turn and those that it calls have done is stored at once, and
+// not at all if the outermost turn fails.
+func TestChainIsOneCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		var commits []actor.Commit
+		s.store.applying = func(c *actor.Commit) { commits = append(commits, *c) }
+		reply, err := s.do(t, "a", op{Do: "add", N: 1}, op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 2}, {Do: "call", ID: "c", Ops: []op{{Do: "add", N: 3}}}}},
+			op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 10}}}, op{Do: "call", ID: "d", Look: true})
+		if err != nil || reply != "1 (2 (3)) (12) (0)" {
+			t.Fatalf("%q, %v", reply, err)
+		}
+		s.wantNumbers(t, map[string]int64{"a": 1, "b": 12, "c": 3})
+		if len(commits) != 1 || len(commits[0].Rows) != 3 || len(commits[0].Fences) != 1 || commits[0].Fences[0].Key != key("d") {
+			t.Fatalf("commits %+v", commits)
+		}
+		if _, err := s.do(t, "a", op{Do: "must", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "fail"}); err == nil {
+			t.Error("no error")
+		}
+		s.wantNumbers(t, map[string]int64{"a": 1, "b": 12})
+		if reply, err := s.do(t, "b", op{Do: "add"}); err != nil || reply != "12" {
+			t.Errorf("%q, %v", reply, err)
+		}
+	})
+}
+
+// TestCalleeFails: an error, a trap or a deadline of a called turn takes back what that turn
+// and those that it called have done, and nothing else.
+func TestCalleeFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		actors := scriptedActor()
+		actors.Methods["Hang"] = func(t *hosttest.Turn) error {
+			if _, err := t.Add("n", 1000); err != nil {
+				return err
+			}
+			<-t.Context.Done()
+			return nil
+		}
+		actors.Methods["Impatient"] = func(t *hosttest.Turn) error {
+			if _, err := t.Add("n", 1); err != nil {
+				return err
+			}
+			_, err := t.CallWith(&abi.Message{Type: "T", ID: "b", Method: "Hang", LimitMillis: 100})
+			return t.Reply(err.Error())
+		}
+		s.world.Deploy("app", "T", actors)
+		for _, how := range []string{"fail", "trap"} {
+			reply, err := s.do(t, "a", op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "call", ID: "c", Ops: []op{
+				{Do: "add", N: 100}, {Do: "call", ID: "b", Ops: []op{{Do: "add", N: 100}}}, {Do: "call", ID: "d", Ops: []op{{Do: "add", N: 100}}}, {Do: how},
+			}}, op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "call", ID: "d", Ops: []op{{Do: "add", N: 1}}}, op{Do: "add", N: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := map[string]string{"fail": "on_purpose", "trap": "trap"}[how]; !strings.Contains(reply, code) {
+				t.Errorf("%s: %q", how, reply)
+			}
+		}
+		s.wantNumbers(t, map[string]int64{"a": 2, "b": 4, "c": 0, "d": 2})
+		if reply, err := s.call(t.Context(), "a", "Impatient"); err != nil || !strings.Contains(reply, "deadline_exceeded") {
+			t.Errorf("%q, %v", reply, err)
+		}
+		s.wantNumbers(t, map[string]int64{"a": 3, "b": 4})
+	})
+}
+
+// TestCallsThatDoNotRun: each is refused with its own code, and the caller goes on.
+func TestCallsThatDoNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
+			s.world.Deploy("app", placement, hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Do": scripted}})
+		}
+		reach := func(typ, id, method string) hosttest.Func {
+			return func(t *hosttest.Turn) error {
+				_, err := t.Call(typ, id, method, "[]")
+				if err == nil {
+					return t.Reply("ok")
+				}
+				return t.Reply(err.Error())
+			}
+		}
+		deep := make([]op, 0)
+		for i := 40; i > 0; i-- {
+			deep = []op{{Do: "must", ID: fmt.Sprint("deep", i), Ops: deep}}
+		}
+		many := make([]op, 0)
+		for i := range 70 {
+			many = append(many, op{Do: "must", ID: fmt.Sprint("many", i)})
+		}
+		actors := scriptedActor()
+		for name, f := range map[string]hosttest.Func{
+			"type_not_found": reach("No", "x", "Do"), "method_not_found": reach("T", "x", "No"), "invalid_call": reach("T", "", "Do"),
+			"not_reentrant": reach("T", "a", "Do"), "not_atomic": reach(abi.PlacementAny, "x", "Do"), "ok": reach("T", "x", "Do"),
+		} {
+			actors.Methods[name] = f
+		}
+		actors.Methods["not_atomic2"] = reach(abi.PlacementStateless, "x", "Do")
+		s.world.Deploy("app", "T", actors)
+		for name := range actors.Methods {
+			if name == "Do" {
+				continue
+			}
+			if reply, err := s.call(t.Context(), "a", name); err != nil || !strings.Contains(reply, strings.TrimSuffix(name, "2")) {
+				t.Errorf("%s: %q, %v", name, reply, err)
+			}
+		}
+		for code, ops := range map[string][]op{
+			"too_deep": deep, "too_many": many,
+			"not_reentrant": {{Do: "must", ID: "b", Ops: []op{{Do: "must", ID: "a"}}}},
+		} {
+			_, err := s.do(t, "a", ops...)
+			var refused *actor.GuestError
+			if !errors.As(err, &refused) || refused.Code != code {
+				t.Errorf("%v, want %s", err, code)
+			}
+		}
+	})
+}
+
+// TestChainOutcomes: whatever becomes of a chain's commit becomes of all its actors.
+func TestChainOutcomes(t *testing.T) {
+	for fault, want := range map[string]struct {
+		err  *actor.Condition
+		sums int64
+	}{
+		"":            {nil, 1},
+		"unavailable": {actor.ErrUnavailable, 0},
+		"lost":        {nil, 1}, // it is settled, and runs again
+		"applied":     {nil, 1},
+		"overtaken":   {actor.ErrAmbiguous, 1},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newChainStage(t, host.Config{})
+				if fault != "" {
+					s.store.plan("commit", fault)
+				}
+				_, err := s.do(t, "a", op{Do: "add", N: 1}, op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}})
+				if want.err == nil && err != nil || want.err != nil && !errors.Is(err, want.err) {
+					t.Errorf("error %v, want %v", err, want.err)
+				}
+				s.wantNumbers(t, map[string]int64{"a": want.sums, "b": want.sums})
+				if reply, err := s.do(t, "b", op{Do: "add"}); err != nil || reply != fmt.Sprint(want.sums) {
+					t.Errorf("%q, %v", reply, err)
+				}
+			})
+		})
+	}
+}
+
+// TestChainMeetsAnotherWriter: a chain whose callee, or one that it has only read, was
+// changed by another writer runs again, on what is stored.
+func TestChainMeetsAnotherWriter(t *testing.T) {
+	for _, other := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{})
+			ops := []op{{Do: "add", N: 1}, {Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}, {Do: "call", ID: "c", Look: true}}
+			if _, err := s.do(t, "a", ops...); err != nil {
+				t.Fatal(err)
+			}
+			s.store.write(key(other), func(row *actor.Row) {
+				row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":50}`)}
+			})
+			want := map[string]int64{"a": 1, "b": 1, "c": 0}
+			want[other] = 50
+			reply, err := s.do(t, "a", ops...)
+			if err != nil || reply != fmt.Sprintf("%d (%d) (%d)", want["a"]+1, want["b"]+1, want["c"]) {
+				t.Errorf("%q, %v", reply, err)
+			}
+			s.wantNumbers(t, map[string]int64{"a": want["a"] + 1, "b": want["b"] + 1})
+		})
+	}
+}
+
+// TestChainWithKey: a repeated call gets the recorded reply, and the failure of a chain is
+// answered behind a fence.
+func TestChainWithKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		call := func(key_ string, ops ...op) (string, error) {
+			r, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Do", IdempotencyKey: key_, Payload: actor.Payload{Data: []byte(script(ops...))}})
+			return string(r.Payload.Data), err
+		}
+		for range 2 {
+			if reply, err := call("k", op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}); err != nil || reply != "(1)" {
+				t.Errorf("%q, %v", reply, err)
+			}
+		}
+		before := s.store.row(key("a")).Version
+		if _, err := call("failing", op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "fail"}); err == nil {
+			t.Error("no error")
+		}
+		s.wantNumbers(t, map[string]int64{"b": 1})
+		if after := s.store.row(key("a")).Version; after == before {
+			t.Error("a failure was answered without a fence")
+		}
+	})
+}
+
+// TestDeadlock: of two chains that wait for each other one fails, without a trace, and the
+// other one goes on.
+func TestDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		both := newGate()
+		actors := scriptedActor()
+		actors.Methods["Cross"] = func(t *hosttest.Turn) error {
+			if _, err := t.Add("n", 1); err != nil {
+				return err
+			}
+			if _, err := t.Call("T", "of"+t.Frame.ID, "Do", script(op{Do: "add", N: 1})); err != nil { // the chain has begun
+				return err
+			}
+			if err := both.wait(t); err != nil {
+				return err
+			}
+			other := map[string]string{"a": "b", "b": "a"}[t.Frame.ID]
+			_, err := t.Call("T", other, "Do", script(op{Do: "add", N: 10}))
+			return err
+		}
+		s.world.Deploy("app", "T", actors)
+		first := s.start(t.Context(), "a", "Cross")
+		synctest.Wait()
+		second := s.start(t.Context(), "b", "Cross")
+		synctest.Wait()
+		third := s.start(t.Context(), "a", "Look") // beside
+		close(both.leave)
+		one, two := <-first, <-second
+		if one.err != nil || !errors.Is(two.err, actor.ErrDeadlock) || !strings.Contains(two.err.Error(), "T a") {
+			t.Errorf("%v, %v", one.err, two.err)
+		}
+		<-third
+		s.wantNumbers(t, map[string]int64{"a": 1, "b": 10, "ofa": 1, "ofb": 0})
+	})
+}
+
+// TestCallsWaitForChain: a call of an actor that a chain has waits until the chain ends, and
+// sees what it did; one that is not patient leaves no trace.
+func TestCallsWaitForChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		hold := newGate()
+		actors := scriptedActor()
+		actors.Methods["Hold"] = func(t *hosttest.Turn) error {
+			if _, err := t.Call("T", "b", "Do", script(op{Do: "add", N: 5})); err != nil {
+				return err
+			}
+			return hold.wait(t)
+		}
+		s.world.Deploy("app", "T", actors)
+		holding := s.start(t.Context(), "a", "Hold")
+		synctest.Wait()
+		var later sync.WaitGroup
+		later.Go(func() {
+			if reply, err := s.do(t, "b", op{Do: "add", N: 1}); err != nil || reply != "6" {
+				t.Errorf("%q, %v", reply, err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Invoke(ctx, actor.Invocation{Key: key("b"), Method: "Do", Payload: actor.Payload{Data: []byte(script(op{Do: "add", N: 1}))}})
+		wantCondition(t, err, actor.ErrDeadline)
+		close(hold.leave)
+		if a := <-holding; a.err != nil {
+			t.Error(a.err)
+		}
+		later.Wait()
+		s.wantNumbers(t, map[string]int64{"b": 6})
+	})
+}
+
+// TestChainNeedsOneMoreInstance: chains whose turns wait do not take the instances and processors that
+// those they wait for need.
+func TestChainNeedsOneMoreInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{Slots: 1, Limits: host.Limits{Instances: 1}})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				_, err := s.do(t, fmt.Sprint("x", i), op{Do: "must", ID: fmt.Sprint("y", i%3), Ops: []op{
+					{Do: "add", N: 1}, {Do: "must", ID: "z", Ops: []op{{Do: "add", N: 1}}},
+				}})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				if _, err := s.do(t, fmt.Sprint("y", i%3), op{Do: "must", ID: "z", Ops: []op{{Do: "add", N: 1}}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		s.wantNumbers(t, map[string]int64{"z": 40})
+		if n := s.world.Open(); n != 1 {
+			t.Errorf("%d instances stay", n)
+		}
+	})
+}
+
+// TestChainsAgainstModel runs programs of nested calls, failures and reentrancy, one after
+// the other, and compares every reply and every state with those of a sequential model.
+func TestChainsAgainstModel(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var roots []op
+		for range rapid.IntRange(1, 12).Draw(r, "calls") {
+			roots = append(roots, op{ID: drawActor(r), Ops: drawOps(r, 4)})
+		}
+		shared, fault := rapid.Bool().Draw(r, "shared"), rapid.SampledFrom([]string{"", "lost", "applied"}).Draw(r, "fault")
+		var broken string
+		synctest.Test(t, func(t *testing.T) {
+			fake := newFakeStore()
+			fake.shared = shared
+			s := newChainStage(t, host.Config{Committer: fake})
+			s.store = fake
+			m := model1{}
+			for i, root := range roots {
+				if fault != "" && i%3 == 1 {
+					fake.mu.Lock()
+					fake.faults["commit"] = []string{fault}
+					fake.mu.Unlock()
+				}
+				after, want, code := m.run(root.ID, root.Ops, map[string]bool{})
+				if code == "" {
+					m = after
+				} else {
+					want = ""
+				}
+				reply, err := s.do(t, root.ID, root.Ops...)
+				if got := codeOf(err); reply != want || got != code {
+					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, reply, err, want, code)
+					return
+				}
+				for _, id := range []string{"a", "b", "c"} {
+					if got := s.number(t, id); got != m[id] {
+						broken = fmt.Sprintf("after call %d %s has %d, want %d", i, id, got, m[id])
+						return
+					}
+				}
+			}
+		})
+		if broken != "" {
+			r.Fatal(broken)
+		}
+	})
+}
+
+func drawOps(r *rapid.T, depth int) (ops []op) {
+	for range rapid.IntRange(0, 4).Draw(r, "ops") {
+		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap"}).Draw(r, "do")}
+		switch o.Do {
+		case "add":
+			o.N = int64(rapid.IntRange(-3, 9).Draw(r, "n"))
+		case "call", "must":
+			o.ID = drawActor(r)
+			if depth == 0 || rapid.IntRange(0, 4).Draw(r, "look") == 0 {
+				o.Look = true
+			} else {
+				o.Ops = drawOps(r, depth-1)
+			}
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+func codeOf(err error) string {
+	var guest *actor.GuestError
+	var trap *actor.TrapError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &guest):
+		return guest.Code
+	case errors.As(err, &trap):
+		return "trap"
+	}
+	return err.Error()
+}
+
+// model1 is the numbers of actors where one turn follows the other.
+type model1 map[string]int64
+
+// run returns what the actors are after a scripted turn, and its reply or code.
+func (m model1) run(id string, ops []op, open map[string]bool) (after model1, reply, code string) {
+	open[id] = true
+	defer delete(open, id)
+	after = model1{}
+	for other, n := range m {
+		after[other] = n
+	}
+	var seen []string
+	for _, o := range ops {
+		switch o.Do {
+		case "add":
+			after[id] += o.N
+			seen = append(seen, fmt.Sprint(after[id]))
+		case "fail":
+			return m, "", "on_purpose"
+		case "trap":
+			return m, "", "trap"
+		default:
+			var next model1
+			var reply, code string
+			switch {
+			case open[o.ID]:
+				code = "not_reentrant"
+			case o.Look:
+				reply = fmt.Sprint(after[o.ID])
+			default:
+				if next, reply, code = after.run(o.ID, o.Ops, open); code == "" {
+					after = next
+				}
+			}
+			if code != "" && o.Do == "must" {
+				return m, "", code
+			}
+			if code != "" {
+				reply = code
+			}
+			seen = append(seen, "("+reply+")")
+		}
+	}
+	return after, strings.Join(seen, " "), ""
+}
+
+// TestMoneyIsConserved has accounts transfer to each other at once, meets every outcome of
+// a commit and other writers' versions, and finds the sum unchanged in every answer that
+// shows all accounts, and in the store.
+func TestMoneyIsConserved(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprint("shared ", shared, ", seed ", seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { conserve(t, shared, seed) })
+			})
+		}
+	}
+}
+
+func conserve(t *testing.T, shared bool, seed uint64) {
+	const accounts, callers, rounds = 5, 12, 40
+	fake := newFakeStore()
+	fake.shared = shared
+	var folded atomic.Int64
+	s := newChainStage(t, host.Config{Committer: fake, Limits: host.Limits{Instances: 3, TurnDeadline: time.Minute}, Events: host.Events{
+		Commit: func(e host.CommitEnd) {
+			if e.GroupSize > 1 {
+				folded.Add(1)
+			}
+		},
+	}})
+	s.store = fake
+	name := func(i int) string { return fmt.Sprint("acc", i) }
+	total := func() (sum int64) {
+		for i := range accounts {
+			sum += s.number(t, name(i))
+		}
+		return sum
+	}
+	// Commits take a while, so that chains fold into each other's.
+	slow, done := make(chan struct{}), make(chan struct{})
+	fake.setHold(slow)
+	var feeder sync.WaitGroup
+	feeder.Go(func() {
+		for rng := rand.New(rand.NewPCG(seed, 99)); ; time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond) {
+			select {
+			case slow <- struct{}{}:
+			case <-done:
+				return
+			}
+		}
+	})
+	defer func() {
+		close(done)
+		feeder.Wait()
+	}()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	met := map[string]int{}
+	note := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			met["ok"]++
+		case errors.Is(err, actor.ErrDeadlock):
+			met["deadlock"]++
+		case errors.Is(err, actor.ErrAmbiguous):
+			met["ambiguous"]++
+		case errors.Is(err, actor.ErrUnavailable):
+			met["unavailable"]++
+		case errors.Is(err, actor.ErrStale):
+			met["stale"]++
+		default:
+			t.Error(err)
+		}
+	}
+	for caller := range callers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(caller)))
+			for range rounds {
+				switch k := rng.IntN(10); {
+				case k == 0: // a chain that only looks
+					var ops []op
+					for i := range accounts {
+						ops = append(ops, op{Do: "must", ID: name(i), Look: true})
+					}
+					reply, err := s.do(t, "auditor", ops...)
+					if note(err); err == nil {
+						var sum int64
+						for _, text := range strings.Fields(strings.NewReplacer("(", "", ")", "").Replace(reply)) {
+							var n int64
+							fmt.Sscan(text, &n)
+							sum += n
+						}
+						if sum != 0 {
+							t.Errorf("an auditor saw %s", reply)
+						}
+					}
+				case k == 1:
+					fault := []string{"lost", "applied", "unavailable", "overtaken"}[rng.IntN(4)]
+					fake.plan("commit", fault)
+				case k == 2:
+					fake.write(key(name(rng.IntN(accounts))), func(*actor.Row) {})
+				default:
+					from, to := rng.IntN(accounts), rng.IntN(accounts)
+					n := int64(rng.IntN(20) + 1)
+					ops := []op{{Do: "add", N: -n}, {Do: "call", ID: name((to + 1) % accounts), Ops: []op{{Do: "add", N: 100}, {Do: "fail"}}}, {Do: "must", ID: name(to), Ops: []op{{Do: "add", N: n}}}}
+					if from == to || (to+1)%accounts == from {
+						ops = []op{{Do: "add"}}
+					}
+					_, err := s.do(t, name(from), ops...)
+					note(err)
+				}
+				if rng.IntN(4) == 0 {
+					time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if sum := total(); sum != 0 {
+		t.Errorf("the sum is %d", sum)
+	}
+	t.Logf("met %v, %d commits of several calls", met, folded.Load())
+	if folded.Load() == 0 {
+		t.Error("no chains share a commit")
+	}
+	if met["ok"] < callers*rounds/10 {
+		t.Errorf("hardly anything went well: %v", met)
+	}
+}

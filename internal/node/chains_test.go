@@ -1,0 +1,79 @@
+package node_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/internal/node"
+)
+
+// TestGuestsCallEachOther transfers between accounts of a guest: all of it happens, or
+// nothing, and what a callee has refused its caller can do otherwise.
+func TestGuestsCallEachOther(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), toolchain))
+		call := func(id, method, in, want string) {
+			t.Helper()
+			r.mustCall(t, "", "Account", id, method, in, want)
+		}
+		refused := func(id, method, in, code string) {
+			t.Helper()
+			if _, err := r.call(t.Context(), "", "Account", id, method, in); detail(err).GetGuest().GetCode() != code {
+				t.Errorf("%s.%s(%s): %v, want %s", id, method, in, err, code)
+			}
+		}
+		call("ann", "Deposit", `100`, `100`)
+		call("ann", "Transfer", `{"to":"bob","amount":30}`, `70`)
+		call("bob", "Transfer", `{"to":"ann","amount":10}`, `20`)
+		refused("bob", "Transfer", `{"to":"ann","amount":21}`, "insufficient")
+		refused("bob", "Transfer", `{"to":"ann","amount":13}`, "unlucky")
+		refused("ann", "Transfer", `{"to":"ann","amount":1}`, "not_reentrant")
+		call("ann", "Transfer", `{"to":"bob","amount":13,"retry":"bob"}`, `66`)
+		call("ann", "CallTrap", `"bob"`, `"trap"`)
+		for id, want := range map[string]string{"ann": `66`, "bob": `34`} {
+			call(id, "Get", ``, want)
+			call(id, "Deposit", `0`, want)
+		}
+
+		for i := range 4 {
+			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
+		}
+		var all sync.WaitGroup
+		for caller := range 8 {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(7, uint64(caller)))
+				for range 20 {
+					from, to := rng.IntN(4), rng.IntN(4)
+					in := fmt.Sprintf(`{"to":"acc%d","amount":%d}`, to, rng.IntN(20))
+					_, err := r.call(t.Context(), "", "Account", fmt.Sprint("acc", from), "Transfer", in)
+					switch kind := detail(err).GetKind(); {
+					case err == nil, kind == "deadlock", kind == "guest_error":
+					default:
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		sum := 0
+		for i := range 4 {
+			data, err := r.call(t.Context(), "", "Account", fmt.Sprint("acc", i), "Get", ``)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := strconv.Atoi(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		if sum != 200 {
+			t.Errorf("the sum is %d, want 200", sum)
+		}
+	})
+}
