@@ -38,7 +38,7 @@ var largeTypes = map[string]large{
 	"routing.routed":                  {12, 18, "a call on its way over hosts"},
 	"scheduler.Service":               {86, 33, "performs what ownership.Member and assignment.Holdings decide; to be divided into views, sessions, drains and partitions"},
 	"scheduler.term":                  {25, 19, "performs what ownership.Leader and assignment.Tables decide, for one term"},
-	"scheduler/reminder.pending":      {43, 16, "the states of a reminder in memory, under one lock"},
+	"scheduler/reminder.pending":      {43, 15, "the states of a reminder in memory, under one lock"},
 	"server/metrics.Metrics":          {17, 30, "one field for each metric"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},

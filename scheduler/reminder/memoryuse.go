@@ -22,17 +22,17 @@ func newMemoryUse(most int) memoryUse {
 }
 
 // fits reports whether n more reminders of a bucket may be taken into memory.
-func (m *memoryUse) fits(b *ownedBucket, n int64) bool {
-	use := m.buckets[b.bucket]
+func (m *memoryUse) fits(b actor.Bucket, n int64) bool {
+	use := m.buckets[b]
 	return use == nil || use.count < pageSize || m.apps.Check(use.app, n) == nil
 }
 
-// add counts a reminder of a bucket.
-func (m *memoryUse) add(b *ownedBucket) {
-	use := m.buckets[b.bucket]
+// add counts a reminder of a bucket of an app.
+func (m *memoryUse) add(b actor.Bucket, app string) {
+	use := m.buckets[b]
 	if use == nil {
-		use = &bucketUse{app: b.row.App}
-		m.buckets[b.bucket] = use
+		use = &bucketUse{app: app}
+		m.buckets[b] = use
 	}
 	use.count++
 	m.apps.Add(use.app, 1)

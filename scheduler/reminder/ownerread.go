@@ -86,7 +86,7 @@ func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
 // are others to be read now.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	o.pending.mu.Lock()
-	if !o.pending.memory.fits(b, pageSize) || o.pending.owned[b.bucket] != b {
+	if !o.pending.memory.fits(b.bucket, pageSize) || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil
 	}

@@ -27,23 +27,6 @@ func reach(from, end, now time.Time) time.Time {
 	return to
 }
 
-// place is a place in what is due of a bucket: at a time, and of what is due then, above a
-// token.
-type place struct {
-	at    time.Time
-	token *uint32 // nil: all of it
-}
-
-// placeOf is the place at which reading finds a reminder first.
-func placeOf(h *store.ReminderHead) place {
-	p := place{at: h.FireAt}
-	if h.ID.Token > 0 {
-		before := h.ID.Token - 1
-		p.token = &before
-	}
-	return p
-}
-
 // scan reads, with one statement, what is due from a place on and before end. It returns
 // where the next statement begins: not before end once all was read.
 func (o *owner) scan(ctx context.Context, b *ownedBucket, from place, end, now time.Time, limit int) ([]store.ReminderHead, place, error) {
@@ -63,24 +46,6 @@ func (o *owner) scan(ctx context.Context, b *ownedBucket, from place, end, now t
 		return heads, place{last.FireAt, &last.ID.Token}, nil
 	}
 	return heads, place{at: q.Before}, nil
-}
-
-// sweeps is how far the looks of an owner at what is due have come. It is for the goroutine
-// that looks at the store.
-type sweeps struct {
-	at time.Time // when the last one was, by the local clock
-	// idle is how long there is until the next one of a bucket that is closed and was found
-	// empty: twice as long each time. 0: it was not.
-	idle time.Duration
-	full time.Time // when it was last found not to be empty
-	// Everything due before till was found by one, and what was not delivered is in memory.
-	till time.Time
-	// next is where the one under way goes on; nil: none is. When it has ended, till is then.
-	next *place
-	then time.Time
-	// all is where the one of everything goes on, and allAt when it began, by the local clock.
-	all   *place
-	allAt time.Time
 }
 
 // sweep looks for what is due in the store and not in memory, from where the last sweep had
@@ -167,7 +132,7 @@ func (o *owner) isIdle(ctx context.Context, b *ownedBucket) (bool, error) {
 func (o *owner) hasSpace(b *ownedBucket) bool {
 	o.pending.mu.Lock()
 	defer o.pending.mu.Unlock()
-	return o.pending.memory.fits(b, pageSize)
+	return o.pending.memory.fits(b.bucket, pageSize)
 }
 
 // sweepNew looks at what has come due since the last sweep, and again at what was not

@@ -161,7 +161,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 	b.saw(id)
 	b.changed = true
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
-	if in && !p.memory.fits(b, 1) {
+	if in && !p.memory.fits(b.bucket, 1) {
 		in = false
 		if b.leftOut.IsZero() || at.Before(b.leftOut) {
 			b.leftOut = at
@@ -230,7 +230,7 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 // put puts a reminder of a bucket into the wheel; p.mu is held.
 func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) {
 	p.wheel.Insert(id, at)
-	p.memory.add(b)
+	p.memory.add(b.bucket, b.row.App)
 }
 
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
@@ -412,7 +412,7 @@ func (p *pending) setAside(id actor.ReminderID, of scope) {
 	if b == nil {
 		return
 	}
-	p.memory.add(b)
+	p.memory.add(b.bucket, b.row.App)
 	if of == appScope(of.app) {
 		p.unread.fill(of.app, id)
 		return

@@ -23,12 +23,15 @@ type Services struct {
 	draining context.Context
 }
 
+// alwaysStreams is the part of all streams that an app may have whatever others have.
+const alwaysStreams = 64
+
 // New adds to an edge the services that the backends allow. Streams end when draining ends.
 func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
 	limit := int64(e.Conf.Bounds.Streams)
-	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit}, "put more calls on each, or use another server")
-	s.subscribers = edge.NewPlaces(fair.Bounds{Name: "subscribers", Total: limit}, "have each subscribe to more, or use another server")
+	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit, Always: limit / alwaysStreams}, "put more calls on each, or use another server")
+	s.subscribers = edge.NewPlaces(fair.Bounds{Name: "subscribers", Total: limit, Always: limit / alwaysStreams}, "have each subscribe to more, or use another server")
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {

@@ -24,7 +24,7 @@ type spools struct {
 
 func newSpools(create func() (*os.File, error), bytes int64) *spools {
 	return &spools{
-		create: create, modules: edge.NewPlaces(fair.Bounds{Name: "uploads on their way", Total: maxUploads}, edge.RetryLater),
+		create: create, modules: edge.NewPlaces(fair.Bounds{Name: "uploads on their way", Total: maxUploads, Always: alwaysUploads}, edge.RetryLater),
 		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of uploads that are not answered yet", Total: bytes}),
 	}
 }
@@ -32,6 +32,8 @@ func newSpools(create func() (*os.File, error), bytes int64) *spools {
 const (
 	// maxUploads is how many modules may be on their way at once.
 	maxUploads = 64
+	// alwaysUploads is how many of them an app may have whatever others have.
+	alwaysUploads = 4
 	// alwaysSpooled is what each of them may have whatever others have, in bytes: a
 	// small guest.
 	alwaysSpooled = 1 << 20

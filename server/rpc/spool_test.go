@@ -65,6 +65,25 @@ func TestUploadsOfAppsShareTheDisk(t *testing.T) {
 	}
 }
 
+// However many apps upload as much as they can, another one has a few places.
+func TestUploadsOfSomeAppsLeavePlacesToOthers(t *testing.T) {
+	s := spoolsOf(t, maxUploads*alwaysSpooled)
+	for _, busy := range []string{"a", "b", "c"} {
+		for err := error(nil); err == nil; {
+			var u *spool
+			if u, err = s.open(busy); err == nil {
+				defer u.close()
+			}
+		}
+	}
+	for range alwaysUploads {
+		defer s.mustOpen(t, "other").close()
+	}
+	if _, err := s.open("other"); err == nil {
+		t.Error("an app has more places than are left")
+	}
+}
+
 // What was spooled is read back, and its file has no name.
 func TestSpool(t *testing.T) {
 	s := spoolsOf(t, 1<<20)

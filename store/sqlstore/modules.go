@@ -178,8 +178,8 @@ func makeRoom(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]uui
 	}
 	// Deploy holds the rows of its modules. What has become of them meanwhile is seen by
 	// the next statement alone.
-	if _, err := tx.Exec(ctx, `SELECT digest FROM greenroom_module WHERE app = $1 AND digest = ANY($2::text[]) ORDER BY digest FOR UPDATE`,
-		m.App, digests); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT m.digest FROM unnest($2::text[]) AS d (digest)
+		JOIN greenroom_module AS m ON m.app = $1 AND m.digest = d.digest ORDER BY m.digest FOR UPDATE OF m`, m.App, digests); err != nil {
 		return nil, err
 	}
 	again, err := roomFor(ctx, tx, m, most)
