@@ -63,7 +63,7 @@ var methodsAway = map[string]int{
 	"guest-sdk/go/actor":              11,
 	"guest-sdk/go/actortest":          33,
 	"guest-sdk/go/internal/jsonplan":  12,
-	"host":                            35,
+	"host":                            34,
 	"host/egress":                     1,
 	"host/instance":                   15,
 	"host/turn":                       35,
