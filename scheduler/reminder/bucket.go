@@ -40,9 +40,7 @@ type readAhead struct {
 	// changed says that there was notice of a reminder since the bucket was last asked whether it
 	// is empty.
 	changed bool
-	// leftOut is the earliest time of those that memory had no space for when there was notice of
-	// them, since the last sweep began; zero: of none.
-	leftOut time.Time
+	leftOut leftOut
 	// reading says that a page is being read, of what is due before readTo; noted are the
 	// tokens that there was notice of meanwhile, which the page may have or not, with the time
 	// of those that were taken into memory. passed are those while a sweep is reading.
@@ -50,6 +48,25 @@ type readAhead struct {
 	readTo  time.Time
 	noted   map[uint32]time.Time
 	passed  map[uint32]struct{}
+}
+
+// leftOut is the part of what is due in which reminders are that memory had no space for when there
+// was notice of them; zero if there are none.
+type leftOut struct {
+	from place
+	last time.Time // the latest time of such a reminder
+}
+
+func (l *leftOut) isEmpty() bool { return l.last.IsZero() }
+
+// add extends the part to one that begins at a place.
+func (l *leftOut) add(from place, last time.Time) {
+	if l.isEmpty() || !from.at.After(l.from.at) {
+		l.from = from
+	}
+	if last.After(l.last) {
+		l.last = last
+	}
 }
 
 // progress is how far a bucket is delivered.

@@ -10,6 +10,7 @@ import (
 type memoryUse struct {
 	apps    *fair.Account
 	buckets map[actor.Bucket]*bucketUse // those that have something in memory
+	space   chan struct{}               // of capacity 1: there is space for what was left out
 }
 
 type bucketUse struct {
@@ -18,7 +19,10 @@ type bucketUse struct {
 }
 
 func newMemoryUse(most int) memoryUse {
-	return memoryUse{fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(most)}), map[actor.Bucket]*bucketUse{}}
+	return memoryUse{
+		apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(most)}),
+		buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
+	}
 }
 
 // fits reports whether n more reminders of a bucket may be taken into memory.
@@ -45,5 +49,13 @@ func (m *memoryUse) remove(id actor.ReminderID) {
 	m.apps.Give(use.app, 1)
 	if use.count == 0 {
 		delete(m.buckets, id.Bucket())
+	}
+}
+
+// announceSpace rouses the owner, which reads what was left out.
+func (m *memoryUse) announceSpace() {
+	select {
+	case m.space <- struct{}{}:
+	default:
 	}
 }

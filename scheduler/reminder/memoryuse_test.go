@@ -52,6 +52,39 @@ func TestNoticesFillNoMoreThanTheShareOfTheirApp(t *testing.T) {
 	})
 }
 
+// Four times as many reminders as memory has space for fire within seconds of their times: those that
+// were left out when there was notice of them are read as soon as others have left memory.
+func TestWhatMemoryHadNoSpaceForFiresOnceItHas(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"all due at once": 0, "due over 80 s": 2 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				cfg := w.config()
+				cfg.Store = index(w.store, 0)
+				cfg.MaxInMemory = 2 * pageSize
+				s := w.start(cfg)
+				const count = 8 * pageSize
+				for i := range count {
+					w.set(s, fmt.Sprint("r", i), true, of("flood", once(20*time.Second+time.Duration(i)*apart)))
+				}
+				for range 20 + count*apart/time.Second + 10 {
+					after(time.Second)
+					if st := s.Stats(); st.InMemory > cfg.MaxInMemory {
+						t.Fatalf("%d are in memory, where %d may be", st.InMemory, cfg.MaxInMemory)
+					}
+				}
+				got := w.host.list()
+				var latest time.Duration
+				for _, c := range got {
+					latest = max(latest, c.at.Sub(c.due))
+				}
+				if len(got) != count || latest > 3*pollEvery {
+					t.Errorf("%d of %d have fired, the latest %v after it was due", len(got), count, latest)
+				}
+			})
+		})
+	}
+}
+
 // A reminder that was read before the notice of the commit that set it is in memory once.
 func TestNoticeOfWhatWasReadTakesNoSecondCopy(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -22,6 +22,8 @@ type owner struct {
 	table     *bucketTable
 	allocator *allocator
 	creators  *creators
+	// polled is the database time of the latest poll.
+	polled time.Time
 	// shed is the bucket that is being given up for its rate, if there is one.
 	shed actor.Bucket
 }
@@ -30,12 +32,25 @@ type owner struct {
 func (o *owner) run(ctx context.Context) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		if err := o.poll(ctx); err != nil && ctx.Err() == nil {
 			o.cfg.Logger.Warn("reminders: the store was not read", "error", err)
 		}
+		o.awaitPoll(ctx, ticker.C)
+	}
+}
+
+// awaitPoll returns when it is time for the next poll, or ctx ends. Until then it reads what was left
+// out whenever memory has space for it.
+func (o *owner) awaitPoll(ctx context.Context, tick <-chan time.Time) {
+	for {
 		select {
-		case <-ticker.C:
+		case <-o.pending.memory.space:
+			if err := o.readAllLeftOut(ctx, o.polled); err != nil && ctx.Err() == nil {
+				o.cfg.Logger.Warn("reminders: what was left out was not read", "error", err)
+			}
+		case <-tick:
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -51,6 +66,7 @@ func (o *owner) poll(ctx context.Context) error {
 		return err
 	}
 	o.clock.set(now)
+	o.polled = now
 	asked := time.Now()
 	live, leading, err := o.members.Live(ctx)
 	if err != nil {
@@ -86,6 +102,9 @@ func (o *owner) poll(ctx context.Context) error {
 		o.creators.retire(ctx, r)
 	}
 	if err := o.leave(ctx, append(Surplus(rows, connected, self), o.sheds(rows, connected, self)...)); err != nil {
+		return err
+	}
+	if err := o.readAllLeftOut(ctx, now); err != nil {
 		return err
 	}
 	if err := o.readAllAhead(ctx, now); err != nil {

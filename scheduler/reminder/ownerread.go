@@ -31,10 +31,15 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 			unread = append(unread, b)
 		}
 	}
-	for behind = unread; len(behind) > 0; behind = unread {
-		unread = behind[:0]
-		for _, b := range behind {
-			more, err := o.readPage(ctx, b, now, end)
+	return inTurn(unread, func(b *ownedBucket) (more bool, err error) { return o.readPage(ctx, b, now, end) })
+}
+
+// inTurn reads a page of each bucket in turn, as long as it has more.
+func inTurn(buckets []*ownedBucket, read func(*ownedBucket) (more bool, err error)) error {
+	for len(buckets) > 0 {
+		unread := buckets[:0]
+		for _, b := range buckets {
+			more, err := read(b)
 			if err != nil {
 				return err
 			}
@@ -42,8 +47,53 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 				unread = append(unread, b)
 			}
 		}
+		buckets = unread
 	}
 	return nil
+}
+
+// readAllLeftOut reads what is due and was left out, as long as there is space in memory.
+func (o *owner) readAllLeftOut(ctx context.Context, now time.Time) error {
+	var buckets []*ownedBucket
+	o.pending.mu.Lock()
+	for _, b := range o.pending.owned {
+		if !b.leaving && !b.leftOut.isEmpty() {
+			buckets = append(buckets, b)
+		}
+	}
+	o.pending.mu.Unlock()
+	return inTurn(buckets, func(b *ownedBucket) (more bool, err error) { return o.readLeftOut(ctx, b, now) })
+}
+
+// readLeftOut reads the next page of what a bucket has left out, if it is due and memory has space
+// for it, and reports whether it has read one. It reads what came due at least pollEvery ago: of
+// that, what is in memory has left the wheel, so it is not taken twice.
+func (o *owner) readLeftOut(ctx context.Context, b *ownedBucket, now time.Time) (read bool, err error) {
+	o.pending.mu.Lock()
+	end := now.Add(-pollEvery)
+	if b.at.Before(end) {
+		end = b.at // what is due later is read ahead
+	}
+	out := b.leftOut
+	if out.isEmpty() || !out.from.at.Before(end) || o.pending.owned[b.bucket] != b || !o.pending.memory.fits(b.bucket, pageSize) {
+		o.pending.mu.Unlock()
+		return false, nil
+	}
+	b.leftOut = leftOut{} // what is left out while it reads is added to the rest
+	o.pending.mu.Unlock()
+	heads, next, err := o.scan(ctx, b, out.from, end, now, pageSize)
+	o.found(b, heads)
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
+	if next.at.After(out.last) {
+		return true, err
+	}
+	out.from = next
+	if since := b.leftOut; !since.isEmpty() {
+		out.add(since.from, since.last)
+	}
+	b.leftOut = out
+	return true, err
 }
 
 // skipEmpty takes a bucket for read until end, with one statement in place of one for each part of

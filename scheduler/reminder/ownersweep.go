@@ -141,12 +141,6 @@ func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.
 	w := &b.sweeps
 	begins := w.next == nil
 	if begins {
-		o.pending.mu.Lock()
-		if out := b.leftOut; !out.IsZero() && out.Before(w.till) {
-			w.till = out
-		}
-		b.leftOut = time.Time{}
-		o.pending.mu.Unlock()
 		w.next, w.then = &place{at: w.till}, settled
 	}
 	end := now.Add(-pollEvery)

@@ -147,8 +147,8 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 }
 
 // note takes a reminder into memory if it is one of this instance's, due within what was read
-// already, and memory has space for it; a sweep finds it otherwise. One that is under way is noted
-// once it is done with. p.mu is held.
+// already, and memory has space for it; otherwise it is left out until it is due and there is
+// space. One that is under way is noted once it is done with. p.mu is held.
 func (p *pending) note(id actor.ReminderID, at time.Time) {
 	if p.underWay.has(id) {
 		p.underWay.changed(id, at)
@@ -163,9 +163,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if in && !p.memory.fits(b.bucket, 1) {
 		in = false
-		if b.leftOut.IsZero() || at.Before(b.leftOut) {
-			b.leftOut = at
-		}
+		b.leftOut.add(place{at: at}, at)
 	}
 	if b.reading {
 		if b.noted[id.Token] = (time.Time{}); in {
@@ -262,6 +260,9 @@ func (p *pending) take(queue *dispatch) group {
 	p.loading += len(g.due)
 	for _, d := range g.due {
 		p.memory.remove(d.ID)
+		if b := p.owned[d.ID.Bucket()]; b != nil && !b.leftOut.isEmpty() && p.memory.fits(b.bucket, pageSize) {
+			p.memory.announceSpace()
+		}
 	}
 	return g
 }

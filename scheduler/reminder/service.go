@@ -103,8 +103,8 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Stop ends it: no delivery begins any more, those under way are awaited until ctx ends,
-// and the buckets are given up. It may be called twice, and before Start.
+// Stop ends it: no delivery begins any more, those under way and the commits of their outcomes are
+// awaited until ctx ends, and the buckets are given up. It may be called twice, and before Start.
 func (s *Service) Stop(ctx context.Context) error {
 	s.pending.stop()
 	s.subs.stop()
@@ -122,6 +122,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	go func() {
 		queue.wait()
 		s.subs.awaitExecutions()
+		s.deliveries.steps.wait()
 		close(idle)
 	}()
 	select {

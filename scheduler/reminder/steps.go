@@ -35,14 +35,18 @@ type steps struct {
 	notify func(changed []store.ReminderHead)
 	added  chan struct{} // of capacity 1
 
-	mu      sync.Mutex
-	waiting *fair.Queue[step]
+	mu          sync.Mutex
+	waiting     *fair.Queue[step]
+	uncommitted int        // those that wait, and those that are being committed
+	idle        *sync.Cond // signals that uncommitted is 0
 }
 
 func newSteps(cfg *Config, p *pending, queue *dispatch, c *counters) *steps {
-	return &steps{
+	s := &steps{
 		cfg: cfg, pending: p, queue: queue, counters: c, added: make(chan struct{}, 1), waiting: fair.New[step](fair.Config{}),
 	}
+	s.idle = sync.NewCond(&s.mu)
+	return s
 }
 
 // add has a step committed. After the end of deliveries the step is left to the next owner.
@@ -58,6 +62,7 @@ func (s *steps) add(st step) {
 	s.queue.countSteps(app, 1)
 	s.mu.Lock()
 	_ = s.waiting.Push(&fair.Entry[step]{App: app, Value: st}) // it has no bounds
+	s.uncommitted++
 	s.mu.Unlock()
 	select {
 	case s.added <- struct{}{}:
@@ -104,6 +109,25 @@ func (s *steps) commit(ctx context.Context, group []step) {
 	for i, err := range s.cfg.Store.Commit(ctx, commits) {
 		s.ended(&group[i], err)
 		s.queue.countSteps(group[i].step.Key.App, -1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uncommitted -= len(group); s.uncommitted == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// wait returns when nothing waits for its commit, or deliveries end.
+func (s *steps) wait() {
+	defer context.AfterFunc(s.queue.ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.uncommitted > 0 && s.queue.ctx.Err() == nil {
+		s.idle.Wait()
 	}
 }
 

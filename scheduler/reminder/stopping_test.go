@@ -2,6 +2,7 @@ package reminder
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,57 @@ func TestStoppingInstanceIsNotAskedAgainAndAgain(t *testing.T) {
 		close(slow)
 		if err := <-stopped; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// What thousands of firings that failed lead to is committed before the service has stopped, although
+// commits are slow: the next one runs none of them again. A stop whose context ends waits no longer.
+func TestStopCommitsTheOutcomesOfFiringsThatFailed(t *testing.T) {
+	inBubble(t, func(w *world) {
+		cfg := w.config()
+		cfg.Store = slowCommits{index(w.store, 0)}
+		s := w.start(cfg)
+		var runs atomic.Int64
+		w.host.turn = func(actor.Firing) error {
+			runs.Add(1)
+			return &actor.GuestError{Code: "on_purpose"}
+		}
+		const count = 5000
+		fail := func(s *Service, name string) {
+			for i := range count {
+				w.set(s, fmt.Sprint(name, i), true, func(sp *actor.ReminderSpec) {
+					sp.Schedule.After = time.Second
+					sp.Failure = actor.FailurePolicy{Kind: actor.FailureConstant, Attempts: 1}
+				})
+			}
+			after(3 * time.Second)
+		}
+		fail(s, "a")
+		if n := len(w.store.dead); n == count {
+			t.Fatal("all are dead letters before the stop")
+		}
+		if err := s.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.store.dead); n != count || w.store.left() != 0 {
+			t.Errorf("after the stop %d of %d are dead letters, and %d are left", n, count, w.store.left())
+		}
+		s = w.start(cfg)
+		after(time.Minute)
+		if n := runs.Load(); n != count {
+			t.Errorf("%d runs of %d reminders that are tried once", n, count)
+		}
+
+		fail(s, "b")
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 5*time.Second || took > 7*time.Second || w.store.left() == 0 {
+			t.Errorf("a stop that may take 5 s took %v, and %d are left", took, w.store.left())
 		}
 	})
 }

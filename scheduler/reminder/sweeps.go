@@ -14,7 +14,8 @@ type sweeps struct {
 	// empty: twice as long each time. 0: it was not.
 	idle time.Duration
 	full time.Time // when it was last found not to be empty
-	// Everything due before till was found by one, and what was not delivered is in memory.
+	// Everything due before till was found by one, and what was not delivered is in memory, or
+	// left out.
 	till time.Time
 	// next is where the one under way goes on; nil: none is. When it has ended, till is then.
 	next *place
