@@ -228,7 +228,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	case o.resting && lost && committed:
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
 		c.answer(&then.answered)
-	case o.resting && !(committed && current):
+	case o.resting && (!committed || !current):
 		w.ask(a, c, o.result)
 		then.launch(a.launch(now))
 	default:

@@ -192,7 +192,7 @@ func (t *Slot) Yield(fuel uint64) {
 	if t.has && t.slots.full() {
 		// Go's scheduler looks for what has come from the network only where it has nothing
 		// else to run, or after 10 ms.
-		time.Sleep(time.Microsecond)
+		time.Sleep(time.Microsecond) //nolint:forbidigo // nothing is waited for
 	}
 	runtime.Gosched()
 }
