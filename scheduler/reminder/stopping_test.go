@@ -79,14 +79,19 @@ func TestStopCommitsTheOutcomesOfFiringsThatFailed(t *testing.T) {
 			}
 			after(3 * time.Second)
 		}
+		dead := func() int {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			return len(w.store.dead)
+		}
 		fail(s, "a")
-		if n := len(w.store.dead); n == count {
+		if dead() == count {
 			t.Fatal("all are dead letters before the stop")
 		}
 		if err := s.Stop(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(w.store.dead); n != count || w.store.left() != 0 {
+		if n := dead(); n != count || w.store.left() != 0 {
 			t.Errorf("after the stop %d of %d are dead letters, and %d are left", n, count, w.store.left())
 		}
 		s = w.start(cfg)
