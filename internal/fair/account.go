@@ -17,6 +17,9 @@ type Bounds struct {
 	PerApp int64
 	// Always is what each app may have whatever others have, even beyond Total.
 	Always int64
+	// Most bounds what all apps have together, also of what they may always have; zero
+	// means no bound. It is for apps whose names callers invent.
+	Most int64
 }
 
 // factor is how many times what is free an app may have.
@@ -53,6 +56,9 @@ func (e *FullError) Error() string {
 		who = other + " have"
 	} else if e.App == "" {
 		who = "callers of all apps have"
+	}
+	if e.Bounds.Most > 0 && e.Used >= e.Bounds.Most {
+		return fmt.Sprintf("all apps together have %d %s of at most %d", e.Used, e.Bounds.Name, e.Bounds.Most)
 	}
 	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
 		return fmt.Sprintf("%s %d %s of at most %d", who, e.Has, e.Bounds.Name, e.Bounds.PerApp)
@@ -135,7 +141,13 @@ func (a *Account) check(app string, n int64) error {
 
 func (a *Account) fits(has, n int64) bool {
 	b, will := &a.bounds, has+n
-	if n <= 0 || will <= b.Always {
+	if n <= 0 {
+		return true
+	}
+	if b.Most > 0 && a.used.Load()+n > b.Most {
+		return false
+	}
+	if will <= b.Always {
 		return true
 	}
 	if b.PerApp > 0 && will > b.PerApp {
