@@ -47,6 +47,8 @@ type FullError struct {
 	// Has is what the app has, and Used what all apps have.
 	Has, Used int64
 	Bounds    Bounds
+	// Most reports whether Bounds.Most is what refuses.
+	Most bool
 }
 
 // Error implements error.
@@ -57,7 +59,7 @@ func (e *FullError) Error() string {
 	} else if e.App == "" {
 		who = "callers of all apps have"
 	}
-	if e.Bounds.Most > 0 && e.Used >= e.Bounds.Most {
+	if e.Most {
 		return fmt.Sprintf("all apps together have %d %s of at most %d", e.Used, e.Bounds.Name, e.Bounds.Most)
 	}
 	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
@@ -134,7 +136,8 @@ func (a *Account) Has(app string) int64 {
 func (a *Account) check(app string, n int64) error {
 	has := a.apps[app]
 	if !a.fits(has, n) {
-		return &FullError{App: app, Has: has, Used: a.used.Load(), Bounds: a.bounds}
+		used := a.used.Load()
+		return &FullError{App: app, Has: has, Used: used, Bounds: a.bounds, Most: a.bounds.Most > 0 && used+n > a.bounds.Most}
 	}
 	return nil
 }
