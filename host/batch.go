@@ -77,12 +77,13 @@ func fits(of []*activation, adds int64) bool {
 	return len(seen) == 0 || rows <= maxJointRows && adds <= actor.MaxCommitBytes
 }
 
-// lockToFold is lockAll for a turn of all these activations that is to be folded, if commits:
-// where their batches would become too large by that, they are committed first.
-func lockToFold(of []*activation, commits bool, adds int64) (locked []*shard) {
+// lockToFold is lockAll for a turn of all these activations that joins their batches, if joins,
+// and adds so many bytes: where the batches would become too large by that, they are
+// committed first.
+func lockToFold(of []*activation, joins bool, adds int64) (locked []*shard) {
 	for {
 		locked = lockAll(of)
-		if !commits || fits(of, adds) {
+		if !joins || fits(of, adds) {
 			return locked
 		}
 		unlockAll(locked)

@@ -42,17 +42,22 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		c.ctx = ctx
 	}
 	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
-	paused := t.slot.Pause()
-	t.instance.Lend()
-	reply, err := cs.run(t, c)
-	t.instance.Regain()
-	if paused {
-		t.slot.Resume()
-	}
+	reply, err := cs.runMeanwhile(t, c)
 	if err == nil {
 		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
 	}
 	return resultOf(t.Context(), c, err)
+}
+
+// runMeanwhile is run while others may have the caller's processor, and its place in the pool of
+// instances.
+func (cs *chains) runMeanwhile(t *run, c *call) (actor.Payload, error) {
+	if t.slot.Pause() {
+		defer t.slot.Resume()
+	}
+	t.instance.Lend()
+	defer t.instance.Regain()
+	return cs.run(t, c)
 }
 
 // run runs a called turn.
@@ -127,7 +132,7 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 		err = cs.await(ch, a, c)
 	}
 	if err != nil {
-		cs.admission.memory.Give(c.inv.Key.App, c.charged)
+		cs.admission.memory.answered(c)
 		if errors.Is(err, actor.ErrNotOwner) {
 			err = refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s",
 				c.inv.Key.Type, c.inv.Key.ID, ch.members[0].a.key.Type, ch.members[0].a.key.ID)
@@ -137,7 +142,12 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 	ch.Hold(a)
 	m := &enlisted{a: a, call: c}
 	ch.members = append(ch.members, m)
-	return m, nil
+	select {
+	case <-ch.Doomed(): // at the same moment
+		return nil, errDeadlock(ch)
+	default:
+		return m, nil
+	}
 }
 
 // await waits until the call has the place of a's turn.
@@ -198,6 +208,7 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	var trap *actor.TrapError
 	var argument *actor.ArgumentError
 	var large *actor.StateTooLargeError
+	var fuel *actor.FuelError
 	var condition *actor.Condition
 	r := &abi.Result{Error: abi.Error{Status: abi.StatusInternal, Code: abi.CallFailed, Message: "the call failed"}}
 	switch {
@@ -210,6 +221,8 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
 	case errors.As(err, &argument):
 		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
+	case errors.As(err, &fuel):
+		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case errors.As(err, &large):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case isContextError(err):

@@ -645,8 +645,8 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(caller)))
 			for range rounds {
-				switch k := rng.IntN(10); {
-				case k == 0: // a chain that only looks
+				switch rng.IntN(10) {
+				case 0: // a chain that only looks
 					var ops []op
 					for i := range accounts {
 						ops = append(ops, op{Do: "must", ID: name(i), Look: true})
@@ -663,10 +663,10 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 							t.Errorf("an auditor saw %s", reply)
 						}
 					}
-				case k == 1:
+				case 1:
 					fault := []string{"lost", "applied", "unavailable", "overtaken"}[rng.IntN(4)]
 					fake.plan("commit", fault)
-				case k == 2:
+				case 2:
 					fake.write(key(name(rng.IntN(accounts))), func(*actor.Row) {})
 				default:
 					from, to := rng.IntN(accounts), rng.IntN(accounts)

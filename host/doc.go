@@ -11,7 +11,7 @@
 // applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
 // executor bounds the guests that run, and deals the processors between apps; package
 // pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
-// [Host.Begin] never waits, and hands the answer to a receiver.
+// [Host.Begin] does not wait for its call, and hands the answer to a receiver.
 //
 // Its parts, from the top down; no file uses one of a part above it. What happens below is
 // reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when

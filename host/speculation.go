@@ -94,13 +94,14 @@ func (w *workers) countTimers(b *batch, c *call) {
 	}
 }
 
-// join puts a call into the pending batch of its actor, and of all that its chain has, with an answer for when it has landed, and
-// returns the part of a in that.
-func (w *workers) join(a *activation, c *call, r result, role speculation.Role) (b *batch, i int) {
+// join puts a call into the pending batch of its actor, and of all that its chain has read, with
+// an answer for when it has landed, and returns the part of a in that. ch is nil for a call that
+// has called no actor.
+func (w *workers) join(a *activation, ch *calls, c *call, r result, role speculation.Role) (b *batch, i int) {
 	c.result = r
 	members := []*member{&a.member}
-	if a.chain != nil {
-		members = a.chain.read(members)
+	if ch != nil {
+		members = ch.read(members)
 	}
 	f := speculation.Fold(members, dependent{Call: c, Home: &a.member, Role: role}, w.newBatch, (*batch).join)
 	b = f.Payload
@@ -115,10 +116,10 @@ func (w *workers) join(a *activation, c *call, r result, role speculation.Role) 
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the locks.
-func (w *workers) fold(a *activation, c *call, s *served, done *sealed) {
-	b, i := w.join(a, c, result{}, speculation.Effect)
-	if a.chain != nil {
-		sealChain(a.chain, b)
+func (w *workers) fold(a *activation, ch *calls, c *call, s *served, done *sealed) {
+	b, i := w.join(a, ch, c, result{}, speculation.Effect)
+	if ch != nil {
+		sealChain(ch, b)
 	}
 	if done.changed {
 		b.set(i, done.state, s)
@@ -155,15 +156,15 @@ func sealChain(ch *calls, b *batch) {
 // foldFailure adds the failure of a call with a key to the pending batch: it is
 // answered when the version has moved on, so that no earlier attempt of the call
 // can be applied any more, and then only if none was. The caller has the locks.
-func (w *workers) foldFailure(a *activation, c *call, r result) {
-	b, i := w.join(a, c, r, speculation.Failure)
+func (w *workers) foldFailure(a *activation, ch *calls, c *call, r result) {
+	b, i := w.join(a, ch, c, r, speculation.Failure)
 	b.fence(i)
 }
 
 // ask puts a call that shows what no commit proves into a check, or into a batch that
 // carries effects by then. The caller has the locks.
-func (w *workers) ask(a *activation, c *call, r result) {
-	w.join(a, c, r, speculation.Question)
+func (w *workers) ask(a *activation, ch *calls, c *call, r result) {
+	w.join(a, ch, c, r, speculation.Question)
 }
 
 // perform does what was decided, because of err if that is not nil. The caller has the
@@ -242,7 +243,7 @@ func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *
 		}
 	case next == nil:
 		for _, seen := range calls {
-			w.ask(a, seen.Call, seen.Call.result)
+			w.ask(a, nil, seen.Call, seen.Call.result)
 		}
 		then.launch(a.launch(now))
 	default:

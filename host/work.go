@@ -97,11 +97,14 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	}
 	o.stats = c.stats
 	if a.chain != nil {
-		return w.disposeChain(s, a, c, o, goOn, now)
+		return w.disposeChain(s, a, c, o, goOn)
 	}
 	var then followUp
 	then.bring = !goOn && c.receiver == nil && w.callersCommit
 	several := lockHome(a, o)
+	if several != nil { // it may have waited for commits
+		now = time.Now()
+	}
 	defer func() {
 		a.unlock(several)
 		w.followThrough(&then)
@@ -120,10 +123,10 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
-		w.fold(a, c, o.under, &o.sealed)
+		w.fold(a, nil, c, o.under, &o.sealed)
 		then.launch(a.launch(now))
 	case o.fails:
-		w.foldFailure(a, c, o.result)
+		w.foldFailure(a, nil, c, o.result)
 		then.launch(a.launch(now))
 	case o.resting && a.lost && a.member.Committed():
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
@@ -133,7 +136,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	case o.resting && a.Outdated():
 		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
-		w.ask(a, c, o.result)
+		w.ask(a, nil, c, o.result)
 		then.launch(a.launch(now))
 	default:
 		c.result = o.result
@@ -169,9 +172,9 @@ func lockHome(a *activation, o *outcome) (several []*shard) {
 }
 
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
-func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool, now time.Time) (next *call, began time.Time) {
+func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
 	ch := a.chain
-	if o.err == nil && !o.retry && ch.changed() {
+	if o.under != nil && ch.changed() { // the outermost turn was sealed
 		o.commits = true
 	}
 	c.stats.fuel += ch.fuel
@@ -185,7 +188,8 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	}
 	var then followUp
 	then.bring = !goOn && c.receiver == nil && w.callersCommit
-	several := lockToFold(of, o.commits, adds)
+	several := lockToFold(of, o.commits || o.fails || o.resting, adds)
+	now = time.Now() // it may have waited for commits
 	defer func() {
 		unlockAll(several)
 		w.followThrough(&then)
@@ -220,16 +224,16 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		a.calls.Again(&c.place, c)
 	case o.commits:
 		folded = true
-		w.fold(a, c, o.under, &o.sealed)
+		w.fold(a, ch, c, o.under, &o.sealed)
 		then.launch(a.launch(now))
 	case o.fails:
-		w.foldFailure(a, c, o.result)
+		w.foldFailure(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	case o.resting && lost && committed:
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
 		c.answer(&then.answered)
-	case o.resting && !(committed && current):
-		w.ask(a, c, o.result)
+	case o.resting && (!committed || !current):
+		w.ask(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	default:
 		c.result = o.result
@@ -251,13 +255,15 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		}
 		m.a.shard.running.Remove(&m.call.place)
 		m.a.calls.Answered(m.call.cost())
-		w.memory.Give(m.call.inv.Key.App, m.call.charged)
+		w.memory.answered(m.call)
 		m.a.working = false
 		w.proceed(m.a.shard, m.a, now, &then)
 	}
 	a.chain = nil
 	if goOn {
-		next = s.pick(a)
+		if next = s.pick(a); next != nil && now.Before(next.arrived) {
+			now = next.arrived
+		}
 	} else {
 		a.working = false
 	}

@@ -209,7 +209,7 @@ func TestPollGoesOnBesideAHeavyModule(t *testing.T) {
 		st.types["new0"], st.types["new1"], st.types["newer1"] = "T0", "T1", "T1"
 		deploy := func(generation uint64, light actor.Digest) {
 			st.ds.Store(&[]actor.Deployment{{App: "heavy", Type: "T0", Generation: 2, Digest: "new0"}, {App: "light", Type: "T1", Generation: generation, Digest: light}})
-			time.Sleep(time.Second) // of the bubble: a poll
+			<-time.After(time.Second) // of the bubble: a poll
 			synctest.Wait()
 		}
 		generations := func() (got [2]uint64) {

@@ -29,11 +29,11 @@ func calling(frame []byte) Guest {
 func TestCallFunctions(t *testing.T) {
 	e := newEngine(t, Config{})
 	message := abi.Message{Type: "Account", ID: "bob", Method: "Deposit", Payload: []byte("5"), LimitMillis: 100}
-	frame_ := abi.AppendMessage(nil, &message)
+	encoded := abi.AppendMessage(nil, &message)
 	calls := newCalls()
 	calls.Result = abi.Result{ContentType: "text/plain", Payload: []byte("12")}
 	want := abi.AppendResult(nil, &calls.Result)
-	i := instantiate(t, e, calling(frame_).Bytes())
+	i := instantiate(t, e, calling(encoded).Bytes())
 	if err := i.Run(context.Background(), frame("{}"), calls); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestCallFunctions(t *testing.T) {
 	if n := int(got[0]); n != len(want) || int(got[8]) != n || int(got[16]) != n || string(got[24:24+n]) != string(want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
-	if len(calls.Called) != 1 || string(abi.AppendMessage(nil, &calls.Called[0])) != string(frame_) {
+	if len(calls.Called) != 1 || string(abi.AppendMessage(nil, &calls.Called[0])) != string(encoded) {
 		t.Errorf("called %+v", calls.Called)
 	}
 	memory, _ := i.mod.Memory().Read(0, i.mod.Memory().Size())
@@ -56,7 +56,7 @@ func TestCallFunctions(t *testing.T) {
 		want   int64
 	}{
 		"malformed": {[]byte("no frame"), 0, int64(abi.CodeInvalid)},
-		"read-only": {frame_, abi.CodeReadOnly, int64(abi.CodeReadOnly)},
+		"read-only": {encoded, abi.CodeReadOnly, int64(abi.CodeReadOnly)},
 	} {
 		calls := newCalls()
 		calls.RefuseCalls = tc.refuse
@@ -72,7 +72,7 @@ func TestCallFunctions(t *testing.T) {
 	ended := errors.New("the chain has ended")
 	calls = newCalls()
 	calls.CallErr = ended
-	err := instantiate(t, e, calling(frame_).Bytes()).Run(context.Background(), frame("{}"), calls)
+	err := instantiate(t, e, calling(encoded).Bytes()).Run(context.Background(), frame("{}"), calls)
 	if !errors.Is(err, ended) || strings.Contains(err.Error(), "panic") {
 		t.Errorf("error %v", err)
 	}

@@ -51,8 +51,10 @@ func (c *Chain[A]) Wait(a A) {
 	youngest, circle := c, []A{a}
 	for at := g.holders[a]; at != nil && at.waiting; at = g.holders[at.waits] {
 		if at == c {
-			youngest.waiting, youngest.circle = false, circle
-			close(youngest.doomed)
+			if youngest.waiting = false; youngest.circle == nil { // else it ends already
+				youngest.circle = circle
+				close(youngest.doomed)
+			}
 			return
 		}
 		if at.born > youngest.born {

@@ -112,3 +112,22 @@ func TestRandomWaits(t *testing.T) {
 		t.Error("no circle was met")
 	}
 }
+
+// A chain that is doomed and gets its actor at the same moment may close a circle again before it
+// has ended.
+func TestDoomedOnce(t *testing.T) {
+	var g chain.Graph[string]
+	one, three, two := g.Begin(), g.Begin(), g.Begin() // two is the youngest
+	one.Hold("a")
+	two.Hold("b")
+	three.Hold("c")
+	one.Wait("b")
+	two.Wait("a")
+	<-two.Doomed()
+	one.GiveUp()
+	one.End()
+	two.GiveUp()
+	two.Hold("a")
+	three.Wait("b")
+	two.Wait("c") // a circle again
+}

@@ -16,10 +16,10 @@
 //	  ▼                                └── waits ◀── running
 //	(out)                                      Yield: others wait
 //
-// A guest comes by after each grant of fuel ([engine.Yield]), which is about a tenth of a
-// millisecond's work. If others wait and it has used what it was dealt, it goes behind those of its type and the slot goes to
-// the turn that is next, whose guest may have begun before. So an app whose guests loop has its
-// share and no more, and no turn waits for the end of another.
+// A guest comes by after each grant of fuel ([engine.Yield]), which is less than a tenth of a
+// millisecond's work. If others wait and it has used what it was dealt, it goes behind those of
+// its type, and the slot goes to the turn that is next, whose guest may have begun before. So an
+// app whose guests loop has its share and no more, and no turn waits for the end of another.
 //
 // # Invariants
 //

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -186,7 +187,7 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 		go func() { ended <- second.Enter(ctx, s, key) }()
 		synctest.Wait()
 		cancel()
-		if err := <-ended; err != context.Canceled {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("entered: %v", err)
 		}
 		if s.Waiting() != 0 {

@@ -103,11 +103,10 @@ func TestChainsConserveMoney(t *testing.T) {
 					if i%4 == caller%4 {
 						r.store.Arm([]faultstore.Fault{faultstore.CommitFails, faultstore.CommitLost, faultstore.CommitReplyLost}[rng.IntN(3)], 1)
 					}
-					method, id, payload := "Transfer", names[rng.IntN(accounts)], ""
+					method, id := "Transfer", names[rng.IntN(accounts)]
+					payload := fmt.Sprint(rng.IntN(15), " ", names[rng.IntN(accounts)], " ", names[rng.IntN(accounts)])
 					if i%5 == 0 {
 						method, id, payload = "Sum", "auditor", strings.Join(names, " ")
-					} else {
-						payload = fmt.Sprint(rng.IntN(15), " ", names[rng.IntN(accounts)], " ", names[rng.IntN(accounts)])
 					}
 					reply, err := invoke(h, id, method, payload)
 					var guest *actor.GuestError

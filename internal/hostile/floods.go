@@ -353,7 +353,7 @@ func tail(ctx context.Context, t *tenant) (func(), error) {
 			if err != nil {
 				return err
 			}
-			defer stream.Close()
+			defer stream.Close() //nolint:errcheck // Err has said it
 			for stream.Receive() {
 			}
 			return stream.Err()
