@@ -37,7 +37,7 @@ const ModulePlacement = "manifest"
 type RollbackRequest struct {
 	App, Type string
 	// Generation is the one to go back to; 0 means the newest one that used
-	// another module than serves now.
+	// another module than serves now, which must not have been deleted.
 	Generation uint64
 	// Force also goes back to a module with an older state schema.
 	Force bool
@@ -200,7 +200,6 @@ func (s *deployer) rollbackTarget(ctx context.Context, req RollbackRequest) (cur
 		}
 		return current, ds[0], nil
 	}
-	deleted := 0
 	for before := current.Generation; before > 1; {
 		ds, err := s.store.DeploymentHistory(ctx, req.App, req.Type, before, defaultPage)
 		if err != nil {
@@ -213,17 +212,13 @@ func (s *deployer) rollbackTarget(ctx context.Context, req RollbackRequest) (cur
 			if d.Undeployed() || d.Digest == current.Digest {
 				continue
 			}
-			switch _, _, err := s.manifest(ctx, req.App, d.Digest); {
-			case errors.Is(err, actor.ErrModuleNotFound):
-				deleted++
-			default: // what else is wrong with it is for the rollback to say
-				return current, d, nil
+			// An older one in its place would be a surprise.
+			if _, err := s.store.Module(ctx, req.App, d.Digest); errors.Is(err, actor.ErrModuleNotFound) {
+				return current, target, fmt.Errorf("the module %s of generation %d, the newest with another module, was deleted; upload it again, or name an earlier generation: %w", d.Digest.Short(), d.Generation, actor.ErrModuleNotFound)
 			}
+			return current, d, nil // what else is wrong with it is for the rollback to say
 		}
 		before = ds[len(ds)-1].Generation
-	}
-	if deleted > 0 {
-		return current, target, fmt.Errorf("the modules of all earlier generations that used another one were deleted: %w", actor.ErrNoGeneration)
 	}
 	return current, target, fmt.Errorf("no earlier generation used another module: %w", actor.ErrNoGeneration)
 }

@@ -6,7 +6,7 @@
 //   - Nothing is stored that was not inspected. A refused upload leaves nothing
 //     and names every fault found.
 //   - A module is named by the SHA-256 of its bytes; what is read back is checked
-//     against it. Uploading the same bytes again is cheap and changes nothing.
+//     against it. Uploading the same bytes again compiles nothing, and counts the module as new.
 //   - A deployment switches all its types at once or none, each to the
 //     generation after its current one. Deploying what serves already is no
 //     change and makes no generation.

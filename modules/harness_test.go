@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,16 +120,19 @@ type fixture struct {
 	t         *testing.T
 	store     *faulty
 	inspector *inspector
+	passed    atomic.Int64 // by how much, as a time.Duration, the clock of the store is ahead
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	st, err := embedded.Open(context.Background(), embedded.Config{Dir: t.TempDir(), MinFreeBytes: -1})
+	f := &fixture{t: t, inspector: &inspector{}}
+	now := func() time.Time { return time.Now().Add(time.Duration(f.passed.Load())) }
+	st, err := embedded.Open(context.Background(), embedded.Config{Dir: t.TempDir(), MinFreeBytes: -1, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	f := &fixture{t: t, store: &faulty{Modules: st}, inspector: &inspector{}}
+	f.store = &faulty{Modules: st}
 	f.Service = f.service(time.Hour)
 	return f
 }

@@ -39,8 +39,9 @@ const maxTries = 8
 
 // Upload inspects a module and stores it. Nothing is stored of a module that is
 // refused: an [*actor.InvalidModuleError] with every fault found,
-// [actor.ErrModuleTooLarge], or [actor.ErrModulesFull]. Modules of the app that serve no type
-// are removed to make room. progress is called at the start of each stage, on
+// [actor.ErrModuleTooLarge], or [actor.ErrModulesFull]. Modules of the app are removed to
+// make room, as [store.MakeRoom] says. A module that is there already counts as new, and its
+// bytes are put right if they are damaged. progress is called at the start of each stage, on
 // the caller's goroutine; it may be nil. wasm is read piece by piece, but for what the
 // Inspector does.
 func (l *library) Upload(ctx context.Context, app string, wasm actor.Code, progress func(Stage)) (actor.Module, error) {
@@ -56,6 +57,9 @@ func (l *library) Upload(ctx context.Context, app string, wasm actor.Code, progr
 	}
 	known, err := l.store.Module(ctx, app, digest)
 	if err == nil {
+		if known, err = l.put(ctx, known, wasm); err != nil {
+			return actor.Module{}, fmt.Errorf("upload module %s again: %w", digest.Short(), err)
+		}
 		return known, nil
 	}
 	if !errors.Is(err, actor.ErrModuleNotFound) {

@@ -32,7 +32,7 @@ func TestUpload(t *testing.T) {
 	}
 	stages = nil
 	again, err := f.Upload(ctx, app, bytes.NewReader(wasm), progress)
-	if err != nil || !again.CreatedAt.Equal(m.CreatedAt) || len(stages) > 0 || f.inspector.calls != 1 {
+	if err != nil || again.CreatedAt.Before(m.CreatedAt) || len(stages) > 0 || f.inspector.calls != 1 {
 		t.Errorf("the same again: %+v, %v, stages %v, %d inspections", again, err, stages, f.inspector.calls)
 	}
 	if got, err := f.Bytes(ctx, app, m.Digest[:8]); err != nil || !bytes.Equal(got, wasm) {

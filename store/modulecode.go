@@ -45,41 +45,82 @@ func StoredBytes(wasm int64, manifest int) int64 { return max(wasm+int64(manifes
 
 // StoredModule is a module of an app, for [MakeRoom].
 type StoredModule struct {
-	Digest    actor.Digest
-	Bytes     int64 // as StoredBytes counts them
-	CreatedAt time.Time
-	Serves    bool // a type, now
+	Digest actor.Digest
+	Bytes  int64     // as StoredBytes counts them
+	UsedAt time.Time // when it was uploaded last, or served a type last
+	Kept   bool      // makes no room: see MarkUse
+}
+
+const (
+	// RecentDeployments is how many of the newest deployments of a type MarkUse looks at.
+	RecentDeployments = 16
+	// keptAfterServing is how long a module is kept that serves nothing any more: another
+	// host goes on with it until it has seen the next deployment and prepared its module.
+	keptAfterServing = 2 * time.Minute
+)
+
+// MarkUse sets Kept of the modules that serve a type now, did so until a short time before
+// now, or are what a rollback of a type without a generation goes back to: the newest module
+// before the one that serves. It moves UsedAt on to the end of a module's service. history has the
+// RecentDeployments newest deployments of each type, type by type, the newest first.
+func MarkUse(stored []StoredModule, history []actor.Deployment, now time.Time) {
+	kept := make(map[actor.Digest]bool)
+	ended := make(map[actor.Digest]time.Time)
+	var serving actor.Digest
+	hasPrevious := false
+	for i, d := range history {
+		if i == 0 || history[i-1].Type != d.Type {
+			serving, hasPrevious = d.Digest, false
+			kept[d.Digest] = true
+			continue
+		}
+		if end := history[i-1].CreatedAt; end.After(ended[d.Digest]) {
+			ended[d.Digest] = end
+		}
+		if !hasPrevious && !d.Undeployed() && d.Digest != serving {
+			hasPrevious = true
+			kept[d.Digest] = true
+		}
+	}
+	for i := range stored {
+		m := &stored[i]
+		end := ended[m.Digest]
+		m.Kept = kept[m.Digest] || now.Sub(end) < keptAfterServing
+		if end.After(m.UsedAt) {
+			m.UsedAt = end
+		}
+	}
 }
 
 // MakeRoom returns the modules of an app to be removed so that another one fits, of so many
-// bytes, if all may have most: the oldest of those that serve no type, and no more than
-// need be. The error is actor.ErrModulesFull with the numbers if those are not enough. stored
+// bytes, if all may have most: of those that are not kept the least recently used ones, and no
+// more than need be. The error is actor.ErrModulesFull with the numbers if those are not enough. stored
 // is sorted.
 func MakeRoom(app string, stored []StoredModule, bytes, most int64) ([]actor.Digest, error) {
-	var all, serving int64
+	var all, kept int64
 	for _, m := range stored {
 		all += m.Bytes
-		if m.Serves {
-			serving += m.Bytes
+		if m.Kept {
+			kept += m.Bytes
 		}
 	}
 	if most == 0 || all+bytes <= most {
 		return nil, nil
 	}
-	if serving+bytes > most {
+	if kept+bytes > most {
 		return nil, &actor.ReasonError{Condition: actor.ErrModulesFull, Reason: fmt.Sprintf(
-			"the modules of app %s that serve types take %d bytes, and this one %d, of at most %d by --max-stored-modules of the server; undeploy types that are not needed, or have the limit raised",
-			app, serving, bytes, most)}
+			"the modules of app %s that serve types, did so in the last %v or are what a rollback goes back to take %d bytes, and this one %d, of at most %d by --max-stored-modules of the server; undeploy types or delete modules that are not needed, or have the limit raised",
+			app, keptAfterServing, kept, bytes, most)}
 	}
 	slices.SortFunc(stored, func(a, b StoredModule) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Digest, b.Digest))
+		return cmp.Or(a.UsedAt.Compare(b.UsedAt), cmp.Compare(a.Digest, b.Digest))
 	})
 	var gone []actor.Digest
 	for _, m := range stored {
 		if all+bytes <= most {
 			break
 		}
-		if !m.Serves {
+		if !m.Kept {
 			gone = append(gone, m.Digest)
 			all -= m.Bytes
 		}

@@ -125,13 +125,13 @@ type ActorInfo struct {
 type Modules interface {
 	// PutModule stores a module with its bytes; an [*actor.ArgumentError] when
 	// Digest or Size is not theirs. CreatedAt is set by the store. Storing the
-	// same digest in the same app again changes nothing and succeeds, but puts
-	// damaged bytes right. A module is seen whole or not at all. Of wasm no more than a
+	// same digest in the same app again succeeds, and changes nothing but CreatedAt, so that
+	// the module counts as new; it puts damaged bytes right. A module is seen whole or not at all. Of wasm no more than a
 	// few pieces of 1 MiB are in memory.
 	//
 	// The app's modules together take at most so many bytes, as [StoredBytes] counts them;
-	// with 0 there is no bound. Modules that serve no type make room, in the order of
-	// [MakeRoom], decided atomically with Deploy and with all other PutModule and
+	// with 0 there is no bound. Modules that [MarkUse] does not keep make room, in the
+	// order of [MakeRoom], decided atomically with Deploy and with all other PutModule and
 	// DeleteModule. If they cannot, nothing is removed or stored: actor.ErrModulesFull.
 	PutModule(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error
 	// Module returns a module's description; actor.ErrModuleNotFound.

@@ -16,9 +16,10 @@ func rollbackCommand(c *cli) *cobra.Command {
 		Use:   "rollback TYPE",
 		Short: "Let an earlier deployment serve a type again",
 		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
-Without --to, that is the newest deployment with another module that still exists;
-for an undeployed type, it is the deployment before. The placement of that deployment
-comes back too. The rollback takes effect at once and does not touch state.`,
+Without --to, that is the newest deployment with another module; for an undeployed type,
+it is the deployment before. If that module was deleted, the rollback is refused. The
+placement of that deployment comes back too. The rollback takes effect at once and does
+not touch state.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
 		Args:              takes("TYPE"),

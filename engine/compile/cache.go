@@ -252,7 +252,7 @@ func (c *cache) evict() error {
 	for total > c.most {
 		e := shares.next(c.most / unusedPart)
 		if e == nil {
-			return nil // loads have what is left
+			return nil // loads are about to read all that its owner has; release evicts again
 		}
 		if apps := served[e.digest]; len(apps) > 0 && !c.warned {
 			c.warned = true

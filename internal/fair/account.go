@@ -17,6 +17,9 @@ type Bounds struct {
 	PerApp int64
 	// Always is what each app may have whatever others have, even beyond Total.
 	Always int64
+	// Most bounds what all apps have together, also of what they may always have; zero
+	// means no bound. It is for apps whose names callers invent.
+	Most int64
 }
 
 // factor is how many times what is free an app may have.
@@ -44,6 +47,8 @@ type FullError struct {
 	// Has is what the app has, and Used what all apps have.
 	Has, Used int64
 	Bounds    Bounds
+	// Most reports whether Bounds.Most is what refuses.
+	Most bool
 }
 
 // Error implements error.
@@ -53,6 +58,9 @@ func (e *FullError) Error() string {
 		who = other + " have"
 	} else if e.App == "" {
 		who = "callers of all apps have"
+	}
+	if e.Most {
+		return fmt.Sprintf("all apps together have %d %s of at most %d", e.Used, e.Bounds.Name, e.Bounds.Most)
 	}
 	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
 		return fmt.Sprintf("%s %d %s of at most %d", who, e.Has, e.Bounds.Name, e.Bounds.PerApp)
@@ -128,14 +136,21 @@ func (a *Account) Has(app string) int64 {
 func (a *Account) check(app string, n int64) error {
 	has := a.apps[app]
 	if !a.fits(has, n) {
-		return &FullError{App: app, Has: has, Used: a.used.Load(), Bounds: a.bounds}
+		used := a.used.Load()
+		return &FullError{App: app, Has: has, Used: used, Bounds: a.bounds, Most: a.bounds.Most > 0 && used+n > a.bounds.Most}
 	}
 	return nil
 }
 
 func (a *Account) fits(has, n int64) bool {
 	b, will := &a.bounds, has+n
-	if n <= 0 || will <= b.Always {
+	if n <= 0 {
+		return true
+	}
+	if b.Most > 0 && a.used.Load()+n > b.Most {
+		return false
+	}
+	if will <= b.Always {
 		return true
 	}
 	if b.PerApp > 0 && will > b.PerApp {

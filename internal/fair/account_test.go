@@ -133,6 +133,27 @@ func TestAlwaysIsLeftToOthers(t *testing.T) {
 	}
 }
 
+// TestMostBoundsWhatAppsAlwaysHave: many apps that each have what they may always have are
+// refused together at Most.
+func TestMostBoundsWhatAppsAlwaysHave(t *testing.T) {
+	a := NewAccount(Bounds{Name: "places", Total: 2, Always: 2, Most: 5})
+	for _, app := range []string{"a", "b"} {
+		if err := a.Take(app, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Take("c", 2); err == nil || err.Error() != "all apps together have 4 places of at most 5" {
+		t.Errorf("two more: %v", err)
+	}
+	if err := a.Take("c", 1); err != nil {
+		t.Error(err)
+	}
+	a.Give("a", 1)
+	if err := a.Take("d", 1); err != nil {
+		t.Errorf("after one was given back: %v", err)
+	}
+}
+
 func TestAccountBeyondItsBounds(t *testing.T) {
 	a := NewAccount(Bounds{Total: 800})
 	for range 10 {

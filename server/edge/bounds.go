@@ -25,7 +25,8 @@ type Bounds struct {
 	ReadHeaderTimeout time.Duration
 	// BodyTimeout is how long a client may take to send a request's body; for
 	// streams, each message. It also bounds how long a client may take to accept
-	// each message of a stream. An InvokeStream may be silent for as long as it likes.
+	// each message of a stream; over HTTP/2, AcceptTimeout without one accepted byte ends
+	// the connection before. An InvokeStream may be silent for as long as it likes.
 	BodyTimeout time.Duration
 	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer. It also bounds
 	// how long an HTTP/2 connection may accept no byte.

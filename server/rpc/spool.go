@@ -24,16 +24,19 @@ type spools struct {
 
 func newSpools(create func() (*os.File, error), bytes int64) *spools {
 	return &spools{
-		create: create, modules: edge.NewPlaces(fair.Bounds{Name: "uploads on their way", Total: maxUploads, Always: alwaysUploads}, edge.RetryLater),
+		create: create, modules: edge.NewPlaces(fair.Bounds{Name: "uploads on their way", Total: maxUploads, Always: alwaysUploads, Most: mostUploads}, edge.RetryLater),
 		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of uploads that are not answered yet", Total: bytes}),
 	}
 }
 
 const (
-	// maxUploads is how many modules may be on their way at once.
+	// maxUploads is how many modules apps that have more than alwaysUploads each may have
+	// on their way at once.
 	maxUploads = 64
-	// alwaysUploads is how many of them an app may have whatever others have.
+	// alwaysUploads is how many an app may have whatever others have.
 	alwaysUploads = 4
+	// mostUploads is how many there may be at once, however many apps there are.
+	mostUploads = 4 * maxUploads
 	// alwaysSpooled is what each of them may have whatever others have, in bytes: a
 	// small guest.
 	alwaysSpooled = 1 << 20

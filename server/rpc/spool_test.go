@@ -3,8 +3,10 @@ package rpc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -102,5 +104,27 @@ func TestSpool(t *testing.T) {
 	}
 	if _, err := os.Stat(u.file.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has a name: %v", err)
+	}
+}
+
+// A caller for all apps may invent names of apps, each of which has a few uploads whatever
+// others have: all together are bounded all the same.
+func TestUploadsOfInventedAppsAreBounded(t *testing.T) {
+	s := spoolsOf(t, 1<<20)
+	var refused error
+	open := 0
+	for i := range mostUploads {
+		for range alwaysUploads {
+			up, err := s.open(fmt.Sprint("invented", i))
+			if err != nil {
+				refused = err
+				break
+			}
+			defer up.close()
+			open++
+		}
+	}
+	if open != mostUploads || refused == nil || !strings.Contains(refused.Error(), fmt.Sprintf("all apps together have %d uploads on their way of at most %d", mostUploads, mostUploads)) {
+		t.Errorf("%d uploads are on their way, of at most %d: %v", open, mostUploads, refused)
 	}
 }

@@ -131,16 +131,25 @@ func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, be
 		return nil, err
 	}
 	defer s.leave()
+	f := s.syncs.latest.Load()
+	ds, err := deploymentsBefore(ctx, s.db, app, typ, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	return ds, s.await(ctx, f)
+}
+
+// deploymentsBefore reads the newest deployments of a type, as DeploymentHistory returns them.
+func deploymentsBefore(ctx context.Context, r pebble.Reader, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
 	prefix := deployPrefix(app, typ)
 	to := prefixEnd(prefix)
 	if before != 0 {
 		to = deployKey(app, typ, before)
 	}
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: to})
+	it, err := r.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: to})
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	f := s.syncs.latest.Load()
 	var ds []actor.Deployment
 	for ok := it.Last(); ok && len(ds) < limit; ok = it.Prev() {
 		key := bytes.Clone(it.Key())
@@ -157,7 +166,7 @@ func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, be
 	if err := it.Close(); err != nil {
 		return nil, unavailable(err)
 	}
-	return ds, s.await(ctx, f)
+	return ds, nil
 }
 
 // ListApps implements [store.Modules]. The first apps of modules and the first of

@@ -58,8 +58,10 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	err := s.read(ctx, m.App, m.Digest, nil)
 	switch {
 	case err == nil:
-		return nil
-	case !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged):
+		return s.storeAgain(ctx, m.App, m.Digest)
+	case errors.Is(err, actor.ErrModuleDamaged):
+		most = 0 // it takes the place of its damaged bytes
+	case !errors.Is(err, actor.ErrModuleNotFound):
 		return err
 	}
 	var others []store.StoredModule
@@ -101,7 +103,7 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
 		tx.delete(uploadKey(m.App, m.Digest))
 		if len(gone) > 0 { // and serve now, perhaps
-			if err := markServing(ctx, tx.db, m.App, others); err != nil {
+			if err := markUse(ctx, tx.db, m.App, others, tx.now); err != nil {
 				return err
 			}
 			if gone, full = store.MakeRoom(m.App, others, bytes, most); full != nil {
@@ -117,6 +119,18 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	return cmp.Or(err, full)
 }
 
+// storeAgain counts a module as new that is there.
+func (s *modules) storeAgain(ctx context.Context, app string, d actor.Digest) error {
+	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+		r, err := readModuleRecord(tx.db, app, d)
+		if err != nil {
+			return err
+		}
+		r.CreatedAt = tx.now
+		return tx.setRecord(moduleKey(app, d), r)
+	})
+}
+
 // stored reads the modules of an app but except. Their number changes for the owner of
 // uploads alone, and what serves whenever others deploy.
 func (s *modules) stored(ctx context.Context, app string, except actor.Digest) ([]store.StoredModule, error) {
@@ -126,29 +140,31 @@ func (s *modules) stored(ctx context.Context, app string, except actor.Digest) (
 		var r moduleRecord
 		_ = decodeRecord(key, value, &r) // what is damaged counts least, and goes first
 		if d := actor.Digest(key[len(prefix):]); d != except {
-			stored = append(stored, store.StoredModule{Digest: d, Bytes: store.StoredBytes(r.Size, len(r.Manifest)), CreatedAt: time.UnixMicro(r.CreatedAt)})
+			stored = append(stored, store.StoredModule{Digest: d, Bytes: store.StoredBytes(r.Size, len(r.Manifest)), UsedAt: time.UnixMicro(r.CreatedAt)})
 		}
 		return true, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return stored, markServing(ctx, s.db, app, stored)
+	return stored, markUse(ctx, s.db, app, stored, s.clock.read())
 }
 
-// markServing says which modules serve a type now.
-func markServing(ctx context.Context, r pebble.Reader, app string, stored []store.StoredModule) error {
+// markUse is [store.MarkUse] at a time in microseconds since 1970.
+func markUse(ctx context.Context, r pebble.Reader, app string, stored []store.StoredModule, now int64) error {
 	current, err := currentDeployments(ctx, r, app)
 	if err != nil {
 		return err
 	}
-	serves := make(map[actor.Digest]bool, len(current))
+	var history []actor.Deployment
 	for _, d := range current {
-		serves[d.Digest] = true
+		recent, err := deploymentsBefore(ctx, r, app, d.Type, d.Generation+1, store.RecentDeployments)
+		if err != nil {
+			return err
+		}
+		history = append(history, recent...)
 	}
-	for i := range stored {
-		stored[i].Serves = serves[stored[i].Digest]
-	}
+	store.MarkUse(stored, history, time.UnixMicro(now))
 	return nil
 }
 

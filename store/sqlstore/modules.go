@@ -37,17 +37,27 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		return err
 	}
 	damaged, err := s.readModule(ctx, m.App, m.Digest, nil)
-	if err == nil || !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged) {
+	switch {
+	case err == nil:
+		there, err := s.exec(ctx, "store module again", s.general, `UPDATE greenroom_module SET created_at = clock_timestamp()
+			WHERE app = $1 AND digest = $2`, m.App, string(m.Digest))
+		if err != nil || there > 0 {
+			return err
+		}
+		damaged = uuid{} // it has been removed meanwhile
+	case !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged):
 		return err
 	}
 	if err := s.removeExpiredUploads(ctx); err != nil {
 		return err
 	}
-	if err := s.transaction(ctx, "store module: look for room", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := roomFor(ctx, tx, m, most)
-		return err
-	}); err != nil {
-		return err
+	if damaged == (uuid{}) { // or else it takes the place of its damaged bytes
+		if err := s.transaction(ctx, "store module: look for room", func(ctx context.Context, tx pgx.Tx) error {
+			_, err := roomFor(ctx, tx, m, most)
+			return err
+		}); err != nil {
+			return err
+		}
 	}
 	upload := uuid(newUUID())
 	if _, err := s.exec(ctx, "store module: begin", s.general, `INSERT INTO greenroom_module_upload (upload, expires_at)
@@ -144,32 +154,43 @@ func roomFor(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]acto
 		return nil, nil
 	}
 	var all int64
-	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(`+storedBytes+`), 0)::int8 FROM greenroom_module WHERE app = $1`, m.App).Scan(&all); err != nil {
+	var now time.Time
+	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(`+storedBytes+`), 0)::int8, clock_timestamp() FROM greenroom_module WHERE app = $1`, m.App).Scan(&all, &now); err != nil {
 		return nil, err
 	}
 	bytes := store.StoredBytes(m.Size, len(m.Manifest))
 	if all+bytes <= most {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT digest, `+storedBytes+`, created_at, digest IN (SELECT digest FROM greenroom_type WHERE app = $1)
-		FROM greenroom_module WHERE app = $1`, m.App)
+	rows, err := tx.Query(ctx, `SELECT digest, `+storedBytes+`, created_at FROM greenroom_module WHERE app = $1`, m.App)
 	if err != nil {
 		return nil, err
 	}
 	stored, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.StoredModule, error) {
 		var found store.StoredModule
 		var digest string
-		err := row.Scan(&digest, &found.Bytes, &found.CreatedAt, &found.Serves)
+		err := row.Scan(&digest, &found.Bytes, &found.UsedAt)
 		found.Digest = actor.Digest(digest)
 		return found, err
 	})
 	if err != nil {
 		return nil, err
 	}
+	rows, err = tx.Query(ctx, `SELECT `+deploymentColumns+` FROM greenroom_type AS t
+		JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation > t.generation - $2::int8
+		WHERE t.app = $1 ORDER BY d.type, d.generation DESC`, m.App, store.RecentDeployments)
+	if err != nil {
+		return nil, err
+	}
+	history, err := pgx.CollectRows(rows, scanDeployment)
+	if err != nil {
+		return nil, err
+	}
+	store.MarkUse(stored, history, now)
 	return store.MakeRoom(m.App, stored, bytes, most)
 }
 
-// makeRoom removes modules that serve nothing, so that the app has room for another one, and
+// makeRoom removes modules that are not kept, so that the app has room for another one, and
 // returns their uploads.
 func makeRoom(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]uuid, error) {
 	digests, err := roomFor(ctx, tx, m, most)

@@ -68,6 +68,18 @@ func RunDamage(t *testing.T, d Damage) {
 		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
 		f.hasBytes(m, wasm)
 	})
+	t.Run("a damaged module that serves is put right at the bound", func(t *testing.T) {
+		if d.Module == nil {
+			t.Skip("not possible with this engine")
+		}
+		f := newFixture(t, d.Open(t), "damagebound")
+		m, wasm := f.putSized("serves", 60<<10)
+		other, _ := f.putSized("serves too", 60<<10)
+		f.deploy(f.deployment("Cart", 1, m), f.deployment("Order", 1, other))
+		d.Module(t, f.s, f.app, m.Digest)
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 100<<10))
+		f.hasBytes(m, wasm)
+	})
 }
 
 func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Store, k actor.Key), versionKept bool) {

@@ -33,7 +33,7 @@ var modules = suite{"Modules", []testCase{
 		f.is(err, actor.ErrModuleNotFound)
 		f.is(f.s.DeleteModule(f.ctx(), f.app, m.Digest), actor.ErrModuleNotFound)
 	}},
-	{"storing again changes nothing", func(f *fixture) {
+	{"storing again changes nothing, and counts as new", func(f *fixture) {
 		m, wasm := f.put("x")
 		first, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
@@ -42,8 +42,8 @@ var modules = suite{"Modules", []testCase{
 		again, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		f.sameModule(again, first)
-		if !again.CreatedAt.Equal(first.CreatedAt) {
-			f.Fatalf("CreatedAt moved from %v to %v", first.CreatedAt, again.CreatedAt)
+		if again.CreatedAt.Before(first.CreatedAt) {
+			f.Fatalf("CreatedAt moved back from %v to %v", first.CreatedAt, again.CreatedAt)
 		}
 	}},
 	{"bytes that are not the digest's are refused", func(f *fixture) {
@@ -226,6 +226,30 @@ var storedModules = suite{"StoredModules", []testCase{
 		f.ok(f.s.PutModule(f.ctx(), again, bytes.NewReader(wasm), 1)) // it is there
 		_, wasm = f.sized("more", 50<<10)
 		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
+	}},
+	{"what was stored again makes room as what is new", func(f *fixture) {
+		first, wasm := f.putSized("first", 40<<10)
+		second, _ := f.putSized("second", 40<<10)
+		f.ok(f.s.PutModule(f.ctx(), first, bytes.NewReader(wasm), 100<<10))
+		third, wasm := f.sized("third", 40<<10)
+		f.ok(f.s.PutModule(f.ctx(), third, bytes.NewReader(wasm), 100<<10))
+		f.stores(first, third)
+		_, err := f.s.ModuleBytes(f.ctx(), f.app, second.Digest)
+		f.is(err, actor.ErrModuleNotFound)
+	}},
+	{"what a rollback goes back to, and what has just ceased to serve, makes no room", func(f *fixture) {
+		var deployed []actor.Module
+		for n := range uint64(3) {
+			m, _ := f.putSized(fmt.Sprint("deployed ", n), 40<<10)
+			f.deploy(f.deployment("Cart", n+1, m))
+			deployed = append(deployed, m)
+		}
+		f.ok(f.s.Deploy(f.ctx(), []actor.Deployment{{App: f.app, Type: "Cart", Generation: 4}}))
+		_, _ = f.putSized("unused", 40<<10)
+		m, wasm := f.sized("new", 40<<10)
+		f.is(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 150<<10), actor.ErrModulesFull)
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 170<<10))
+		f.stores(append(deployed, m)...)
 	}},
 	{"small modules count as well", func(f *fixture) {
 		var last []actor.Module
