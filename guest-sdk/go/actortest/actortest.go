@@ -145,8 +145,9 @@ func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) 
 
 // Fake answers calls that actors make of a method of any actor of a type: with what answer
 // returns for the actor's ID and the input, as JSON unless it is a []byte or an
-// [actor.Payload], or with its error. Without a fake, such a call finds no type; types that
-// the test's package registered are not called by others here.
+// [actor.Payload], or with its error. Without a fake, such a call finds no type, also if the
+// test's package registered the type: a fake may forward to it with [Harness.Call]. What the
+// forwarded turn changes is then kept at once, also if the caller's turn fails later.
 func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error)) {
 	h.fakes[method{typ, name}] = answer
 }

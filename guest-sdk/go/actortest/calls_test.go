@@ -26,7 +26,22 @@ func (p *Payer) Check(ctx *actor.Context, _ actor.None) (int, error) {
 	return deposit.Call(ctx, "bob", 1)
 }
 
+// Ledger is what a fake forwards to.
+type Ledger struct {
+	Sum int `json:"sum"`
+}
+
+// Add adds an amount, which is even.
+func (l *Ledger) Add(_ *actor.Context, amount int) (int, error) {
+	l.Sum += amount
+	if amount%2 != 0 {
+		return 0, actor.Errorf("odd", "%d is odd", amount)
+	}
+	return l.Sum, nil
+}
+
 func init() {
+	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add))
 	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.ReadOnly("Check", (*Payer).Check))
 }
 
@@ -57,5 +72,40 @@ func TestFake(t *testing.T) {
 	h = actortest.New(t)
 	if err := h.Call("Payer", "a", "Pay", 5, &got); !errors.As(err, &e) || e.Code != "type_not_found" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestForward has fakes that run turns of the test's own types.
+func TestForward(t *testing.T) {
+	h := actortest.New(t)
+	h.Fake("Account", "Deposit", func(id string, in actor.Payload) (any, error) {
+		var sum int
+		err := h.Call("Ledger", id, "Add", in, &sum)
+		return sum, err
+	})
+	var got int
+	for want := 2; want <= 6; want += 2 {
+		if err := h.Call("Payer", "a", "Pay", 2, &got); err != nil || got != want {
+			t.Errorf("%d, %v; want %d", got, err, want)
+		}
+	}
+	var e *actor.Error
+	if err := h.Call("Payer", "a", "Pay", 3, &got); !errors.As(err, &e) || e.Code != "odd" {
+		t.Errorf("got %v", err)
+	}
+	if payer, ledger := h.State("Payer", "a"), h.State("Ledger", "bob"); payer["paid"] != "6" || ledger["sum"] != "6" {
+		t.Errorf("state %v, %v", payer, ledger)
+	}
+	h.Fake("Account", "Deposit", func(id string, in actor.Payload) (any, error) {
+		return nil, h.Call("Payer", "a", "Pay", in, nil)
+	})
+	if err := h.Call("Payer", "a", "Pay", 2, &got); !errors.Is(err, actor.ErrNotReentrant) {
+		t.Errorf("got %v", err)
+	}
+	if err := h.Call("Payer", "b", "Pay", 2, &got); !errors.Is(err, actor.ErrNotReentrant) {
+		t.Errorf("got %v", err)
+	}
+	if payer := h.State("Payer", "a"); payer["paid"] != "6" {
+		t.Errorf("state %v", payer)
 	}
 }

@@ -17,6 +17,7 @@ import (
 // end it belongs to one turn.
 type turnHost struct {
 	harness *Harness
+	caller  *turnHost // of the turn whose call a fake forwards
 
 	ref     actor.Ref
 	version uint64
@@ -30,12 +31,12 @@ func (h *turnHost) begin(ref actor.Ref, version uint64, o *overlay) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
 	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
-	*h = turnHost{harness: h.harness, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+	*h = turnHost{harness: h.harness, caller: h.caller, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
 }
 
 func (h *turnHost) end() (actor.Payload, error) {
 	reply, failure := h.reply, h.failure
-	*h = turnHost{harness: h.harness}
+	*h = turnHost{harness: h.harness, caller: h.caller}
 	if failure != nil {
 		return reply, failure
 	}
@@ -111,6 +112,8 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 			Status: abi.StatusNotFound, Code: "type_not_found", Message: "nothing stands for " + m.Type + "." + m.Method + "; in this test, call Fake",
 		}}), 0
 	}
+	resume := h.harness.suspend()
+	defer resume()
 	reply, err := fake(strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
 	var r abi.Result
 	if err == nil {
@@ -130,6 +133,24 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 		r.Error = abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
 	}
 	return abi.AppendResult(nil, &r), 0
+}
+
+// suspend lets the harness run turns while one waits for a fake, until resume is called.
+func (h *Harness) suspend() (resume func()) {
+	host, instance, last, frame := h.host, h.instance, h.last, h.frame
+	h.host, h.last, h.frame = &turnHost{harness: h, caller: host}, actor.Ref{}, nil
+	h.DropInstance()
+	return func() { h.host, h.instance, h.last, h.frame = host, instance, last, frame }
+}
+
+// waiting reports whether a turn of the actor waits for the fake that now runs.
+func (h *turnHost) waiting(ref actor.Ref) bool {
+	for t := h.caller; t != nil; t = t.caller {
+		if t.ref == ref {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }

@@ -40,6 +40,9 @@ type cause struct {
 //
 // by is what asks for the turn, nil for a call.
 func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
+	if h.host.waiting(ref) {
+		return actor.Payload{}, actor.ErrNotReentrant
+	}
 	spec, ok := h.types[ref.Type]
 	if !ok {
 		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", ref.Type))
