@@ -106,11 +106,25 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 	case abi.DecodeMessage(frame, &m) != nil:
 		return nil, abi.CodeInvalid
 	}
-	fake := h.harness.fakes[method{m.Type, m.Method}]
-	if fake == nil {
-		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{
-			Status: abi.StatusNotFound, Code: "type_not_found", Message: "nothing stands for " + m.Type + "." + m.Method + "; in this test, call Fake",
-		}}), 0
+	refuse := func(status uint16, code, message string) ([]byte, abi.Code) {
+		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{Status: status, Code: code, Message: message}}), 0
+	}
+	to := actor.Ref{Type: m.Type, ID: m.ID}
+	fakes := h.harness.fakes
+	fake := fakes[method{m.Type, m.Method}]
+	switch {
+	case m.Type == "" || m.ID == "" || m.Method == "":
+		return refuse(abi.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
+	case to == h.ref || h.waiting(to):
+		return refuse(abi.StatusFailedPrecondition, abi.CallNotReentrant, "a turn of "+m.Type+" "+m.ID+" is waiting for this call")
+	case fake == nil:
+		code := "type_not_found"
+		for of := range fakes {
+			if of.typ == m.Type {
+				code = "method_not_found"
+			}
+		}
+		return refuse(abi.StatusNotFound, code, "nothing stands for "+m.Type+"."+m.Method+"; in this test, call Fake")
 	}
 	resume := h.harness.suspend()
 	defer resume()

@@ -38,7 +38,8 @@ type cause struct {
 // invoke runs one turn to its commit, as a host does: a migration first if the
 // stored schema is old, both on one overlay, all of it kept or none.
 //
-// by is what asks for the turn, nil for a call.
+// by is what asks for the turn, nil for a call: of the actor whose call a fake forwards, or
+// from outside.
 func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
 	if h.host.waiting(ref) {
 		return actor.Payload{}, actor.ErrNotReentrant
@@ -90,6 +91,8 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if by != nil {
 		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
 		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
+	} else if from := h.host.caller; from != nil {
+		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, from.ref.Type, from.ref.ID
 	}
 	readOnly := spec.Methods[at].ReadOnly
 	if readOnly {
