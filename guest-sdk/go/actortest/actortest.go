@@ -84,6 +84,16 @@ type method struct{ typ, name string }
 // fake stands for a method.
 type fake func(id string, in actor.Payload) (any, error)
 
+// answer runs the fake, which may run turns of the harness while that of caller waits.
+func (f fake) answer(caller *turnHost, id string, in actor.Payload) (any, error) {
+	h := caller.harness
+	instance, last, frame := h.instance, h.last, h.frame
+	defer func() { h.host, h.instance, h.last, h.frame = caller, instance, last, frame }()
+	h.host, h.last, h.frame = &turnHost{harness: h, callers: append(slices.Clone(caller.callers), caller.ref)}, actor.Ref{}, nil
+	h.DropInstance()
+	return f(id, in)
+}
+
 // LogLine is a line of an actor's log.
 type LogLine struct {
 	Actor actor.Ref

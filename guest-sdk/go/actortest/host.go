@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,12 +18,17 @@ import (
 // end it belongs to one turn.
 type turnHost struct {
 	harness *Harness
-	caller  *turnHost // of the turn whose call a fake forwards
+	callers []actor.Ref // whose turns wait for the fake that now runs; the last one called it
 
 	ref     actor.Ref
 	version uint64
 	overlay *overlay
 	random  *rand.ChaCha8
+	outcome
+}
+
+// outcome is what a turn ends with.
+type outcome struct {
 	reply   actor.Payload
 	failure *actor.Error
 }
@@ -31,12 +37,12 @@ func (h *turnHost) begin(ref actor.Ref, version uint64, o *overlay) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
 	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
-	*h = turnHost{harness: h.harness, caller: h.caller, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+	*h = turnHost{harness: h.harness, callers: h.callers, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
 }
 
 func (h *turnHost) end() (actor.Payload, error) {
 	reply, failure := h.reply, h.failure
-	*h = turnHost{harness: h.harness, caller: h.caller}
+	*h = turnHost{harness: h.harness, callers: h.callers}
 	if failure != nil {
 		return reply, failure
 	}
@@ -115,7 +121,7 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 	switch {
 	case m.Type == "" || m.ID == "" || m.Method == "":
 		return refuse(abi.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
-	case to == h.ref || h.waiting(to):
+	case to == h.ref || slices.Contains(h.callers, to):
 		return refuse(abi.StatusFailedPrecondition, abi.CallNotReentrant, "a turn of "+m.Type+" "+m.ID+" is waiting for this call")
 	case fake == nil:
 		code := "type_not_found"
@@ -126,9 +132,7 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 		}
 		return refuse(abi.StatusNotFound, code, "nothing stands for "+m.Type+"."+m.Method+"; in this test, call Fake")
 	}
-	resume := h.harness.suspend()
-	defer resume()
-	reply, err := fake(strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
+	reply, err := fake.answer(h, strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
 	var r abi.Result
 	if err == nil {
 		var p actor.Payload
@@ -147,24 +151,6 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 		r.Error = abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
 	}
 	return abi.AppendResult(nil, &r), 0
-}
-
-// suspend lets the harness run turns while one waits for a fake, until resume is called.
-func (h *Harness) suspend() (resume func()) {
-	host, instance, last, frame := h.host, h.instance, h.last, h.frame
-	h.host, h.last, h.frame = &turnHost{harness: h, caller: host}, actor.Ref{}, nil
-	h.DropInstance()
-	return func() { h.host, h.instance, h.last, h.frame = host, instance, last, frame }
-}
-
-// waiting reports whether a turn of the actor waits for the fake that now runs.
-func (h *turnHost) waiting(ref actor.Ref) bool {
-	for t := h.caller; t != nil; t = t.caller {
-		if t.ref == ref {
-			return true
-		}
-	}
-	return false
 }
 
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }

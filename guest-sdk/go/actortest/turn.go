@@ -41,7 +41,7 @@ type cause struct {
 // by is what asks for the turn, nil for a call: of the actor whose call a fake forwards, or
 // from outside.
 func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
-	if h.host.waiting(ref) {
+	if slices.Contains(h.host.callers, ref) {
 		return actor.Payload{}, actor.ErrNotReentrant
 	}
 	spec, ok := h.types[ref.Type]
@@ -91,8 +91,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if by != nil {
 		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
 		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
-	} else if from := h.host.caller; from != nil {
-		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, from.ref.Type, from.ref.ID
+	} else if n := len(h.host.callers); n > 0 {
+		from := h.host.callers[n-1]
+		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, from.Type, from.ID
 	}
 	readOnly := spec.Methods[at].ReadOnly
 	if readOnly {
