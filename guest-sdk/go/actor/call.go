@@ -24,12 +24,15 @@ func (r Remote[In, Out]) Call(ctx *Context, id string, in In, options ...CallOpt
 // CallOption changes a call.
 type CallOption func(*abi.Message)
 
-// Timeout bounds how long a call may take, with the wait until the other actor is free. 0: as
-// long as the turn.
+// Timeout bounds how long a call may take, with the wait until the other actor is free. It is
+// rounded up to whole milliseconds; a negative one is a millisecond, the shortest. 0: as long
+// as the turn.
 func Timeout(d time.Duration) CallOption {
-	// Rounded up: a short timeout must not become none.
 	return func(m *abi.Message) {
-		m.LimitMillis = uint32(min(max(d+time.Millisecond-1, 0)/time.Millisecond, 1<<32-1))
+		m.LimitMillis = 0
+		if d != 0 {
+			m.LimitMillis = uint32(min((max(d, 1)-1)/time.Millisecond+1, 1<<32-1))
+		}
 	}
 }
 

@@ -58,6 +58,15 @@
 // same while the actor is in memory, and costs next to nothing. [Context.Cause] tells a
 // firing from a call.
 //
+// # Calls
+//
+// [Call] runs a method of another actor and returns its reply; a [Remote] is such a method
+// with its types. The turn and all that it calls are one transaction: what they change is
+// committed together when the outermost turn ends well, or not at all. An error of a called
+// turn takes back what that turn has changed, and its caller may go on. [Timeout] bounds a
+// call. An actor that waits for a call cannot be called back: [ErrNotReentrant]. All actors
+// of a transaction must be held by one server: [ErrNotAtomic].
+//
 // # Determinism
 //
 // A turn must not depend on anything but its input, its state and its [Context]:

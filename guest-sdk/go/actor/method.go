@@ -10,7 +10,7 @@ type MethodOption func(*abi.MethodSpec)
 func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent = true } }
 
 // Reentrant lets the method be entered while another turn of its own chain of
-// calls is open on the actor.
+// calls is open on the actor. It has no effect yet: such a call gets [ErrNotReentrant].
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
 // method is a registered method. run does everything between a decoded frame and

@@ -204,6 +204,8 @@ type CauseKind string
 const (
 	// CauseCall is a call from outside.
 	CauseCall CauseKind = "call"
+	// CauseActor is a call of another actor: [Call].
+	CauseActor CauseKind = "actor"
 	// CauseReminder is a firing of a [Reminder].
 	CauseReminder CauseKind = "reminder"
 	// CauseTimer is a firing of a [Timer].
@@ -213,6 +215,8 @@ const (
 // Cause is what brought a turn about.
 type Cause struct {
 	Kind CauseKind
+	// From is the caller, where the turn is a call of another actor.
+	From Ref
 	// The rest is of a firing. Name is the reminder's or the timer's.
 	Name string
 	// Due is when it was due; where the firing stands for several times, the first.
@@ -233,6 +237,8 @@ func (c *Context) Cause() Cause {
 	switch f := &c.frame; f.Cause {
 	case abi.CauseOutside:
 		return Cause{Kind: CauseCall}
+	case abi.CauseCall:
+		return Cause{Kind: CauseActor, From: Ref{Type: strings.Clone(f.CallerType), ID: strings.Clone(f.CallerID)}}
 	case abi.CauseReminder, abi.CauseTimer:
 		kind := CauseReminder
 		if f.Cause == abi.CauseTimer {

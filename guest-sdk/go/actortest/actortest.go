@@ -84,6 +84,16 @@ type method struct{ typ, name string }
 // fake stands for a method.
 type fake func(id string, in actor.Payload) (any, error)
 
+// answer runs the fake, which may run turns of the harness while that of caller waits.
+func (f fake) answer(caller *turnHost, id string, in actor.Payload) (any, error) {
+	h := caller.harness
+	instance, last, frame := h.instance, h.last, h.frame
+	defer func() { h.host, h.instance, h.last, h.frame = caller, instance, last, frame }()
+	h.host, h.last, h.frame = &turnHost{harness: h, callers: append(slices.Clone(caller.callers), caller.ref)}, actor.Ref{}, nil
+	h.DropInstance()
+	return f(id, in)
+}
+
 // LogLine is a line of an actor's log.
 type LogLine struct {
 	Actor actor.Ref
@@ -145,8 +155,9 @@ func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) 
 
 // Fake answers calls that actors make of a method of any actor of a type: with what answer
 // returns for the actor's ID and the input, as JSON unless it is a []byte or an
-// [actor.Payload], or with its error. Without a fake, such a call finds no type; types that
-// the test's package registered are not called by others here.
+// [actor.Payload], or with its error. Without a fake, such a call finds no type, also if the
+// test's package registered the type: a fake may forward to it with [Harness.Call]. What the
+// forwarded turn changes is then kept at once, also if the caller's turn fails later.
 func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error)) {
 	h.fakes[method{typ, name}] = answer
 }

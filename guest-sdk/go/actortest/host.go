@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +18,17 @@ import (
 // end it belongs to one turn.
 type turnHost struct {
 	harness *Harness
+	callers []actor.Ref // whose turns wait for the fake that now runs; the last one called it
 
 	ref     actor.Ref
 	version uint64
 	overlay *overlay
 	random  *rand.ChaCha8
+	outcome
+}
+
+// outcome is what a turn ends with.
+type outcome struct {
 	reply   actor.Payload
 	failure *actor.Error
 }
@@ -30,12 +37,12 @@ func (h *turnHost) begin(ref actor.Ref, version uint64, o *overlay) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
 	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
-	*h = turnHost{harness: h.harness, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+	*h = turnHost{harness: h.harness, callers: h.callers, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
 }
 
 func (h *turnHost) end() (actor.Payload, error) {
 	reply, failure := h.reply, h.failure
-	*h = turnHost{harness: h.harness}
+	*h = turnHost{harness: h.harness, callers: h.callers}
 	if failure != nil {
 		return reply, failure
 	}
@@ -105,13 +112,27 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 	case abi.DecodeMessage(frame, &m) != nil:
 		return nil, abi.CodeInvalid
 	}
-	fake := h.harness.fakes[method{m.Type, m.Method}]
-	if fake == nil {
-		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{
-			Status: abi.StatusNotFound, Code: "type_not_found", Message: "nothing stands for " + m.Type + "." + m.Method + "; in this test, call Fake",
-		}}), 0
+	refuse := func(status uint16, code, message string) ([]byte, abi.Code) {
+		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{Status: status, Code: code, Message: message}}), 0
 	}
-	reply, err := fake(strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
+	to := actor.Ref{Type: m.Type, ID: m.ID}
+	fakes := h.harness.fakes
+	fake := fakes[method{m.Type, m.Method}]
+	switch {
+	case m.Type == "" || m.ID == "" || m.Method == "":
+		return refuse(abi.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
+	case to == h.ref || slices.Contains(h.callers, to):
+		return refuse(abi.StatusFailedPrecondition, abi.CallNotReentrant, "a turn of "+m.Type+" "+m.ID+" is waiting for this call")
+	case fake == nil:
+		code := "type_not_found"
+		for of := range fakes {
+			if of.typ == m.Type {
+				code = "method_not_found"
+			}
+		}
+		return refuse(abi.StatusNotFound, code, "nothing stands for "+m.Type+"."+m.Method+"; in this test, call Fake")
+	}
+	reply, err := fake.answer(h, strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
 	var r abi.Result
 	if err == nil {
 		var p actor.Payload

@@ -38,8 +38,12 @@ type cause struct {
 // invoke runs one turn to its commit, as a host does: a migration first if the
 // stored schema is old, both on one overlay, all of it kept or none.
 //
-// by is what asks for the turn, nil for a call.
+// by is what asks for the turn, nil for a call: of the actor whose call a fake forwards, or
+// from outside.
 func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
+	if slices.Contains(h.host.callers, ref) {
+		return actor.Payload{}, actor.ErrNotReentrant
+	}
 	spec, ok := h.types[ref.Type]
 	if !ok {
 		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", ref.Type))
@@ -87,6 +91,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if by != nil {
 		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
 		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
+	} else if n := len(h.host.callers); n > 0 {
+		from := h.host.callers[n-1]
+		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, from.Type, from.ID
 	}
 	readOnly := spec.Methods[at].ReadOnly
 	if readOnly {

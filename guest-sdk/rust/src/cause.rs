@@ -10,6 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub enum CauseKind {
     /// A call from outside.
     Call,
+    /// A call of another actor.
+    Actor,
     /// A firing of a [`Reminder`](crate::Reminder).
     Reminder,
     /// A firing of a [`Timer`](crate::Timer).
@@ -38,7 +40,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The cause of a turn; `None` for a call.
+    /// The cause of a turn; `None` for a call from outside.
     pub(crate) fn of(turn: &TurnFrame<'_>) -> Option<Box<Cause>> {
         if turn.cause == codec::CAUSE_OUTSIDE {
             return None;
@@ -46,6 +48,7 @@ impl Cause {
         let metadata = turn.metadata.iter();
         Some(Box::new(Cause {
             kind: match turn.cause {
+                codec::CAUSE_CALL => CauseKind::Actor,
                 codec::CAUSE_REMINDER => CauseKind::Reminder,
                 codec::CAUSE_TIMER => CauseKind::Timer,
                 _ => CauseKind::Other,
@@ -68,6 +71,28 @@ impl Cause {
             attempt: 0,
             missed: 0,
             metadata: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        for (cause, want) in [
+            (codec::CAUSE_OUTSIDE, None),
+            (codec::CAUSE_CALL, Some(CauseKind::Actor)),
+            (codec::CAUSE_REMINDER, Some(CauseKind::Reminder)),
+            (codec::CAUSE_TIMER, Some(CauseKind::Timer)),
+            (200, Some(CauseKind::Other)),
+        ] {
+            let turn = TurnFrame {
+                cause,
+                ..TurnFrame::default()
+            };
+            assert_eq!(Cause::of(&turn).map(|c| c.kind), want, "{cause}");
         }
     }
 }

@@ -35,6 +35,8 @@ const KIND_REMINDER: u8 = 7;
 
 /// [`TurnFrame::cause`] of a call from outside.
 pub const CAUSE_OUTSIDE: u8 = 0;
+/// [`TurnFrame::cause`] of a call of another actor.
+pub const CAUSE_CALL: u8 = 1;
 /// [`TurnFrame::cause`] of a reminder's firing.
 pub const CAUSE_REMINDER: u8 = 3;
 /// [`TurnFrame::cause`] of a timer's firing.
@@ -74,8 +76,12 @@ pub struct TurnFrame<'a> {
     pub content_type: &'a str,
     /// What the caller sent.
     pub payload: &'a [u8],
-    /// [`CAUSE_OUTSIDE`], [`CAUSE_REMINDER`] or [`CAUSE_TIMER`].
+    /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_REMINDER`] or [`CAUSE_TIMER`].
     pub cause: u8,
+    /// The type of the actor that calls.
+    pub caller_type: &'a str,
+    /// The ID of the actor that calls.
+    pub caller_id: &'a str,
     /// The name of the reminder or timer.
     pub cause_name: &'a str,
     /// The occurrence that is delivered, in nanoseconds since 1970 UTC.
@@ -205,6 +211,8 @@ pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
     w.bytes(11, turn.content_type.as_bytes());
     w.bytes(12, turn.payload);
     w.number(13, &[turn.cause]);
+    w.bytes(14, turn.caller_type.as_bytes());
+    w.bytes(15, turn.caller_id.as_bytes());
     w.bytes(16, turn.cause_name.as_bytes());
     w.number(17, &turn.due_unix_nano.to_le_bytes());
     w.number(18, &turn.attempt.to_le_bytes());
@@ -242,6 +250,8 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
             11 => turn.content_type = r.text(value)?,
             12 => turn.payload = value,
             13 => turn.cause = u8::from_le_bytes(r.number(value)?),
+            14 => turn.caller_type = r.text(value)?,
+            15 => turn.caller_id = r.text(value)?,
             16 => turn.cause_name = r.text(value)?,
             17 => turn.due_unix_nano = i64::from_le_bytes(r.number(value)?),
             18 => turn.attempt = u32::from_le_bytes(r.number(value)?),

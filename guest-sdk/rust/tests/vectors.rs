@@ -66,6 +66,8 @@ fn turns() {
             content_type: text(&want["content_type"]),
             payload: &payload,
             cause: want["cause"].as_u64().unwrap() as u8,
+            caller_type: text(&want["caller_type"]),
+            caller_id: text(&want["caller_id"]),
             cause_name: text(&want["cause_name"]),
             due_unix_nano: want["due_unix_nano"].as_i64().unwrap(),
             attempt: want["attempt"].as_u64().unwrap() as u32,
