@@ -134,18 +134,32 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		s := newStage(t, host.Config{Slots: 1})
-		g := newGate()
-		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}})
-		s.start(t.Context(), "held", "Hold")
-		<-g.entered
+		entered, leave := make(chan struct{}), make(chan struct{})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{
+			"Add": add,
+			"Hold": func(*hosttest.Turn) error { // until the other turn has ended: it would run otherwise
+				close(entered)
+				<-leave
+				return nil
+			},
+		}})
+		held := s.start(t.Context(), "held", "Hold")
+		<-entered
 		waiting := s.start(t.Context(), "a", "Add")
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_ = s.Stop(ctx)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			_ = s.Stop(ctx)
+		}()
 		if a := <-waiting; !errors.Is(a.err, actor.ErrStopping) {
 			t.Errorf("it ended with %q, %v", a.reply, a.err)
 		}
+		close(leave)
+		<-held
+		<-stopped
 	})
 }
 
