@@ -14,8 +14,8 @@ type Message struct {
 
 // Result is the result frame, host to guest: the reply to a call, or why there is none.
 type Result struct {
-	// Error says why there is no reply, with what the callee's error has; its Status is 0
-	// for a reply, of which ContentType and Payload are.
+	// Error says why there is no reply, with what the callee's error has. Its Status is 0 if
+	// there is one, which ContentType and Payload then hold.
 	Error
 	ContentType string
 	Payload     []byte
@@ -62,22 +62,12 @@ func AppendMessage(dst []byte, m *Message) []byte {
 	return appendU32(dst, tagMessageLimit, m.LimitMillis)
 }
 
-// DecodeMessage decodes a message frame into m, all of which it overwrites. Strings and
-// payload alias the frame. A frame that is not well formed is a [*FrameError].
+// DecodeMessage overwrites m with a message frame. Strings and payload alias the frame. A
+// frame that is not well formed is a [*FrameError].
 func DecodeMessage(frame []byte, m *Message) error {
 	*m = Message{}
-	r, err := readFields(messageFrame, KindMessage, frame)
-	if err != nil {
-		return err
-	}
-	for {
-		tag, value, err := r.next()
-		if err != nil {
-			return err
-		}
+	return eachField(messageFrame, KindMessage, frame, func(r *fieldReader, tag uint16, value []byte) (err error) {
 		switch tag {
-		case 0:
-			return nil
 		case tagMessageType:
 			err = r.text(&m.Type, value)
 		case tagMessageID:
@@ -93,10 +83,8 @@ func DecodeMessage(frame []byte, m *Message) error {
 		case tagMessageLimit:
 			err = r.u32(&m.LimitMillis, value)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // AppendResult appends the result frame of r to dst. Its tags are those of an error frame;
@@ -112,45 +100,16 @@ func AppendResult(dst []byte, r *Result) []byte {
 	return dst
 }
 
-// DecodeResult decodes a result frame into r, all of which it overwrites. Strings and bytes
-// alias the frame. A frame that is not well formed is a [*FrameError].
+// DecodeResult overwrites r with a result frame. Strings and bytes alias the frame. A frame
+// that is not well formed is a [*FrameError].
 func DecodeResult(frame []byte, r *Result) error {
 	*r = Result{}
-	f, err := readFields(resultFrame, KindResult, frame)
-	if err != nil {
+	if err := eachField(resultFrame, KindResult, frame, r.Error.read); err != nil {
 		return err
 	}
-	for {
-		tag, value, err := f.next()
-		if err != nil {
-			return err
-		}
-		switch tag {
-		case 0:
-			if r.Status == 0 {
-				r.ContentType, r.Payload = r.DetailContentType, r.Detail
-				r.Error = Error{}
-			}
-			return nil
-		case tagErrorStatus:
-			err = f.u16(&r.Status, value)
-		case tagErrorCode:
-			err = f.text(&r.Code, value)
-		case tagErrorMessage:
-			err = f.text(&r.Message, value)
-		case tagErrorRetryable:
-			var v uint8
-			err = f.u8(&v, value)
-			r.Retryable = v == 1
-		case tagErrorDetailContentType:
-			err = f.text(&r.DetailContentType, value)
-		case tagErrorDetail:
-			r.Detail = value
-		case tagErrorRetryAfter:
-			err = f.u32(&r.RetryAfterMillis, value)
-		}
-		if err != nil {
-			return err
-		}
+	if r.Status == 0 {
+		r.ContentType, r.Payload = r.DetailContentType, r.Detail
+		r.Error = Error{}
 	}
+	return nil
 }

@@ -65,30 +65,12 @@ func AppendError(dst []byte, e *Error) []byte {
 // that is not well formed is a [*FrameError].
 func DecodeError(frame []byte) (Error, error) {
 	var e Error
-	err := eachField(errorFrame, KindError, frame, func(r *fieldReader, tag uint16, value []byte) (err error) {
-		switch tag {
-		case tagErrorStatus:
-			err = r.u16(&e.Status, value)
-		case tagErrorCode:
-			err = r.text(&e.Code, value)
-		case tagErrorMessage:
-			err = r.text(&e.Message, value)
-		case tagErrorRetryable:
-			var v uint8
-			err = r.u8(&v, value)
-			e.Retryable = v == 1
-		case tagErrorDetailContentType:
-			err = r.text(&e.DetailContentType, value)
-		case tagErrorDetail:
-			if len(value) > MaxErrorDetailLen {
-				return r.fail("the detail has " + strconv.Itoa(len(value)) + " bytes; at most " +
-					strconv.Itoa(MaxErrorDetailLen) + " are allowed")
-			}
-			e.Detail = value
-		case tagErrorRetryAfter:
-			err = r.u32(&e.RetryAfterMillis, value)
+	err := eachField(errorFrame, KindError, frame, func(r *fieldReader, tag uint16, value []byte) error {
+		if tag == tagErrorDetail && len(value) > MaxErrorDetailLen {
+			return r.fail("the detail has " + strconv.Itoa(len(value)) + " bytes; at most " +
+				strconv.Itoa(MaxErrorDetailLen) + " are allowed")
 		}
-		return err
+		return e.read(r, tag, value)
 	})
 	if err != nil {
 		return Error{}, err
@@ -104,6 +86,29 @@ func DecodeError(frame []byte) (Error, error) {
 	e.DetailContentType = strings.Clone(e.DetailContentType)
 	e.Detail = append([]byte(nil), e.Detail...)
 	return e, nil
+}
+
+// read takes a field of an error or a result frame. The error aliases the frame.
+func (e *Error) read(r *fieldReader, tag uint16, value []byte) (err error) {
+	switch tag {
+	case tagErrorStatus:
+		err = r.u16(&e.Status, value)
+	case tagErrorCode:
+		err = r.text(&e.Code, value)
+	case tagErrorMessage:
+		err = r.text(&e.Message, value)
+	case tagErrorRetryable:
+		var v uint8
+		err = r.u8(&v, value)
+		e.Retryable = v == 1
+	case tagErrorDetailContentType:
+		err = r.text(&e.DetailContentType, value)
+	case tagErrorDetail:
+		e.Detail = value
+	case tagErrorRetryAfter:
+		err = r.u32(&e.RetryAfterMillis, value)
+	}
+	return err
 }
 
 // cut returns the longest start of s, which is UTF-8, that has at most limit

@@ -60,11 +60,8 @@ type timerRequest struct {
 type position struct {
 	// place is in a mailbox, in the shard's running calls, or in calls that are to run
 	// again or to be answered.
-	place  list.Place[*call]
-	home   *home // the mailbox that the call was put into, and what belongs to it
-	queued bool  // the call was put into a mailbox
-	// looking means that the call is looked up before it is admitted.
-	looking bool
+	place list.Place[*call]
+	home  *home // the mailbox that the call was put into, and what belongs to it; nil: none
 	// left, if not nil, is closed when the call has left, if it has no mailbox.
 	left chan struct{}
 }
@@ -136,6 +133,11 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// looking means that the call is looked up before it is admitted. The lock of the actor's
+	// shard guards it.
+	looking bool
+	// common means that the call is charged to the common part of Config.CallMemory.
+	common bool
 	// looked is what the store said of a doubtful call before its run: of one run,
 	// nil if the store was not asked.
 	looked *actor.Recorded

@@ -263,7 +263,7 @@ func TestCallsThatDoNotRun(t *testing.T) {
 	})
 }
 
-// TestChainOutcomes: whatever becomes of a chain's commit becomes of all its actors.
+// TestChainOutcomes: the end of a chain's commit is the same for all of its actors.
 func TestChainOutcomes(t *testing.T) {
 	for fault, want := range map[string]struct {
 		err  *actor.Condition

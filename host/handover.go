@@ -122,7 +122,7 @@ func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.running.All() {
-		if c.queued || c.copied || !moving(c.inv.Key) {
+		if c.home != nil || c.copied || !moving(c.inv.Key) {
 			continue
 		}
 		if c.left == nil {

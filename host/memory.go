@@ -56,7 +56,6 @@ func newCallMemory(max int64) callMemory {
 // charges are what a call counts for in Config.CallMemory.
 type charges struct {
 	charged int64 // itself, from its admission to its answer
-	common  bool  // charged counts for what is common
 	loaded  int64 // the states that it loaded for itself alone
 }
 

@@ -365,7 +365,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 		return false, err
 	}
 	a.calls.Put(&c.place, c, cost)
-	c.queued, c.home = true, &a.home
+	c.home = &a.home
 	if c.cause.KeepsActive() {
 		a.called = true
 		s.used(a)

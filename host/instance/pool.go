@@ -154,12 +154,10 @@ type Pool struct {
 
 // GiveBack ends the use of a shared instance whose run ended with err.
 func (in *Instance) GiveBack(err error, now time.Time) {
-	if Broken(err) || in.pool.above() {
-		in.Discard()
-		return
-	}
 	in.idleSince = now
-	in.pool.release(in)
+	if Broken(err) || !in.pool.release(in) {
+		in.Discard()
+	}
 }
 
 // Acquire takes a shared instance, makes one, or waits for one until ctx ends.
@@ -190,10 +188,11 @@ func (p *Pool) Acquire(ctx context.Context) (*Instance, error) {
 	}
 	p.mu.Unlock()
 	if at < 0 { // granted at the same moment: pass it on
-		if in := <-w; in != nil {
-			p.release(in)
-		} else {
+		switch in := <-w; {
+		case in == nil:
 			p.returnPermission()
+		case !p.release(in):
+			in.Discard()
 		}
 	}
 	return nil, ctx.Err()
@@ -271,13 +270,6 @@ func (p *Pool) returnPermission() {
 	}
 }
 
-// above reports whether there are more shared instances than there are to be.
-func (p *Pool) above() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.made > p.key.Max
-}
-
 // grant hands an instance, or with nil a permission, to the first waiter. The
 // caller has the lock.
 func (p *Pool) grant(in *Instance) bool {
@@ -289,13 +281,18 @@ func (p *Pool) grant(in *Instance) bool {
 	return true
 }
 
-// release gives a shared instance to whoever waits longest, or keeps it.
-func (p *Pool) release(in *Instance) {
+// release gives a shared instance to whoever waits longest, or keeps it. It reports false if
+// there are more than there are to be: then the instance stays the caller's.
+func (p *Pool) release(in *Instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.made > p.key.Max {
+		return false
+	}
 	if !p.grant(in) {
 		p.idle = append(p.idle, in)
 	}
+	return true
 }
 
 // Discard closes an instance, whoever's it was.

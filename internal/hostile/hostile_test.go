@@ -222,7 +222,7 @@ func open(t *testing.T, app hostile.App) *neighbour {
 	}
 }
 
-// live makes requests of each kind at its rate, whatever becomes of those before, until ctx
+// live makes requests of each kind at its rate, whether or not earlier ones have ended, until ctx
 // ends. A request has taken as long as since it was due.
 func (n *neighbour) live(ctx context.Context) {
 	var all sync.WaitGroup
