@@ -46,7 +46,7 @@ func TestAppsThatSpinHoldUpNoOther(t *testing.T) {
 		t.Run(lane.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const actors, slots, calls = 500, 2, 100
-				s := newStage(t, host.Config{Slots: slots, LockedTurns: actors, Limits: host.Limits{Instances: actors}})
+				s := newStage(t, host.Config{Slots: slots, LockedTurns: 2 * actors, Limits: host.Limits{Instances: actors}})
 				machine := make(processors, slots)
 				var ran atomic.Int64
 				spin := func(turn *hosttest.Turn) error {
