@@ -22,6 +22,11 @@ func (s *Service) Handler() http.Handler {
 
 type handler struct{ s *Service }
 
+// Serve serves a session of a host, as [leader.Elector.Serve] does.
+func (s *Service) Serve(ctx context.Context, stream protocol.ServerStream) error {
+	return s.elector.Serve(ctx, stream)
+}
+
 // ReportActorTypes implements SchedulerService.
 func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
 	err := h.s.Serve(ctx, bidi)
@@ -31,7 +36,7 @@ func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[
 	return err
 }
 
-// codeNotLeader is that of errNotLeader, and of nothing else that a session ends with.
+// codeNotLeader is the code of [protocol.ErrNotLeader], and of no other error of a session.
 const codeNotLeader = connect.CodeAborted
 
 // Dialer opens sessions over HTTP/2.

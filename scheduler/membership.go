@@ -148,7 +148,7 @@ func (s *Service) endIf(fits func() bool) bool {
 	s.incarnate()
 	s.publish(true)
 	s.mu.Unlock()
-	s.resignOthers()
+	s.elector.ResignOthers()
 	if s.cfg.Actors != nil {
 		s.cfg.Actors.DropAll()
 	}

@@ -21,7 +21,7 @@ func TestRenewalOfAnEarlierIncarnation(t *testing.T) {
 			c.t.Fatal(err)
 		}
 		const takes = testLease / 4
-		p.db.setTakes(takes)
+		p.db.SetTakes(takes)
 		renewed := make(chan struct{})
 		go func() {
 			defer close(renewed)
@@ -72,9 +72,9 @@ func TestOwnsNothingAnew(t *testing.T) {
 			c.t.Fatal(owner)
 		}
 		was := p.Self()
-		c.db.mu.Lock()
-		delete(c.db.hosts, was)
-		c.db.mu.Unlock()
+		c.db.Mu.Lock()
+		delete(c.db.Hosts, was)
+		c.db.Mu.Unlock()
 		c.eventually("it begins anew", func() bool { return p.Self() != was })
 		for range 100 {
 			if p.Holds(k, abi.PlacementSticky) != actor.NotHeld || p.Owned() != 0 {

@@ -370,12 +370,12 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 			t.Error("it goes on after the end of a partition's count")
 		}
 		// Another one takes a partition, whose lease is over by then.
-		c.db.mu.Lock()
-		stolen := c.db.leases[lease.Name]
+		c.db.Mu.Lock()
+		stolen := c.db.Leases[lease.Name]
 		stolen.Holder, stolen.Epoch, stolen.ExpiresAt = "x", stolen.Epoch+1, time.Now().Add(time.Hour)
-		c.db.leases[lease.Name] = stolen
-		c.db.hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{protocol.RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
-		c.db.mu.Unlock()
+		c.db.Leases[lease.Name] = stolen
+		c.db.Hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{protocol.RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
+		c.db.Mu.Unlock()
 		p.mu.Lock()
 		for _, ct := range p.checkouts.types {
 			for i := range ct.owns {
@@ -545,16 +545,16 @@ func TestNoReaderWithoutALease(t *testing.T) {
 			}
 			return false
 		})
-		c.db.mu.Lock()
-		c.db.down = true
-		c.db.mu.Unlock()
+		c.db.Mu.Lock()
+		c.db.Down = true
+		c.db.Mu.Unlock()
 		c.eventually("its count is over", func() bool { return !ps[0].Current(time.Now()) })
 		if _, here := ps[0].Readers(k); here || ps[0].Reads(k) {
 			c.t.Error("it reads on")
 		}
-		c.db.mu.Lock()
-		c.db.down = false
-		c.db.mu.Unlock()
+		c.db.Mu.Lock()
+		c.db.Down = false
+		c.db.Mu.Unlock()
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -43,7 +44,7 @@ func (s *Service) Ready() error {
 		return errNoLease
 	case !s.informed:
 		return errNoTables
-	case !connected && s.search.since > 0 && now-s.search.last <= s.cfg.Lease && now-s.search.since >= patience*s.cfg.Lease:
+	case !connected && s.search.since > 0 && now-s.search.last <= s.cfg.Lease && now-s.search.since >= leader.Patience*s.cfg.Lease:
 		return errCutOff
 	}
 	return nil

@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/greenroom-run/greenroom/scheduler/clock"
+import (
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
+)
 
 // search is what a host knows of its search for a session with a leader. It is pure state.
 type search struct {
@@ -18,7 +21,7 @@ func (w *search) failed(now, lease clock.Instant, epoch uint64) (long bool) {
 		w.epoch, w.since = epoch, now
 	}
 	w.last = now
-	return w.anewIn != epoch && now-w.since >= patience*lease
+	return w.anewIn != epoch && now-w.since >= leader.Patience*lease
 }
 
 // looked notes that an attempt at a session lasted until now: one that gets no answer takes

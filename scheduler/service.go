@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
 	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
@@ -25,7 +26,7 @@ import (
 // lead, and knows which host holds what. Its methods are safe for concurrent use.
 type Service struct {
 	*environment
-	*elector
+	elector *leader.Elector
 	*leaseCount
 
 	view   atomic.Pointer[view]
@@ -103,7 +104,10 @@ func New(cfg Config) (*Service, error) {
 		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[protocol.TypeName]*callCounts{},
 	}
 	s.leaseCount = newLeaseCount(s.environment)
-	s.elector = newElector(s.environment, s.Self, s.renew)
+	s.elector = leader.New(leader.Config{
+		Store: cfg.Store, Self: cfg.Self, Host: s.Self, RenewRow: s.renew, Lease: cfg.Lease, Clock: s.clock, Ranges: cfg.Ranges, HeatEvery: cfg.HeatEvery,
+		Cooling: cfg.Cooling, Logger: cfg.Logger, Led: cfg.Events.Led, StickyCleared: cfg.Events.StickyCleared, HeatMoved: cfg.Events.HeatMoved,
+	})
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, members: s.members, changed: make(chan struct{})})
 	return s, nil
@@ -126,7 +130,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	loops := []func(context.Context){s.renewLoop, s.followRenewals, s.sessionLoop, s.checkoutLoop}
 	if s.cfg.leads() {
-		loops = append(loops, s.electLoop)
+		loops = append(loops, s.elector.Run)
 	}
 	for _, loop := range loops {
 		s.loops.Go(func() { loop(ctx) })

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/assignment"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
@@ -54,7 +55,7 @@ func (s *Service) sessionLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-s.elected: // this process
+		case <-s.elector.Elected(): // this process leads
 		}
 		timer.Stop()
 		wait = min(2*wait, clock.RenewEvery(s.cfg.Lease)/2)
@@ -71,8 +72,8 @@ func (s *Service) converse(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var stream protocol.Stream
-	if t := s.term.Load(); t != nil && t.lease.Epoch == epoch {
-		stream = protocol.Pipe(ctx, s.Serve)
+	if s.elector.Epoch() == epoch {
+		stream = protocol.Pipe(ctx, s.elector.Serve)
 	} else if leader.ID == s.Self() {
 		return errNoLeader // not any more, or not yet
 	} else if s.cfg.Dial == nil {
@@ -121,7 +122,7 @@ func (s *Service) converse(ctx context.Context) error {
 func (s *Service) findLeader(ctx context.Context) (actor.Host, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
-	l, found, err := s.cfg.Store.Lease(ctx, leaderLease)
+	l, found, err := s.cfg.Store.Lease(ctx, leader.LeaseName)
 	switch {
 	case err != nil:
 		return actor.Host{}, 0, err
@@ -142,7 +143,7 @@ func (s *Service) findLeader(ctx context.Context) (actor.Host, uint64, error) {
 }
 
 // connect begins the session: it sends the hello, the types, and all claims.
-func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
+func (s *Service) connect(ss *session, to actor.Host, epoch uint64) bool {
 	var types []protocol.Type
 	if s.cfg.Types != nil {
 		types = s.cfg.Types()
@@ -154,7 +155,7 @@ func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
 		return false
 	}
 	ss.Session, s.session = next, ss
-	s.leader = Leadership{Leader: leader.ID, Epoch: epoch, Here: leader.ID == s.self.ID, Connected: true}
+	s.leader = Leadership{Leader: to.ID, Epoch: epoch, Here: to.ID == s.self.ID, Connected: true}
 	send := func(m *greenroomv1.ReportActorTypesRequest) { ss.out.Put(m) }
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Hello{Hello: &greenroomv1.SchedulerHello{
 		Cluster: s.self.Cluster, HostId: string(s.self.ID), Session: next.Number, Epoch: epoch,
@@ -165,7 +166,7 @@ func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
 	send(protocol.ToTypes(types))
 	s.holdings.Connect(types)
 	for _, c := range s.holdings.Claims(s.now()) {
-		for _, claims := range protocol.ToClaims(c, min(leader.MaxProtocol, s.self.MaxProtocol)) {
+		for _, claims := range protocol.ToClaims(c, min(to.MaxProtocol, s.self.MaxProtocol)) {
 			send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: claims}})
 		}
 	}
@@ -189,10 +190,7 @@ func (s *Service) endSession(why error) {
 // disconnected ends a session. What was being handed over is held again.
 func (s *Service) disconnected(ss *session) {
 	ss.end(errors.New("the session is over"))
-	select {
-	case s.leaderless <- struct{}{}: // perhaps: whoever may lead looks
-	default:
-	}
+	s.elector.SessionEnded()
 	s.mu.Lock()
 	s.session = nil // nothing new is handed over
 	if ss.met {
