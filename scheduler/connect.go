@@ -8,28 +8,17 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// Handler serves SchedulerService: the sessions of other hosts, while this process leads.
-func (s *Service) Handler() http.Handler {
-	_, h := greenroomv1connect.NewSchedulerServiceHandler(handler{s})
-	return h
-}
-
-type handler struct{ s *Service }
-
-// Serve serves a session of a host, as [leader.Elector.Serve] does.
-func (s *Service) Serve(ctx context.Context, stream protocol.ServerStream) error {
-	return s.elector.Serve(ctx, stream)
-}
+type handler struct{ elector *leader.Elector }
 
 // ReportActorTypes implements SchedulerService.
 func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
-	err := h.s.Serve(ctx, bidi)
+	err := h.elector.Serve(ctx, bidi)
 	if errors.Is(err, protocol.ErrNotLeader) {
 		return connect.NewError(codeNotLeader, err)
 	}

@@ -12,6 +12,17 @@
 // the leader's end while the process leads. Package protocol is what hosts and the leader say to
 // each other, and package clock counts leases.
 //
+// # Parts
+//
+//	member        the state that the parts share, its lock, and the view that callers read
+//	directory     finds the host of an actor, for each call
+//	registration  keeps the host's row; begins another incarnation when the row is gone
+//	follower      keeps a session with the leader, and performs its orders
+//	sticky        acquires and releases sticky actors
+//	checkouts     leases the partitions of checkout types
+//	drainer       hands over everything
+//	inspector     answers questions of people
+//
 // # Words
 //
 //	host         one incarnation of a process, with a random ID; a process that starts again is

@@ -294,7 +294,7 @@ func TestLostHostAcquires(t *testing.T) {
 		c.eventually("nobody leads", func() bool { return c.leads() == nil && !p.Current(time.Now()) })
 		asked := p.Find(key("S", 0), abi.PlacementSticky)
 		p.Service.mu.Lock()
-		p.mayAsk = make(chan struct{})
+		p.sticky.mayAsk = make(chan struct{})
 		p.Service.mu.Unlock()
 		bounded := p.Find(key("S", 1), abi.PlacementSticky)
 		if asked.Wait == nil || bounded.Wait == nil {
@@ -655,7 +655,7 @@ func TestTooManyLeave(t *testing.T) {
 		p.owned.add(key("S", 1))
 		p.owned.leave(2, func(actor.Key, *ownedActor) bool { return true }) // as a drain does
 		p.busy = make(chan struct{})
-		p.releaseSome()
+		p.sticky.releaseSome()
 		p.Service.mu.Unlock()
 		synctest.Wait()
 		p.mu.Lock()
@@ -775,7 +775,7 @@ func TestMaxAsked(t *testing.T) {
 			keys, waits = append(keys, k), append(waits, where.Wait)
 		}
 		p.Service.mu.Lock()
-		asked, asking := len(p.asked), len(p.asking)
+		asked, asking := len(p.sticky.asked), len(p.sticky.asking)
 		p.Service.mu.Unlock()
 		if asked > maxAsked || asking > maxAsked {
 			c.t.Errorf("%d actors are asked for at once", asked)

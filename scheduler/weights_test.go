@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-
 	"github.com/greenroom-run/greenroom/scheduler/clustertest"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )

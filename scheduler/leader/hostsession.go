@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // hostSession is the leader's end of a host's session.

@@ -60,10 +60,10 @@ func (p *process) leases() map[string]time.Time {
 	p.Service.mu.Lock()
 	defer p.Service.mu.Unlock()
 	counted := map[string]time.Time{}
-	if p.member.Current(p.now()) {
+	if p.ownership.Current(p.now()) {
 		counted["host"] = p.c.db.Hosts[p.self.ID].ExpiresAt
 	}
-	for _, t := range p.checkouts.types {
+	for _, t := range p.competing {
 		for _, o := range t.owns {
 			if o.lease != (actor.Lease{}) && p.now() < o.until {
 				counted["partition"] = p.c.db.Leases[o.lease.Name].ExpiresAt
@@ -77,7 +77,7 @@ func (p *process) leases() map[string]time.Time {
 // host's row does not wait for.
 func TestRowIsRenewedUnderNoLock(t *testing.T) {
 	p := newTestCluster(t).process("a")
-	if err := p.register(t.Context()); err != nil {
+	if err := p.registration.register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	row := p.until.Load()
@@ -85,7 +85,7 @@ func TestRowIsRenewedUnderNoLock(t *testing.T) {
 	defer p.Service.mu.Unlock()
 	renewed := make(chan error, 1)
 	go func() {
-		_, err := p.renew(t.Context())
+		_, err := p.registration.renew(t.Context())
 		renewed <- err
 	}()
 	select {
