@@ -22,6 +22,7 @@ const (
 // chains run what guests call.
 type chains struct {
 	graph     chain.Graph[*activation]
+	reminders *reminders
 	admission *admission
 	turns     *turns
 }
@@ -96,11 +97,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		return actor.Payload{}, err
 	}
 	m.open = true
-	before, next := len(ch.undo), cs.turns.table.revisions.Next
+	before, next := ch.savepoint(), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.readOnly)
 	m.open = false
 	if err != nil {
-		ch.rollBack(before, next)
+		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
 	}
 	return reply, err
@@ -308,6 +309,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		rev = ts.table.revisions.Next()
 	}
 	t.prepare(s, m.row, rev, readOnly, by.now)
+	t.GoOnFrom(&m.effects)
 	t.limitFuel(ch.fuel)
 	err = t.on(ctx, in, s.migration(m.row))
 	m.a.giveBack(in, err, time.Now())
@@ -318,12 +320,18 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	effects, tokens := t.SideEffects()
+	ch.tokens = append(ch.tokens, tokens...)
 	done, err := t.seal(s, m.row)
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	if readOnly {
+		return done.reply.Payload, nil
+	}
+	ch.undo = append(ch.undo, undo{m, m.row, m.changed, m.effects})
+	m.effects = effects
 	if done.changed {
-		ch.undo = append(ch.undo, undo{m, m.row, m.changed})
 		row := *m.row
 		row.State, row.Exists, row.Generation, row.StateSchema = done.state, true, s.deployment.Generation, s.stateSchema
 		m.row, m.rev, m.changed = &row, done.rev, true

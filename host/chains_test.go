@@ -23,7 +23,10 @@ import (
 
 // op is one thing that a scripted method does. What it sees goes into its reply.
 type op struct {
-	Do  string `json:"do"` // "add" to its number, "call" another actor, "must" call it, "fail" or "trap"
+	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
+	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
+	// "untime" a timer.
+	Do  string `json:"do"`
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
 	Ops []op   `json:"ops,omitempty"`
@@ -76,9 +79,46 @@ func scripted(t *hosttest.Turn) error {
 			return hosttest.Fail("on_purpose")
 		case "trap":
 			panic("on purpose")
+		default:
+			did, err := sideEffect(t, &o)
+			if err != nil {
+				return err
+			}
+			seen = append(seen, did)
 		}
 	}
 	return t.Reply(strings.Join(seen, " "))
+}
+
+// sideEffect does something to reminders or timers, and returns what is to be seen of that.
+func sideEffect(t *hosttest.Turn, o *op) (string, error) {
+	var did any
+	var code abi.Code
+	var err error
+	switch o.Do {
+	case "remind":
+		code = t.Calls.ReminderSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(3600)})
+		did = "set"
+	case "cancel":
+		code = t.Calls.ReminderCancel([]byte(o.ID))
+		did = "canceled"
+	case "names":
+		var list []byte
+		if list, code, err = t.Calls.ReminderNames(nil); err == nil {
+			did, err = abi.DecodeKeyList(list)
+		}
+	case "time":
+		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(float64(max(1, o.N)))})
+	case "untime":
+		did, code = t.Calls.TimerCancel([]byte(o.ID))
+	}
+	if err != nil {
+		t.End(err)
+	}
+	if code != 0 {
+		return "", hosttest.Fail(fmt.Sprintf("%s_%d", o.Do, code))
+	}
+	return fmt.Sprint(did), nil
 }
 
 // cached is what an instance remembers of an actor, as SDKs do.

@@ -85,9 +85,6 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
 	}
-	if code := outermost(t); code != 0 {
-		return code
-	}
 	if t.env.Reminders == nil {
 		return t.refuse(abi.CodeNotReady, "this host has no reminders")
 	}
@@ -136,9 +133,6 @@ func (t *Turn) ReminderCancel(name []byte) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
 	}
-	if code := outermost(t); code != 0 {
-		return code
-	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
 	}
@@ -147,15 +141,6 @@ func (t *Turn) ReminderCancel(name []byte) abi.Code {
 	}
 	t.reminders.changes++
 	t.reminders.effects.Cancels(t.reminderName(name))
-	return 0
-}
-
-// outermost says why the turn has no reminders and timers, 0 if it has them: a turn that
-// another one calls would have to see what the chain has done to them before.
-func outermost(t *Turn) abi.Code {
-	if t.spec.From.ID != "" {
-		return t.refuse(abi.CodeNotReady, "a turn that another actor calls cannot use reminders and timers yet; let a call from outside, a reminder or a timer do it")
-	}
 	return 0
 }
 
@@ -172,9 +157,6 @@ func (t *Turn) ReminderGet(name []byte) (*abi.Reminder, abi.Code, error) {
 	t.reminders.problem = ""
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
-	}
-	if code := outermost(t); code != 0 {
-		return nil, code, nil
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
 		return nil, t.refuse(abi.CodeInvalid, err.Error()), nil
@@ -286,9 +268,6 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	t.reminders.problem = ""
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
-	}
-	if code := outermost(t); code != 0 {
-		return nil, code, nil
 	}
 	names, known := t.reminders.listed[string(prefix)]
 	if !known {

@@ -117,6 +117,10 @@ func (c *TimerChanges) Cancel(by Timers, key actor.Key, name string) bool {
 	return true
 }
 
+func (c *TimerChanges) clone() TimerChanges {
+	return TimerChanges{effects: slices.Clone(c.effects), held: maps.Clone(c.held), before: maps.Clone(c.before)}
+}
+
 // drop forgets what the turn has done to a timer.
 func (c *TimerChanges) drop(name string) {
 	c.effects = slices.DeleteFunc(c.effects, func(e TimerEffect) bool { return e.Name == name })
@@ -138,7 +142,7 @@ func (t *Turn) mayTime() abi.Code {
 	case t.env.Timers == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no timers")
 	}
-	return outermost(t)
+	return 0
 }
 
 // TimerSet implements [engine.Calls].
