@@ -437,12 +437,13 @@ func (a *activation) dropped() bool {
 }
 
 // nestedInstance is instanceFor for a turn that another one waits for, which has an instance
-// itself: it waits for none.
-func (a *activation) nestedInstance(ctx context.Context, s *served) (*instance.Instance, error) {
-	if s.dedicated {
+// itself: it waits for none. again means that another turn of the actor has its dedicated instance:
+// then the caller discards the result.
+func (a *activation) nestedInstance(ctx context.Context, s *served, again bool) (*instance.Instance, error) {
+	if s.dedicated && !again {
 		return a.instanceFor(ctx, s)
 	}
-	if a.dedicated != nil {
+	if a.dedicated != nil && !s.dedicated {
 		a.takeDedicated().Discard()
 	}
 	return s.pool.AcquireMore(ctx)
@@ -482,12 +483,16 @@ type enlisted struct {
 	rev     uint64
 	changed bool
 	effects turn.SideEffects
-	open    bool // a turn of it is under way
+	open    *run // the turn of it that is under way, the innermost one; nil: none
 }
+
+// seen reports whether the chain has read the actor.
+func (m *enlisted) seen() bool { return m.row != nil || m.open != nil }
 
 // undo is what an actor was before a called turn.
 type undo struct {
 	of      *enlisted
+	open    *run // the turn of it that went on from what the called one has left; nil: none was open
 	row     *residency.Row
 	changed bool
 	effects turn.SideEffects
@@ -562,11 +567,22 @@ func (ch *calls) savepoint() savepoint { return savepoint{len(ch.undo), len(ch.t
 // reminders that they have set.
 func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.ReminderID) {
 	for _, u := range slices.Backward(ch.undo[to.undo:]) {
+		if u.open != nil {
+			u.open.Replace(u.row.State, next())
+			u.open.GoOnFrom(&u.effects)
+			continue
+		}
 		u.of.row, u.of.changed, u.of.effects, u.of.rev = u.row, u.changed, u.effects, next()
 	}
 	tokens = ch.tokens[to.tokens:]
 	ch.undo, ch.tokens = ch.undo[:to.undo], ch.tokens[:to.tokens]
 	return tokens
+}
+
+// ended forgets what called turns have left to a turn that is over: that of the turn itself is what
+// counts.
+func (ch *calls) ended(t *run) {
+	ch.undo = slices.DeleteFunc(ch.undo, func(u undo) bool { return u.open == t })
 }
 
 // confirmation is a question for the version of one actor, which all readers that
