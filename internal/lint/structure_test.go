@@ -64,7 +64,7 @@ var methodsAway = map[string]int{
 	"host":                            34,
 	"host/egress":                     1,
 	"host/instance":                   15,
-	"host/turn":                       35,
+	"host/turn":                       34,
 	"internal/crash":                  3,
 	"internal/demo":                   1,
 	"internal/guestbuild":             5,

@@ -56,8 +56,8 @@ var (
 // back everything.
 //
 // The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
-// anything else as JSON. The callee must not call back: [ErrNotReentrant]. Read-only methods
-// cannot call: [ErrReadOnly].
+// anything else as JSON. The callee may call back methods that are [Reentrant]; others are refused:
+// [ErrNotReentrant]. Read-only methods cannot call: [ErrReadOnly].
 //
 //	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
 func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
@@ -68,7 +68,14 @@ func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallO
 	if m.ContentType, m.Payload, err = ctx.live().values.input(in); err != nil {
 		return out, err
 	}
+	before, err := ctx.flushState()
+	if err != nil {
+		return out, err
+	}
 	data, code := callActor(ctx, abi.AppendMessage(nil, &m))
+	if err := ctx.reloadState(before); err != nil {
+		return out, err
+	}
 	switch {
 	case code == abi.CodeInvalid:
 		return out, NewError(StatusInvalidArgument, abi.CallInvalid, "the actor or the method has text that is not UTF-8")

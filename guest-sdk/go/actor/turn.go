@@ -100,14 +100,9 @@ func (c *Context) loadState() (any, error) {
 	case in.kept != nil && in.keptAt == c.at && in.keptRevision == c.frame.Revision && (checksReads || !c.readOnly):
 		c.state, c.shared = in.kept, true
 	default:
-		object, code := in.host.StateJSON(in.object[:0])
-		if code < 0 {
-			return nil, codeError(code)
-		}
-		in.object = object
 		c.state = st.make()
-		if err := unmarshal(st.plan, object, c.state); err != nil {
-			return nil, ErrBadState.Messagef("the stored state of %s %s; raise its StateSchema and add a Migrate hook", c.typ.spec.Name, jsonProblem(err))
+		if err := c.decodeState(); err != nil {
+			return nil, err
 		}
 		if c.readOnly && !checksReads {
 			return c.state, nil // never saved, so nothing is compared with it
