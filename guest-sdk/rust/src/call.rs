@@ -18,6 +18,10 @@ pub const NOT_REENTRANT: &str = "not_reentrant";
 pub const BUSY: &str = "busy";
 /// The call did not end in time. What it did was taken back.
 pub const DEADLINE_EXCEEDED: &str = "deadline_exceeded";
+/// Another server has not answered in time. The callee perhaps ran, and is committed then.
+pub const TIMEOUT: &str = "timeout";
+/// The connection to another server was lost. The callee perhaps ran, and is committed then.
+pub const UNAVAILABLE: &str = "unavailable";
 /// Nothing serves the callee's type. It did not run.
 pub const TYPE_NOT_FOUND: &str = "type_not_found";
 /// The callee has no such method. It did not run.
@@ -63,6 +67,7 @@ impl Ref {
             method: method.to_string(),
             input,
             timeout: Duration::ZERO,
+            flags: 0,
             unfit: None,
         }
     }
@@ -103,6 +108,7 @@ pub struct Message {
     method: String,
     input: Payload,
     timeout: Duration,
+    flags: u32,
     /// Why the input is none.
     unfit: Option<Error>,
 }
@@ -112,6 +118,13 @@ impl Message {
     /// up to milliseconds; zero: as long as the turn.
     pub fn timeout(mut self, limit: Duration) -> Message {
         self.timeout = limit;
+        self
+    }
+
+    /// Makes the call part of the caller's transaction, or fails it before it has run, with
+    /// [`NOT_ATOMIC`].
+    pub fn atomic(mut self) -> Message {
+        self.flags |= codec::FLAG_ATOMIC;
         self
     }
 
@@ -158,7 +171,7 @@ impl Message {
             method: &self.method,
             content_type: &self.input.content_type,
             payload: &self.input.body,
-            flags: 0,
+            flags: self.flags,
             limit_millis: u32::try_from(millis).unwrap_or(u32::MAX),
         });
         let bytes = match direct!(ctx, call(&frame)) {

@@ -47,6 +47,12 @@ pub const CAUSE_TIMER: u8 = 4;
 /// A bit of [`ReminderFrame::flags`]: one of that name that is there stays as it is.
 pub const FLAG_KEEP: u32 = 1;
 
+/// A bit of [`MessageFrame::flags`]: the call is in the caller's transaction, or fails
+/// before it has run.
+pub const FLAG_ATOMIC: u32 = 1;
+/// A bit of [`ResultFrame::flags`]: the turn was committed on its own.
+pub const FLAG_COMMITTED: u32 = 1;
+
 /// The most headers of a request or a response.
 pub const MAX_HEADERS: usize = 128;
 /// A bit of [`HttpRequestFrame::flags`]: a redirect is answered as it is.
@@ -191,7 +197,7 @@ pub struct MessageFrame<'a> {
     pub content_type: &'a str,
     /// The input of the method.
     pub payload: &'a [u8],
-    /// Kept for what is to come.
+    /// [`FLAG_ATOMIC`]; others are kept for what is to come.
     pub flags: u32,
     /// The longest that the call may take, in milliseconds; 0: as long as the turn.
     pub limit_millis: u32,
@@ -206,6 +212,8 @@ pub struct ResultFrame<'a> {
     pub content_type: &'a str,
     /// The reply.
     pub payload: &'a [u8],
+    /// [`FLAG_COMMITTED`]; others are kept for what is to come.
+    pub flags: u32,
 }
 
 /// A frame that breaks the specification.
@@ -300,18 +308,20 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
 #[must_use]
 pub fn encode_error(error: &ErrorFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_ERROR);
-    error_fields(&mut w, error);
+    error_fields(&mut w, error, 0);
     w.0
 }
 
-fn error_fields(w: &mut Writer, error: &ErrorFrame<'_>) {
+/// Writes an error, or a result with its `flags`.
+fn error_fields(w: &mut Writer, error: &ErrorFrame<'_>, flags: u32) {
     w.number(1, &error.status.to_le_bytes());
     w.bytes(2, error.code.as_bytes());
     w.bytes(3, error.message.as_bytes());
     w.number(4, &[u8::from(error.retryable)]);
     w.bytes(5, error.detail_content_type.as_bytes());
     w.bytes(6, error.detail);
-    w.number(8, &error.retry_after_millis.to_le_bytes()); // 7 is not given out
+    w.number(7, &flags.to_le_bytes());
+    w.number(8, &error.retry_after_millis.to_le_bytes());
 }
 
 /// Decodes an error as a host reads it: an unknown status becomes 2, a text
@@ -396,7 +406,7 @@ pub fn encode_result(result: &ResultFrame<'_>) -> Vec<u8> {
         error.detail_content_type = result.content_type;
         error.detail = result.payload;
     }
-    error_fields(&mut w, &error);
+    error_fields(&mut w, &error, result.flags);
     w.0
 }
 
@@ -408,6 +418,7 @@ pub fn encode_result(result: &ResultFrame<'_>) -> Vec<u8> {
 pub fn decode_result(frame: &[u8]) -> Result<ResultFrame<'_>, FrameError> {
     let mut r = Reader::new("result frame", KIND_RESULT, frame)?;
     let mut error = ErrorFrame::default();
+    let mut flags = 0;
     while let Some((tag, value)) = r.next()? {
         match tag {
             1 => error.status = u16::from_le_bytes(r.number(value)?),
@@ -416,6 +427,7 @@ pub fn decode_result(frame: &[u8]) -> Result<ResultFrame<'_>, FrameError> {
             4 => error.retryable = r.number::<1>(value)? == [1],
             5 => error.detail_content_type = r.text(value)?,
             6 => error.detail = value,
+            7 => flags = u32::from_le_bytes(r.number(value)?),
             8 => error.retry_after_millis = u32::from_le_bytes(r.number(value)?),
             _ => {}
         }
@@ -425,10 +437,12 @@ pub fn decode_result(frame: &[u8]) -> Result<ResultFrame<'_>, FrameError> {
             error: ErrorFrame::default(),
             content_type: error.detail_content_type,
             payload: error.detail,
+            flags,
         });
     }
     Ok(ResultFrame {
         error,
+        flags,
         ..ResultFrame::default()
     })
 }

@@ -80,6 +80,7 @@ impl Teller {
         Ref::new(&to[0], &to[1])
             .message(&to[2], &())
             .timeout(Duration::from_micros(1500))
+            .atomic()
             .call(ctx, self)
     }
 

@@ -259,6 +259,7 @@ fn results() {
             error: error_frame(&want["error"], &detail),
             content_type: text(&want["content_type"]),
             payload: &payload,
+            flags: want["flags"].as_u64().unwrap_or_default() as u32,
         };
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {
