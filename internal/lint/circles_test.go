@@ -52,7 +52,7 @@ var filesInCircles = map[string]int{
 	"modules":                         4,
 	"routing":                         7,
 	"scheduler/assignment":            10,
-	"scheduler/reminder":              20,
+	"scheduler/reminder":              4,
 	"server/edge":                     8,
 	"server/rpc":                      13,
 	"server/stream":                   4,
