@@ -50,7 +50,7 @@ var filesInCircles = map[string]int{
 	"internal/guestbuild":             4,
 	"internal/node":                   7,
 	"modules":                         4,
-	"routing":                         7,
+	"routing":                         4,
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              4,
 	"server/edge":                     8,
