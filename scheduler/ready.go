@@ -33,7 +33,7 @@ func (s *Service) Ready() error {
 	view := s.view.Load()
 	if connected && !s.informed {
 		s.informed = !slices.ContainsFunc(types, func(t protocol.Type) bool {
-			ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky
+			ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky || placement.IsTogether(t.Placement)
 			table, _ := view.of(t.App, t.Name)
 			return ring && table == nil
 		})

@@ -89,6 +89,9 @@ type Leadership struct {
 // New checks cfg. Nothing is held, and nobody asked, before [Service.Start].
 func New(cfg Config) (*Service, error) {
 	cfg = cfg.WithDefaults()
+	if types := cfg.Types; types != nil {
+		cfg.Types = func() []protocol.Type { return protocol.Grouped(types()) }
+	}
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -183,7 +186,17 @@ func (s *Service) Self() actor.HostID { return s.view.Load().self }
 // that nobody holds is [actor.Held] by every host that would run it so.
 func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	v := s.view.Load()
-	t, _ := v.of(key.App, key.Type)
+	at := v.locate(key)
+	hold := s.holds(v, at, key, policy)
+	if hold == actor.HeldClean && at.unsettled {
+		return actor.Held
+	}
+	return hold
+}
+
+// holds is Holds by the table of an actor's place.
+func (s *Service) holds(v *view, at place, key actor.Key, policy string) actor.Hold {
+	t := at.table
 	switch {
 	case t == nil && (placement.Exclusive(policy) || !v.told):
 		return actor.NotHeld
@@ -194,21 +207,17 @@ func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	case !placement.Exclusive(t.Policy):
 		return actor.Held
 	case t.Policy != abi.PlacementSticky:
-		return t.Holds(v.self, key)
+		return t.Holds(v.self, at.key)
 	case t.HandingOver:
 		return actor.NotHeld
 	default:
-		return s.owned.hold(key)
+		return s.owned.hold(at.key, key)
 	}
 }
 
 // Settled notes that a commit of this host has moved the version of a sticky actor on since
 // the actor was acquired: nothing of an earlier owner can land any more.
-func (s *Service) Settled(key actor.Key) {
-	if a := s.owned.get(key); a != nil {
-		a.settled.Store(true)
-	}
-}
+func (s *Service) Settled(key actor.Key) { s.owned.settle(s.view.Load().placeKey(key), key) }
 
 // Find says where a call of an actor goes. It never blocks.
 func (s *Service) Find(key actor.Key, policy string) placement.Where {
@@ -221,7 +230,8 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 
 func (s *Service) find(key actor.Key, policy string) placement.Where {
 	v := s.view.Load()
-	t, counts := v.of(key.App, key.Type)
+	at := v.locate(key)
+	t, counts, key := at.table, at.counts, at.key
 	switch {
 	case t == nil && !placement.Exclusive(policy) && s.cfg.hosts() && (v.told || policy != abi.PlacementAny):
 		return s.anywhere(v, policy, placement.Where{Here: true})
@@ -271,8 +281,8 @@ func (s *Service) Reads(key actor.Key) bool {
 // CountRead counts a call that this host answers as a reader among those that it is asked.
 func (s *Service) CountRead(key actor.Key) {
 	v := s.view.Load()
-	if t, counts := v.of(key.App, key.Type); t != nil {
-		v.here(counts, key)
+	if at := v.locate(key); at.table != nil {
+		v.here(at.counts, at.key)
 	}
 }
 
@@ -306,7 +316,7 @@ func (s *Service) anywhere(v *view, policy string, here placement.Where) placeme
 func (s *Service) findSticky(v *view, t *assignment.View, counts *callCounts, key actor.Key) placement.Where {
 	knows := placement.Sticky{Self: v.self, Handing: t.HandingOver}
 	if !t.HandingOver {
-		knows.Owns = s.owned.hold(key) != actor.NotHeld
+		knows.Owns = s.owned.hold(key, key) != actor.NotHeld
 	}
 	switch {
 	case t.HandingOver:
@@ -369,10 +379,11 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 // means that the other host does not own the actor and knows no owner.
 func (s *Service) Learned(key actor.Key, owner actor.HostID) {
 	v := s.view.Load()
-	t, _ := v.of(key.App, key.Type)
-	if t == nil || t.Policy != abi.PlacementSticky {
+	at := v.locate(key)
+	if at.table == nil || at.table.Policy != abi.PlacementSticky {
 		return
 	}
+	key = at.key
 	if _, there := v.members[owner]; there && owner != v.self {
 		s.owners.Add(key, owner)
 		return

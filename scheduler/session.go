@@ -415,14 +415,17 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving assignment.M
 	s.released(ss, moving)
 }
 
-// ended has the activations of some actors ended, and reports false if ctx ends first.
-// It is called without the lock.
+// ended has the activations of some actors ended, and of those whose place they are, and
+// reports false if ctx ends first. It is called without the lock.
 func (s *Service) ended(ctx context.Context, moving func(actor.Key) bool) bool {
 	if s.cfg.Actors == nil {
 		return true
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := s.cfg.Actors.HandOver(ctx, moving)
+		err := s.cfg.Actors.HandOver(ctx, func(key actor.Key) bool {
+			place := s.view.Load().placeKey(key)
+			return moving(key) || place != key && moving(place)
+		})
 		if err == nil {
 			return true
 		}
