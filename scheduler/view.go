@@ -62,7 +62,7 @@ type place struct {
 }
 
 // locate returns where an actor is looked for. Everything that asks for the holder of an
-// actor goes through it.
+// actor goes through it. The key is that of its place also while the table is not in force.
 func (v *view) locate(key actor.Key) place {
 	t, counts := v.of(key.App, key.Type)
 	p := place{table: t, counts: counts, key: key}
@@ -78,10 +78,6 @@ func (v *view) locate(key actor.Key) place {
 	}
 	return p
 }
-
-// placeKey returns the key under which an actor is in its table, also while that is not in
-// force.
-func (v *view) placeKey(key actor.Key) actor.Key { return v.locate(key).key }
 
 // here is the answer for a call that is run here.
 func (v *view) here(counts *callCounts, key actor.Key) placement.Where {
