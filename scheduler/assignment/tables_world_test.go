@@ -26,7 +26,7 @@ type tablesWorld struct {
 	leaders []*tablesLeader // of all terms
 	next    int             // numbers hosts
 	deploys tablesDeploys
-	// unsettled says of each point of a type until when a commit of an earlier holder may land.
+	// unsettled says of each actor of a type until when a commit of an earlier holder may land.
 	unsettled map[tablesPoint]clock.Instant
 	stats     map[string]int
 	broken    tablesRule
@@ -70,11 +70,8 @@ var tablesTogether = placement.Together{Type: "@g"}.Policy()
 // groupPoint is where an actor is that is placed with the group.
 func groupPoint(i int) placement.Point { return tablesPoints[(i+5)%len(tablesPoints)] }
 
-// tablesPoint is a point of one of the types.
-type tablesPoint struct {
-	typ int
-	at  placement.Point
-}
+// tablesPoint is the actor of one of the types at one of the points, by their places.
+type tablesPoint struct{ typ, at int }
 
 // tablesActor is the actor for which sticky policies are tried; tablesPoints are where
 // the invariants are looked at.
@@ -133,8 +130,8 @@ func newTablesWorld() *tablesWorld {
 	}
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
-		for _, p := range tablesPoints {
-			w.unsettled[tablesPoint{k, p}] = RipeAfter
+		for i := range tablesPoints {
+			w.unsettled[tablesPoint{k, i}] = RipeAfter
 		}
 	}
 	return w
@@ -207,9 +204,9 @@ func (h *tablesHost) holdsClean(k, i int, now clock.Instant) bool {
 // ended notes that a host holds nothing any more, without having handed it over.
 func (w *tablesWorld) ended(h *tablesHost) {
 	for k := range tablesTypes {
-		for i, p := range tablesPoints {
+		for i := range tablesPoints {
 			if h.has(k, i) {
-				w.unsettled[tablesPoint{k, p}] = w.now + RipeAfter
+				w.unsettled[tablesPoint{k, i}] = w.now + RipeAfter
 			}
 		}
 	}
@@ -490,13 +487,13 @@ func (w *tablesWorld) check() (fault string) {
 		return "two hosts claim the actor"
 	}
 	for k, name := range tablesTypes {
-		for i, p := range tablesPoints {
+		for i := range tablesPoints {
 			var at []placement.HostID
 			for _, h := range w.hosts {
 				if h.runs(k, i, w.now) {
 					at = append(at, h.id)
 				}
-				if h.holdsClean(k, i, w.now) && w.now < w.unsettled[tablesPoint{k, p}] {
+				if h.holdsClean(k, i, w.now) && w.now < w.unsettled[tablesPoint{k, i}] {
 					return fmt.Sprintf("%s holds point %d of %s as clean, and an earlier holder's commit may land", h.id, i, name.Type)
 				}
 			}
