@@ -64,7 +64,7 @@ func CheckGroups(types []abi.TypeSpec) error {
 		}
 		if other, more := first[group]; more {
 			if was := cmp.Or(other.Placement, abi.PlacementRing); was != policy {
-				return fmt.Errorf("%s and %s are both of group %s, and are placed %s and %s; give all types of a group the same placement, in one deployment", other.Name, t.Name, group, was, policy)
+				return fmt.Errorf("%s and %s are both of group %s, and are placed %s and %s; deploy them with the same one", other.Name, t.Name, group, was, policy)
 			}
 			continue
 		}
