@@ -154,11 +154,13 @@ func (m *member) endActivations(ctx context.Context, moving func(actor.Key) bool
 	if m.cfg.Actors == nil {
 		return true
 	}
+	v := m.view.Load() // a type that is placed with another group from now on has no activations here before
+	moves := func(key actor.Key) bool {
+		place := v.locate(key).key
+		return moving(key) || place != key && moving(place)
+	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := m.cfg.Actors.HandOver(ctx, func(key actor.Key) bool {
-			place := m.view.Load().locate(key).key
-			return moving(key) || place != key && moving(place)
-		})
+		err := m.cfg.Actors.HandOver(ctx, moves)
 		if err == nil {
 			return true
 		}
