@@ -181,13 +181,13 @@ func (c *routed) wait(on <-chan struct{}) {
 		return
 	}
 	// Its wake-up may come before the waiter is noted, and then waits for mu.
-	e := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
-	if e != nil {
+	e, err := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	if err == nil {
 		c.stage, c.waiter = stageWaiting, e
 	}
 	c.mu.Unlock()
-	if e == nil {
-		c.fail(c.router.errFull())
+	if err != nil {
+		c.fail(err)
 	}
 }
 
@@ -223,15 +223,15 @@ func (c *routed) send(id actor.HostID, reader bool) {
 		c.fail(err)
 		return
 	}
-	if !p.reserve(s) {
-		c.trip.unreachable(id, "its host has as many calls of this one's under way as it may")
+	if full := s.channel.reserve(s); full != nil {
+		c.trip.unreachable(id, full.Error())
 		c.wait(nil)
 		return
 	}
 	c.mu.Lock()
 	if c.givenUp {
 		c.mu.Unlock()
-		p.release(s)
+		s.channel.release(s)
 		c.fail(contextError(c.ctx))
 		return
 	}
@@ -271,7 +271,7 @@ type sentCall struct {
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
 	c, events := s.c, &s.c.router.cfg.Events
-	s.peer.release(s)
+	s.channel.release(s)
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
 		c.mu.Unlock()
@@ -342,7 +342,7 @@ func (c *routed) GiveUp() {
 		}
 	case stageRemote:
 		if sent.channel.Cancel(&sent.Call) {
-			sent.peer.release(sent)
+			sent.channel.release(sent)
 			c.fail(contextError(c.ctx))
 			return
 		}
@@ -394,7 +394,7 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	}
 	c.mu.Unlock()
 	if sent != nil { // its slot stays taken until the peer's reply
-		sent.peer.release(sent)
+		sent.channel.release(sent)
 	}
 	if lost {
 		err = afterLost(&c.inv, err)

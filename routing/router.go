@@ -282,12 +282,12 @@ func (r *Router) waitAlone(ctx context.Context, key actor.Key, t *trip, on <-cha
 		return err
 	}
 	woken := make(chan struct{})
-	e := r.waiting.enter(key, 0, on, limit, func(next func()) {
+	e, err := r.waiting.enter(key, 0, on, limit, func(next func()) {
 		close(woken)
 		next()
 	})
-	if e == nil {
-		return r.errFull()
+	if err != nil {
+		return err
 	}
 	select {
 	case <-woken:
@@ -303,12 +303,3 @@ func (r *Router) waitAlone(ctx context.Context, key actor.Key, t *trip, on <-cha
 
 // Waiting returns how many calls wait for an owner, and the bytes of their payloads.
 func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
-
-// errFull is why a call cannot wait.
-func (r *Router) errFull() error {
-	if r.waiting.isClosed() {
-		return actor.ErrStopping
-	}
-	calls, bytes := r.waiting.count()
-	return noOwner("%d calls with %d bytes wait for their actors' hosts already", calls, bytes)
-}
