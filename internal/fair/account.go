@@ -26,6 +26,10 @@ type Bounds struct {
 // factor is how many times what is free an app may have.
 const factor = 7
 
+// Leaves reports whether an app that has so much, and takes n more, leaves others their part, where
+// free is what is free then. Of a few places, an app may have all.
+func Leaves(has, n, free int64) bool { return has == 0 || (has+n-1)/factor <= free }
+
 // Account shares an amount between apps. What counts for no app may have a name that begins
 // with a slash, which no app has: "/requests of other hosts". All methods may be called concurrently.
 type Account struct {
@@ -160,8 +164,7 @@ func (a *Account) fits(has, n int64) bool {
 		return true
 	}
 	free := b.Total - a.charged - n
-	// One more than is free: of a few places, an app may have all.
-	return free >= 0 && will <= a.most() && (has == 0 || (will-1)/factor <= free)
+	return free >= 0 && will <= a.most() && Leaves(has, n, free)
 }
 
 func (a *Account) add(app string, n int64) {
