@@ -67,7 +67,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission}
+	h.chains = chains{admission: &h.admission, reminders: rems}
 	runs.call = h.chains.call
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
