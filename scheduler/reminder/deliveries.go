@@ -56,6 +56,7 @@ type deliveries struct {
 	counters *counters
 	subs     *subscribers
 	steps    *steps
+	failures failures
 }
 
 // loaders is how many groups are read at once: an app whose reminders take long to read or to
@@ -82,9 +83,6 @@ func (ds *deliveries) run(ctx context.Context) {
 			continue
 		}
 		now, next, some, more := ds.pending.due()
-		for more {
-			now, next, some, more = ds.pending.due()
-		}
 		for of, ok := ds.queue.nextRoom(); ok; of, ok = ds.queue.nextRoom() {
 			ds.pending.room(of)
 		}
@@ -97,6 +95,14 @@ func (ds *deliveries) run(ctx context.Context) {
 				}()
 				continue
 			}
+		}
+		if more { // what is due of others meanwhile does not wait for all of it
+			select {
+			case <-ended:
+				running--
+			default:
+			}
+			continue
 		}
 		wait := pollEvery
 		if some {
@@ -223,7 +229,7 @@ func (ds *deliveries) begin(d *delivery) {
 		}
 		cancel()
 		if err != nil { // which may take its time, and others wait for who calls
-			go ds.finish(d, err, timeout)
+			ds.failures.add(failure{d, err, timeout})
 			return
 		}
 		ds.finish(d, nil, false)
