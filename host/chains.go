@@ -28,7 +28,7 @@ type chains struct {
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
+func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
 		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
@@ -44,10 +44,14 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 	}
 	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
 	reply, err := cs.runMeanwhile(t, c)
-	if err == nil {
-		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
+	switch {
+	case err == nil:
+		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, 0, nil
+	case errors.Is(err, errReadOnly):
+		return nil, abi.CodeReadOnly, nil
 	}
-	return resultOf(t.Context(), c, err)
+	r, err := resultOf(t.Context(), c, err)
+	return r, 0, err
 }
 
 // runMeanwhile is run while others may have the caller's processor, and its place in the pool of
@@ -65,6 +69,9 @@ func (cs *chains) runMeanwhile(t *run, c *call) (actor.Payload, error) {
 func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
+	}
+	if t.activation == nil && t.served.lane == LaneWarm && !t.call.copied {
+		return actor.Payload{}, errChained
 	}
 	if t.activation == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
@@ -85,6 +92,8 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
+	case t.readOnly && !meth.readOnly:
+		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant:
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
 	case m == nil:
@@ -187,7 +196,7 @@ func refuse(code, format string, args ...any) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{errDropped, errMoved, errRecorded, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{errDropped, errMoved, errRecorded, errChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -153,12 +153,21 @@ func look(t *hosttest.Turn) error {
 func scriptedActor() hosttest.Actor {
 	return hosttest.Actor{
 		Methods:  map[string]hosttest.Func{"Do": scripted, "DoAgain": scripted},
-		ReadOnly: map[string]hosttest.Func{"Look": look, "LookAgain": look}, Reentrant: []string{"DoAgain", "LookAgain"},
+		ReadOnly: map[string]hosttest.Func{"Look": look, "LookAgain": look, "See": scripted}, Reentrant: []string{"DoAgain", "LookAgain"},
 	}
 }
 
 func (s *stage) do(t *testing.T, id string, ops ...op) (string, error) {
-	r, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Do", Payload: actor.Payload{Data: []byte(script(ops...))}})
+	return s.script(t, id, "Do", ops)
+}
+
+// see is do of a read-only method.
+func (s *stage) see(t *testing.T, id string, ops ...op) (string, error) {
+	return s.script(t, id, "See", ops)
+}
+
+func (s *stage) script(t *testing.T, id, method string, ops []op) (string, error) {
+	r, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: method, Payload: actor.Payload{Data: []byte(script(ops...))}})
 	return string(r.Payload.Data), err
 }
 
@@ -701,7 +710,11 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 					for i := range accounts {
 						ops = append(ops, op{Do: "must", ID: name(i), Look: true})
 					}
-					reply, err := s.do(t, "auditor", ops...)
+					audit := s.do
+					if rng.IntN(2) == 0 {
+						audit = s.see
+					}
+					reply, err := audit(t, "auditor", ops...)
 					if note(err); err == nil {
 						var sum int64
 						for _, text := range strings.Fields(strings.NewReplacer("(", "", ")", "").Replace(reply)) {

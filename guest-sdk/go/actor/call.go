@@ -57,7 +57,7 @@ var (
 //
 // The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
 // anything else as JSON. The callee may call back methods that are [Reentrant]; others are refused:
-// [ErrNotReentrant]. Read-only methods cannot call: [ErrReadOnly].
+// [ErrNotReentrant]. Read-only methods may call read-only methods alone: [ErrReadOnly].
 //
 //	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
 func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
