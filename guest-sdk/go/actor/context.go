@@ -2,7 +2,6 @@ package actor
 
 import (
 	"encoding/binary"
-	"slices"
 	"strings"
 	"time"
 
@@ -92,50 +91,6 @@ func (c *Context) Random() Random { return Random{c} }
 
 // Log writes to the actor's log.
 func (c *Context) Log() Logger { return Logger{c} }
-
-// flushState sends what the method has changed by now to the host, before a call that may enter the
-// actor again, and returns the revision of it; 0: no call may.
-func (c *Context) flushState() (revision uint64, err error) {
-	reentrant := func(m abi.MethodSpec) bool { return m.Reentrant }
-	if c.readOnly || !c.shared || !slices.ContainsFunc(c.typ.spec.Methods, reentrant) {
-		return 0, nil
-	}
-	if err := c.saveState(); err != nil {
-		return 0, err
-	}
-	return c.instance.host.StateRevision(), nil
-}
-
-// reloadState brings the struct up to date after a call, if that has changed the state.
-func (c *Context) reloadState(before uint64) error {
-	in := c.instance
-	if before == 0 || in.host.StateRevision() == before {
-		return nil
-	}
-	c.typ.state.zero(c.state)
-	if err := c.decodeState(); err != nil {
-		return err
-	}
-	if err := c.keepState(); err != nil {
-		return err
-	}
-	in.keptRevision = in.host.StateRevision()
-	return nil
-}
-
-// decodeState reads what the host holds into the struct, which is zero.
-func (c *Context) decodeState() error {
-	in, st := c.instance, c.typ.state
-	object, code := in.host.StateJSON(in.object[:0])
-	if code < 0 {
-		return codeError(code)
-	}
-	in.object = object
-	if err := unmarshal(st.plan, object, c.state); err != nil {
-		return ErrBadState.Messagef("the stored state of %s %s; raise its StateSchema and add a Migrate hook", c.typ.spec.Name, jsonProblem(err))
-	}
-	return nil
-}
 
 // Random is the turn's stream of random numbers. It is an [io.Reader] and
 // a source for math/rand/v2: rand.New(ctx.Random()).

@@ -9,10 +9,10 @@ type MethodOption func(*abi.MethodSpec)
 // callers may repeat a call whose outcome they do not know.
 func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent = true } }
 
-// Reentrant lets the method be called by turns that a turn of the same actor waits for, and by
-// that turn itself. It runs in another instance, on what the open turn has done by then, and
-// changes the state struct of the open turn: what was read from the struct before a [Call]
-// may be old after it, and so may be slices and maps of it.
+// Reentrant lets the method be called while another turn of the actor, of the same chain of
+// calls, waits for that call. It finds the state as that turn has made it so far, and that
+// turn finds its changes in the state struct when its call returns: what it has kept of the
+// struct's maps and slices is that of before. Without it, such a call gets [ErrNotReentrant].
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
 // method is a registered method. run does everything between a decoded frame and

@@ -1,7 +1,11 @@
 // Command bank is a guest whose accounts call each other.
 package main
 
-import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+import (
+	"cmp"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
 
 // Account is the state.
 type Account struct {
@@ -10,6 +14,8 @@ type Account struct {
 
 // Transfer is the input of its method.
 type Transfer struct {
+	// Type is the type of the others; empty: Account.
+	Type   string `json:"type,omitzero"`
 	To     string `json:"to"`
 	Amount int    `json:"amount"`
 	// Retry is another account to which the amount goes if the first one refuses it.
@@ -29,6 +35,8 @@ func (a *Account) Deposit(_ *actor.Context, amount int) (int, error) {
 
 // Transfer moves an amount to another account, and answers what is left.
 func (a *Account) Transfer(ctx *actor.Context, in Transfer) (int, error) {
+	deposit := deposit
+	deposit.Type = cmp.Or(in.Type, deposit.Type)
 	a.Balance -= in.Amount
 	_, err := deposit.Call(ctx, in.To, in.Amount)
 	if err != nil && in.Retry != "" {
