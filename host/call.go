@@ -133,6 +133,8 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// born is when the chain of the call was, of chains; zero: it has called nothing.
+	born uint64
 	// chained means that the read-only method calls other actors, and needs a turn for that.
 	chained bool
 	// looking means that the call is looked up before it is admitted. The lock of the actor's

@@ -118,7 +118,8 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 // of returns the chain of a turn, which begins with its first call.
 func (cs *chains) of(t *run) *calls {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
+		t.chain, t.outermost = &calls{Chain: cs.graph.Begin(t.call.born)}, t
+		t.call.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain

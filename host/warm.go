@@ -68,6 +68,9 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		if t.recorded != nil {
 			return outcome{result: *t.recorded, ended: ran}
 		}
+		if errors.Is(err, actor.ErrDeadlock) && !c.stats.sent {
+			return outcome{retry: true, deadlock: true, ended: ran}
+		}
 		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved)) {
 			return outcome{retry: true, ended: ran}
 		}

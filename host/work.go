@@ -220,6 +220,8 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		c.runAgain(dropped, &then.answered)
 	case o.retry && c.stats.sent:
 		c.runAgain(actor.ErrStale, &then.answered)
+	case o.deadlock:
+		a.calls.AgainBehind(&c.place, c, func(c *call) bool { return c.op == opEnlist })
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
