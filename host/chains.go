@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 type chains struct {
 	graph     chain.Graph[*activation]
 	reminders *reminders
+	logger    *slog.Logger
 	admission *admission
 	turns     *turns
 }
@@ -42,16 +44,71 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 		defer cancel()
 		c.ctx = ctx
 	}
-	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
+	runs := max(0, t.call.stats.runs-1) // of the chain
+	c.stats.runs = runs
+	if t.activation != nil {
+		cs.join(t)
+	}
+	place := cs.record(t).began(c, t.depth+1)
 	reply, err := cs.runMeanwhile(t, c)
+	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
 	case err == nil:
 		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, 0, nil
 	case errors.Is(err, errReadOnly):
+		cs.record(t).failed(place, "read_only")
 		return nil, abi.CodeReadOnly, nil
 	}
 	r, err := resultOf(t.Context(), c, err)
+	code := "ended"
+	if err == nil {
+		code = r.Code
+	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
+		code = string(why.Kind())
+	}
+	cs.record(t).failed(place, code)
 	return r, 0, err
+}
+
+// record returns that of t's chain.
+func (cs *chains) record(t *run) *chainRecord {
+	if t.chain == nil {
+		return nil
+	}
+	return t.outermost.call.stats.chain
+}
+
+// ended reports the end of a called turn.
+func (cs *chains) ended(t *run, c *call, runs int, err error) {
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Caller: t.call.inv.Key, Depth: t.depth + 1,
+		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+	}
+	end.QueueWait = end.Duration
+	if !c.stats.began.IsZero() {
+		end.QueueWait = c.stats.began.Sub(c.arrived)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errChained):
+		return
+	case errors.Is(err, errDropped), errors.Is(err, errMoved), errors.Is(err, errRecorded):
+		err = actor.ErrStale // of the chain, which runs again
+	case errors.Is(err, errReadOnly):
+		err = actor.ErrNotReadOnly
+	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
+		end.Lane = LaneNone
+	}
+	if err != nil {
+		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
+	}
+	if trap := (*actor.TrapError)(nil); errors.As(err, &trap) { // whose caller gets no stack
+		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
+			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
+			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
+		})...)
+	}
+	cs.admission.answering.events.TurnEnd(end)
 }
 
 // runMeanwhile is run while others may have the caller's processor, and its place in the pool of
@@ -79,7 +136,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if t.depth == maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
-	ch := cs.of(t)
+	ch := t.chain
 	m := ch.member(c.inv.Key)
 	var s *served // nil: the chain has the actor
 	var meth method
@@ -115,16 +172,16 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	return reply, err
 }
 
-// of returns the chain of a turn, which begins with its first call.
-func (cs *chains) of(t *run) *calls {
+// join gives a turn a chain, with its first call.
+func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{Chain: cs.graph.Begin(t.call.born)}, t
-		t.call.born = t.chain.Born()
+		t.chain, t.outermost = &calls{}, t
+		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
+		t.call.stats.chain.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
 	}
-	return t.chain
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
@@ -242,12 +299,22 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	case errors.Is(err, actor.ErrNotOwner):
 		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
 	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
-		if condition.Retryable() {
-			r.Status, r.Retryable = abi.StatusUnavailable, true
-		}
+		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
 	}
 	return r, nil
+}
+
+// statusOf is the status of a call that the host has refused.
+func statusOf(why *actor.Condition) uint16 {
+	switch {
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+		return abi.StatusNotFound
+	case why == actor.ErrPayloadTooLarge:
+		return abi.StatusInvalidArgument
+	case why.Retryable():
+		return abi.StatusUnavailable
+	}
+	return abi.StatusFailedPrecondition
 }
 
 // begin reads an actor that a chain has just been given.
@@ -319,7 +386,8 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	// Its time is the caller's, but its processor its own.
-	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	c.stats.began = time.Now()
+	ctx := c.begin(c.stats.began, s.limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline
 	}
