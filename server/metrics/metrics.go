@@ -154,7 +154,7 @@ func New() *Metrics {
 // HostEvents returns the callbacks that count what the host does. Guest logs are
 // not counted. The call registers metrics, so that a process calls HostEvents once.
 func (m *Metrics) HostEvents() host.Events {
-	chainEnd := m.chainEnds()
+	chainEnd := chainEnds(m.registry)
 	return host.Events{
 		TurnEnd: func(e host.TurnEnd) {
 			m.turnEnd(e)

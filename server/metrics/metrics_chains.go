@@ -8,7 +8,7 @@ import (
 
 // chainEnds returns what counts the chains of turns that have called others. The call registers the
 // metrics.
-func (m *Metrics) chainEnds() func(host.TurnEnd) {
+func chainEnds(registry *prometheus.Registry) func(host.TurnEnd) {
 	chains := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "greenroom_chains_total", Help: "Turns that called other actors, by outcome.",
 	}, []string{"app", "outcome"})
@@ -24,7 +24,7 @@ func (m *Metrics) chainEnds() func(host.TurnEnd) {
 	reruns := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "greenroom_chain_reruns_total", Help: "Further runs of turns that called other actors, for any reason.",
 	})
-	m.registry.MustRegister(chains, actors, calls, depth, deadlocks, reruns)
+	registry.MustRegister(chains, actors, calls, depth, deadlocks, reruns)
 	return func(e host.TurnEnd) {
 		if e.Chain == nil {
 			return
