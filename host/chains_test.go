@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -565,42 +567,55 @@ func TestChainNeedsOneMoreInstance(t *testing.T) {
 	})
 }
 
-// TestChainsAgainstModel runs programs of nested calls, failures and reentrancy, one after
-// the other, and compares every reply and every state with those of a sequential model.
+// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders and timers, one
+// after the other, from outside and as firings of reminders, and compares every reply and what is
+// stored with a sequential model.
 func TestChainsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var roots []op
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {
-			roots = append(roots, op{ID: drawActor(r), Ops: drawOps(r, 4)})
+			root := op{ID: drawActor(r), Ops: drawOps(r, 4)}
+			if rapid.IntRange(0, 3).Draw(r, "how") == 0 {
+				root.Do = "fire"
+			}
+			roots = append(roots, root)
 		}
 		shared, fault := rapid.Bool().Draw(r, "shared"), rapid.SampledFrom([]string{"", "lost", "applied"}).Draw(r, "fault")
 		var broken string
 		synctest.Test(t, func(t *testing.T) {
-			fake := newFakeStore()
-			fake.shared = shared
-			s := newChainStage(t, host.Config{Committer: fake})
-			s.store = fake
+			s, rems := remind(t, host.Config{})
+			s.store.shared = shared
+			s.world.Deploy("app", "T", scriptedActor())
 			m := model1{}
 			for i, root := range roots {
-				if fault != "" && i%3 == 1 {
-					fake.mu.Lock()
-					fake.faults["commit"] = []string{fault}
-					fake.mu.Unlock()
+				inv := actor.Invocation{Key: key(root.ID), Method: "Do", Payload: actor.Payload{Data: []byte(script(root.Ops...))}}
+				begun := m
+				if root.Do == "fire" {
+					inv.Firing = rems.place(t, root.ID, "Do")
+					m = m.with(root.ID, func(a *chainActor) { a.has["n"] = true })
+					begun = m.with(root.ID, func(a *chainActor) { delete(a.has, "n") })
 				}
-				after, want, code := m.run(root.ID, root.Ops, map[string]bool{})
+				s.store.mu.Lock()
+				s.store.faults["commit"] = nil
+				// A firing that was committed, and does not know it, ends as taken.
+				if fault != "" && i%3 == 1 && (root.Do != "fire" || fault != "applied") {
+					s.store.faults["commit"] = []string{fault}
+				}
+				s.store.mu.Unlock()
+				after, want, code := begun.run(root.ID, root.Ops, map[string]bool{})
 				if code == "" {
 					m = after
 				} else {
 					want = ""
 				}
-				reply, err := s.do(t, root.ID, root.Ops...)
-				if got := codeOf(err); reply != want || got != code {
-					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, reply, err, want, code)
+				r, err := s.Invoke(t.Context(), inv)
+				if got := codeOf(err); string(r.Payload.Data) != want || got != code {
+					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, r.Payload.Data, err, want, code)
 					return
 				}
 				for _, id := range []string{"a", "b", "c"} {
-					if got := s.number(t, id); got != m[id] {
-						broken = fmt.Sprintf("after call %d %s has %d, want %d", i, id, got, m[id])
+					if got := (chainActor{s.number(t, id), held(t, s, rems, id)}); got.String() != m[id].String() {
+						broken = fmt.Sprintf("after call %d %s is %v, want %v", i, id, got, m[id])
 						return
 					}
 				}
@@ -612,9 +627,23 @@ func TestChainsAgainstModel(t *testing.T) {
 	})
 }
 
+// held returns the reminders and timers that an actor has.
+func held(t *testing.T, s *stage, rems *fakeReminders, id string) map[string]bool {
+	has := map[string]bool{}
+	for _, name := range remindedNames(t, rems, id) {
+		has[name] = true
+	}
+	for _, name := range []string{"tx", "ty"} {
+		if _, err := s.GetTimer(t.Context(), key(id), name); err == nil {
+			has[name] = true
+		}
+	}
+	return has
+}
+
 func drawOps(r *rapid.T, depth int) (ops []op) {
 	for range rapid.IntRange(0, 4).Draw(r, "ops") {
-		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap"}).Draw(r, "do")}
+		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap", "remind", "cancel", "names", "time", "untime"}).Draw(r, "do")}
 		switch o.Do {
 		case "add":
 			o.N = int64(rapid.IntRange(-3, 9).Draw(r, "n"))
@@ -625,6 +654,10 @@ func drawOps(r *rapid.T, depth int) (ops []op) {
 			} else {
 				o.Ops = drawOps(r, depth-1)
 			}
+		case "remind", "cancel":
+			o.ID = rapid.SampledFrom([]string{"x", "y"}).Draw(r, "name")
+		case "time", "untime":
+			o.ID, o.N = rapid.SampledFrom([]string{"tx", "ty"}).Draw(r, "name"), 3600
 		}
 		ops = append(ops, o)
 	}
@@ -645,8 +678,26 @@ func codeOf(err error) string {
 	return err.Error()
 }
 
-// model1 is the numbers of actors where one turn follows the other.
-type model1 map[string]int64
+// model1 is the actors where one turn follows the other. It does not change.
+type model1 map[string]chainActor
+
+// chainActor is what an actor has: its number, and the names of its reminders and timers.
+type chainActor struct {
+	n   int64
+	has map[string]bool
+}
+
+func (a chainActor) String() string { return fmt.Sprint(a.n, slices.Sorted(maps.Keys(a.has))) }
+
+// with returns the actors after a change of one.
+func (m model1) with(id string, change func(*chainActor)) model1 {
+	after := maps.Clone(m)
+	a := chainActor{m[id].n, map[string]bool{}}
+	maps.Copy(a.has, m[id].has)
+	change(&a)
+	after[id] = a
+	return after
+}
 
 // run returns what the actors are after a scripted turn, and its reply or code.
 func (m model1) run(id string, ops []op, open map[string]bool) (after model1, reply, code string) {
@@ -654,16 +705,31 @@ func (m model1) run(id string, ops []op, open map[string]bool) (after model1, re
 		open[id] = true
 		defer delete(open, id)
 	}
-	after = model1{}
-	for other, n := range m {
-		after[other] = n
-	}
+	after = m
 	var seen []string
 	for _, o := range ops {
+		there := after[id].has[o.ID]
+		add := func(a *chainActor) { a.has[o.ID] = true }
+		remove := func(a *chainActor) { delete(a.has, o.ID) }
 		switch o.Do {
 		case "add":
-			after[id] += o.N
-			seen = append(seen, fmt.Sprint(after[id]))
+			after = after.with(id, func(a *chainActor) { a.n += o.N })
+			seen = append(seen, fmt.Sprint(after[id].n))
+		case "remind":
+			after = after.with(id, add)
+			seen = append(seen, "set")
+		case "cancel":
+			after = after.with(id, remove)
+			seen = append(seen, "canceled")
+		case "time":
+			after = after.with(id, add)
+			seen = append(seen, fmt.Sprint(there))
+		case "untime":
+			after = after.with(id, remove)
+			seen = append(seen, fmt.Sprint(there))
+		case "names":
+			names := slices.Sorted(maps.Keys(after[id].has))
+			seen = append(seen, fmt.Sprint(slices.DeleteFunc(names, func(name string) bool { return name[0] == 't' })))
 		case "fail":
 			return m, "", "on_purpose"
 		case "trap":
@@ -675,7 +741,7 @@ func (m model1) run(id string, ops []op, open map[string]bool) (after model1, re
 			case open[o.ID] && !o.Again:
 				code = "not_reentrant"
 			case o.Look:
-				reply = fmt.Sprint(after[o.ID])
+				reply = fmt.Sprint(after[o.ID].n)
 			default:
 				if next, reply, code = after.run(o.ID, o.Ops, open); code == "" {
 					after = next
