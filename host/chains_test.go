@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,141 +21,14 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// op is one thing that a scripted method does. What it sees goes into its reply.
-type op struct {
-	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
-	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
-	// "untime" a timer.
-	Do  string `json:"do"`
-	N   int64  `json:"n,omitempty"`
-	ID  string `json:"id,omitempty"`
-	Ops []op   `json:"ops,omitempty"`
-	// Look calls the read-only method, and Again the one that may be called by turns that the
-	// actor's own waits for.
-	Look  bool `json:"look,omitempty"`
-	Again bool `json:"again,omitempty"`
-}
+type op = hosttest.Op
 
-func script(ops ...op) string {
-	text, err := json.Marshal(ops)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-// scripted is a method that does what its payload says.
-func scripted(t *hosttest.Turn) error {
-	var ops []op
-	if err := json.Unmarshal(t.Frame.Payload, &ops); err != nil {
-		return err
-	}
-	if err := trustCache(t); err != nil {
-		return err
-	}
-	var seen []string
-	for _, o := range ops {
-		switch o.Do {
-		case "add":
-			n, err := t.Add("n", o.N)
-			if err != nil {
-				return err
-			}
-			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
-			seen = append(seen, fmt.Sprint(n))
-		case "call", "must":
-			method := "Do"
-			if o.Look {
-				method = "Look"
-			}
-			if o.Again {
-				method += "Again"
-			}
-			reply, err := t.Call("T", o.ID, method, script(o.Ops...))
-			var refused *actor.GuestError
-			switch {
-			case errors.As(err, &refused) && o.Do == "call":
-				reply = refused.Code
-			case err != nil:
-				return err
-			}
-			seen = append(seen, "("+reply+")")
-		case "fail":
-			return hosttest.Fail("on_purpose")
-		case "trap":
-			panic("on purpose")
-		default:
-			did, err := sideEffect(t, &o)
-			if err != nil {
-				return err
-			}
-			seen = append(seen, did)
-		}
-	}
-	return t.Reply(strings.Join(seen, " "))
-}
-
-// sideEffect does something to reminders or timers, and returns what is to be seen of that.
-func sideEffect(t *hosttest.Turn, o *op) (string, error) {
-	var did any
-	var code abi.Code
-	var err error
-	switch o.Do {
-	case "remind":
-		code = t.Calls.ReminderSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(3600)})
-		did = "set"
-	case "cancel":
-		code = t.Calls.ReminderCancel([]byte(o.ID))
-		did = "canceled"
-	case "names":
-		var list []byte
-		if list, code, err = t.Calls.ReminderNames(nil); err == nil {
-			did, err = abi.DecodeKeyList(list)
-		}
-	case "time":
-		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(float64(max(1, o.N)))})
-	case "untime":
-		did, code = t.Calls.TimerCancel([]byte(o.ID))
-	}
-	if err != nil {
-		t.End(err)
-	}
-	if code != 0 {
-		return "", hosttest.Fail(fmt.Sprintf("%s_%d", o.Do, code))
-	}
-	return fmt.Sprint(did), nil
-}
-
-// cached is what an instance remembers of an actor, as SDKs do.
-type cached struct {
-	revision uint64
-	n        int64
-}
-
-// trustCache fails the turn if what the instance remembers of the actor looks current and is
-// not.
-func trustCache(t *hosttest.Turn) error {
-	n, err := t.Number("n")
-	if c, ok := t.Local[t.Frame.ID].(cached); ok && c.revision == t.Frame.Revision && c.n != n {
-		return fmt.Errorf("revision %d has %d, and had %d", c.revision, n, c.n)
-	}
-	return err
-}
-
-func look(t *hosttest.Turn) error {
-	if err := trustCache(t); err != nil {
-		return err
-	}
-	n, err := t.Number("n")
-	return errors.Join(err, t.Reply(fmt.Sprint(n)))
-}
-
-func scriptedActor() hosttest.Actor {
-	return hosttest.Actor{
-		Methods:  map[string]hosttest.Func{"Do": scripted, "DoAgain": scripted},
-		ReadOnly: map[string]hosttest.Func{"Look": look, "LookAgain": look, "See": scripted}, Reentrant: []string{"DoAgain", "LookAgain"},
-	}
-}
+var (
+	script        = hosttest.Script
+	scripted      = hosttest.Scripted
+	look          = hosttest.Look
+	scriptedActor = hosttest.ScriptedActor
+)
 
 func (s *stage) do(t *testing.T, id string, ops ...op) (string, error) {
 	return s.script(t, id, "Do", ops)
@@ -586,14 +457,14 @@ func TestChainsAgainstModel(t *testing.T) {
 			s, rems := remind(t, host.Config{})
 			s.store.shared = shared
 			s.world.Deploy("app", "T", scriptedActor())
-			m := model1{}
+			m := hosttest.Model{}
 			for i, root := range roots {
 				inv := actor.Invocation{Key: key(root.ID), Method: "Do", Payload: actor.Payload{Data: []byte(script(root.Ops...))}}
 				begun := m
 				if root.Do == "fire" {
 					inv.Firing = rems.place(t, root.ID, "Do")
-					m = m.with(root.ID, func(a *chainActor) { a.has["n"] = true })
-					begun = m.with(root.ID, func(a *chainActor) { delete(a.has, "n") })
+					m = m.With(root.ID, func(a *hosttest.ModelActor) { a.Has["n"] = true })
+					begun = m.With(root.ID, func(a *hosttest.ModelActor) { delete(a.Has, "n") })
 				}
 				s.store.mu.Lock()
 				s.store.faults["commit"] = nil
@@ -602,7 +473,7 @@ func TestChainsAgainstModel(t *testing.T) {
 					s.store.faults["commit"] = []string{fault}
 				}
 				s.store.mu.Unlock()
-				after, want, code := begun.run(root.ID, root.Ops, map[string]bool{})
+				after, want, code := begun.Run(root.ID, root.Ops)
 				if code == "" {
 					m = after
 				} else {
@@ -614,7 +485,7 @@ func TestChainsAgainstModel(t *testing.T) {
 					return
 				}
 				for _, id := range []string{"a", "b", "c"} {
-					if got := (chainActor{s.number(t, id), held(t, s, rems, id)}); got.String() != m[id].String() {
+					if got := (hosttest.ModelActor{N: s.number(t, id), Has: held(t, s, rems, id)}); got.String() != m[id].String() {
 						broken = fmt.Sprintf("after call %d %s is %v, want %v", i, id, got, m[id])
 						return
 					}
@@ -676,87 +547,6 @@ func codeOf(err error) string {
 		return "trap"
 	}
 	return err.Error()
-}
-
-// model1 is the actors where one turn follows the other. It does not change.
-type model1 map[string]chainActor
-
-// chainActor is what an actor has: its number, and the names of its reminders and timers.
-type chainActor struct {
-	n   int64
-	has map[string]bool
-}
-
-func (a chainActor) String() string { return fmt.Sprint(a.n, slices.Sorted(maps.Keys(a.has))) }
-
-// with returns the actors after a change of one.
-func (m model1) with(id string, change func(*chainActor)) model1 {
-	after := maps.Clone(m)
-	a := chainActor{m[id].n, map[string]bool{}}
-	maps.Copy(a.has, m[id].has)
-	change(&a)
-	after[id] = a
-	return after
-}
-
-// run returns what the actors are after a scripted turn, and its reply or code.
-func (m model1) run(id string, ops []op, open map[string]bool) (after model1, reply, code string) {
-	if !open[id] {
-		open[id] = true
-		defer delete(open, id)
-	}
-	after = m
-	var seen []string
-	for _, o := range ops {
-		there := after[id].has[o.ID]
-		add := func(a *chainActor) { a.has[o.ID] = true }
-		remove := func(a *chainActor) { delete(a.has, o.ID) }
-		switch o.Do {
-		case "add":
-			after = after.with(id, func(a *chainActor) { a.n += o.N })
-			seen = append(seen, fmt.Sprint(after[id].n))
-		case "remind":
-			after = after.with(id, add)
-			seen = append(seen, "set")
-		case "cancel":
-			after = after.with(id, remove)
-			seen = append(seen, "canceled")
-		case "time":
-			after = after.with(id, add)
-			seen = append(seen, fmt.Sprint(there))
-		case "untime":
-			after = after.with(id, remove)
-			seen = append(seen, fmt.Sprint(there))
-		case "names":
-			names := slices.Sorted(maps.Keys(after[id].has))
-			seen = append(seen, fmt.Sprint(slices.DeleteFunc(names, func(name string) bool { return name[0] == 't' })))
-		case "fail":
-			return m, "", "on_purpose"
-		case "trap":
-			return m, "", "trap"
-		default:
-			var next model1
-			var reply, code string
-			switch {
-			case open[o.ID] && !o.Again:
-				code = "not_reentrant"
-			case o.Look:
-				reply = fmt.Sprint(after[o.ID].n)
-			default:
-				if next, reply, code = after.run(o.ID, o.Ops, open); code == "" {
-					after = next
-				}
-			}
-			if code != "" && o.Do == "must" {
-				return m, "", code
-			}
-			if code != "" {
-				reply = code
-			}
-			seen = append(seen, "("+reply+")")
-		}
-	}
-	return after, strings.Join(seen, " "), ""
 }
 
 // TestMoneyIsConserved has accounts transfer to each other at once, meets every outcome of
