@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -116,10 +117,10 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.activation == nil && t.served.lane == LaneWarm && !t.call.copied {
+	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
 		return actor.Payload{}, errChained
 	}
-	if t.activation == nil {
+	if t.chain == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth == maxChainDepth {
@@ -142,6 +143,9 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant:
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
+		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		m, err = cs.enlist(t, c, s)
 	}
@@ -178,7 +182,7 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	ch := t.chain
 	switch {
 	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -356,7 +360,8 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
 	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
-	if m.a.dropped() {
+	stateless := m.a == nil
+	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
 	}
 	row, rev, effects := m.row, m.rev, m.effects
@@ -368,7 +373,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		effects = outer.SideEffects()
 		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
 	}
-	if readOnly || outer != nil { // its caches belong to no other turn
+	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
 	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
@@ -395,7 +400,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !ts.ownership.stillHeld(m.a) {
+	if !stateless && !ts.ownership.stillHeld(m.a) {
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
@@ -421,7 +426,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly {
+	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
 	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
