@@ -48,6 +48,7 @@ func TestGuestsCallEachOther(t *testing.T) {
 			call(id, "Get", ``, want)
 			call(id, "Deposit", `0`, want)
 		}
+		call("ann", "Worth", `"bob"`, `98`)
 		for i := range 4 {
 			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
 		}
