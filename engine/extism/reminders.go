@@ -40,7 +40,7 @@ type reminder struct {
 	Keep        bool              `json:"keep,omitempty"`
 }
 
-// input is the payload that a reminder or a timer gives to its method.
+// input is the payload that a reminder, a timer or a call gives to its method.
 type input struct {
 	ContentType string `json:"content_type,omitempty"`
 	// Input is any JSON; of another content type, base64 in a string.

@@ -43,6 +43,7 @@ func userFuncs() []hostFunc {
 		user("reminder_names", one, one, reminderNames),
 		user("timer_set", one, one, timerSet),
 		user("timer_cancel", one, one, timerCancel),
+		user("call", one, one, callActor),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -122,16 +123,17 @@ func stateRevision(c *call, s []uint64) { s[0] = c.turn().calls.StateRevision() 
 func self(c *call, s []uint64) {
 	f := c.turn().frame
 	s[0] = c.block(mustJSON(struct {
-		App         string `json:"app"`
-		Type        string `json:"type"`
-		ID          string `json:"id"`
-		Method      string `json:"method"`
-		Invocation  string `json:"invocation_id"`
-		ContentType string `json:"content_type"`
-		ReadOnly    bool   `json:"read_only"`
-		Reminder    *fired `json:"reminder,omitempty"`
-		Timer       *timed `json:"timer,omitempty"`
-	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f)}))
+		App         string  `json:"app"`
+		Type        string  `json:"type"`
+		ID          string  `json:"id"`
+		Method      string  `json:"method"`
+		Invocation  string  `json:"invocation_id"`
+		ContentType string  `json:"content_type"`
+		ReadOnly    bool    `json:"read_only"`
+		Reminder    *fired  `json:"reminder,omitempty"`
+		Timer       *timed  `json:"timer,omitempty"`
+		Caller      *caller `json:"caller,omitempty"`
+	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f), calledBy(f)}))
 }
 
 func contentType(s string) string {
