@@ -45,8 +45,9 @@ type served struct {
 type settings struct{ state, payload, deadline string }
 
 type method struct {
-	name     string
-	readOnly bool
+	name      string
+	readOnly  bool
+	reentrant bool // other turns of the actor may wait for it
 }
 
 // deployments says what serves calls.
@@ -165,7 +166,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		s.lane = LaneStateless
 	}
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant}
 	}
 	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s

@@ -41,6 +41,13 @@ func TestGuestsCallEachOther(t *testing.T) {
 			call(id, "Deposit", `0`, want)
 		}
 
+		// bob calls ann back, who waits for him.
+		call("ann", "PayBack", `{"to":"bob","amount":10}`, `[66,66]`)
+		call("ann", "Reconsider", `"bob"`, `63`)
+		for id, want := range map[string]string{"ann": `63`, "bob": `35`} {
+			call(id, "Get", ``, want)
+			call(id, "Deposit", `0`, want)
+		}
 		for i := range 4 {
 			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
 		}

@@ -49,6 +49,34 @@ func (a *Account) Transfer(ctx *actor.Context, in Transfer) (int, error) {
 	return a.Balance, err
 }
 
+// PayBack has another account pay back what it is given, and answers what the two have by then.
+func (a *Account) PayBack(ctx *actor.Context, in Transfer) (seen [2]int, err error) {
+	a.Balance -= in.Amount
+	reply, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: in.To}, "Return", Transfer{To: ctx.ID(), Amount: in.Amount})
+	return [2]int{a.Balance, reply}, err
+}
+
+// Return gives an amount back to an account that waits for it, and fails late for 12.
+func (a *Account) Return(ctx *actor.Context, in Transfer) (int, error) {
+	a.Balance++ // of interest
+	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: in.To}, "Receive", in.Amount)
+	if err == nil && in.Amount == 12 {
+		err = actor.Errorf("unlucky", "nobody returns %d", in.Amount)
+	}
+	return left, err
+}
+
+// Reconsider has PayBack fail, and goes on.
+func (a *Account) Reconsider(ctx *actor.Context, to string) (int, error) {
+	a.Balance--
+	_, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: to}, "Return", Transfer{To: ctx.ID(), Amount: 12})
+	if err == nil {
+		return 0, actor.Errorf("lucky", "no error")
+	}
+	a.Balance -= 2
+	return a.Balance, nil
+}
+
 // Trap writes and traps.
 func (a *Account) Trap(_ *actor.Context, _ actor.None) (int, error) {
 	a.Balance = 1 << 30
@@ -72,6 +100,10 @@ func init() {
 	actor.Register("Account",
 		actor.Method("Deposit", (*Account).Deposit),
 		actor.Method("Transfer", (*Account).Transfer),
+		actor.Method("Receive", (*Account).Deposit, actor.Reentrant()),
+		actor.Method("PayBack", (*Account).PayBack),
+		actor.Method("Return", (*Account).Return),
+		actor.Method("Reconsider", (*Account).Reconsider),
 		actor.Method("Trap", (*Account).Trap),
 		actor.Method("CallTrap", (*Account).CallTrap),
 		actor.ReadOnly("Get", (*Account).Get),
