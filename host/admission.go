@@ -42,6 +42,9 @@ func (ad *admission) admit(c *call) result {
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
+	if m.private && c.fromOutside() {
+		return result{err: fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, c.inv.Key.Type, c.inv.Method)}
+	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
 	if c.cause == actor.CauseKeyedCall {

@@ -60,7 +60,7 @@ func (s Setter) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminde
 // checkMethod reports a type that is not served, or that has no such method for firings.
 func (s Setter) checkMethod(ctx context.Context, key actor.Key, method string) error {
 	if _, spec, err := s.Types.Current(key.App, key.Type); err == nil &&
-		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method && !m.ReadOnly }) {
+		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method && !m.ReadOnly && !m.Private }) {
 		return nil
 	}
 	types, err := s.Types.Types(ctx, key.App) // it may have been deployed elsewhere a moment ago
@@ -81,6 +81,8 @@ func (s Setter) checkMethod(ctx context.Context, key actor.Key, method string) e
 			case m.Name != method:
 			case m.ReadOnly:
 				return fails(&actor.ArgumentError{Field: "reminder method", Problem: method + " is read-only, and a firing changes its actor; name another method"})
+			case m.Private:
+				return fails(fmt.Errorf("%w: only actors of the app set reminders for %s.%s", actor.ErrMethodPrivate, key.Type, method))
 			default:
 				return nil
 			}

@@ -46,6 +46,12 @@ mod cart {
             ctx.state().delete_all(self)
         }
 
+        #[method(private)]
+        fn expire(&mut self, _: &Context) -> Result<(), Error> {
+            self.total = 0;
+            Ok(())
+        }
+
         fn total(&self, _: &ReadContext) -> Result<u32, Error> {
             Ok(self.total)
         }
@@ -93,15 +99,16 @@ fn the_attribute_says_what_the_macro_says() {
     let methods: Vec<_> = spec
         .methods
         .iter()
-        .map(|m| (m.name, m.read_only, m.idempotent, m.reentrant))
+        .map(|m| (m.name, m.read_only, m.idempotent, m.reentrant, m.private))
         .collect();
     assert_eq!(
         methods,
         [
-            ("AddLines", false, false, false),
-            ("Empty", false, true, true),
-            ("Total", true, false, false),
-            ("Type", true, false, false),
+            ("AddLines", false, false, false, false),
+            ("Empty", false, true, true, false),
+            ("Expire", false, false, false, true),
+            ("Total", true, false, false, false),
+            ("Type", true, false, false, false),
         ]
     );
     assert!(GREENROOM_MODULE.manifest().contains(r#"{"name":"Plain","#));

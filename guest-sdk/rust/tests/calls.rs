@@ -173,7 +173,7 @@ greenroom::actors! {
         methods: {
             "Deposit" => deposit,
             "Transfer" => transfer,
-            "Audit" => audit,
+            "Audit" => private audit,
             "Balance" => read_only balance,
             "Who" => who,
         }
@@ -248,6 +248,15 @@ fn reminders_of_a_callee_are_part_of_the_chain() {
         host.actor::<Account>("cid").get("note"),
         Ok(Some("a".to_string()))
     );
+}
+
+#[test]
+fn a_private_method_takes_no_call_from_outside() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let error = host.actor::<Account>("a").call::<()>("Audit", ());
+    assert_eq!(error.unwrap_err().code(), "method_private");
+    let teller = host.actor::<Teller>("t");
+    assert_eq!(teller.call("Spread", 1), Ok(()));
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) struct Method {
     pub(crate) read_only: bool,
     pub(crate) idempotent: bool,
     pub(crate) reentrant: bool,
+    pub(crate) private: bool,
 }
 
 const FORM: &str = "fn name(&mut self, ctx: &Context, argument: T) -> Result<R, Error>";
@@ -29,6 +30,7 @@ impl Method {
             read_only: false,
             idempotent: false,
             reentrant: false,
+            private: false,
         };
         for attribute in take(&mut function.attrs, "method") {
             method.options(&attribute)?;
@@ -52,9 +54,11 @@ impl Method {
                 self.idempotent = true;
             } else if meta.path.is_ident("reentrant") {
                 self.reentrant = true;
+            } else if meta.path.is_ident("private") {
+                self.private = true;
             } else {
                 return Err(meta.error(
-                    "a method's options are: name = \"…\", read_only, idempotent, reentrant",
+                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private",
                 ));
             }
             Ok(())
@@ -87,10 +91,11 @@ impl Method {
         let (name, checked) = (&self.name, self.checked(actor));
         let idempotent = self.idempotent.then(|| quote!(.idempotent()));
         let reentrant = self.reentrant.then(|| quote!(.reentrant()));
+        let private = self.private.then(|| quote!(.private()));
         quote_spanned! {self.function.span()=>
             ::greenroom::__private::described(
                 &#checked,
-                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant,
+                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private,
             )
         }
     }
