@@ -69,13 +69,14 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	}
 	for ref, m := range c.members {
 		if m.written {
-			h.commitMember(ref, m)
+			c.commit(ref, m)
 		}
 	}
 	return reply, nil
 }
 
-func (h *Harness) commitMember(ref actor.Ref, m *member) {
+func (c *chain) commit(ref actor.Ref, m *member) {
+	h := c.harness
 	if o := m.overlay; !maps.EqualFunc(m.stored.state, o.values, value.equal) {
 		h.commit(ref, h.types[ref.Type].StateSchema, o.values, o.revision)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // message is a call of another actor as greenroom_call takes it: docs/extism.md has the
@@ -75,21 +74,6 @@ func encodeResult(r *abi.Result) []byte {
 		Status: status, Code: r.Code, Message: r.Message, Retryable: r.Retryable, RetryAfterMillis: r.RetryAfterMillis,
 		Detail: encodeInput(r.DetailContentType, r.Detail).Input,
 	}})
-}
-
-// callActor runs a method of another actor. Its error is a result, with which the plug-in
-// may go on.
-func callActor(c *call, s []uint64) {
-	m, err := decodeMessage(c.copied(s[0]))
-	if err != nil {
-		panic(&actor.GuestError{Status: statusInvalidArgument, Code: abi.CallInvalid, Message: c.function + " was given a call that is not as docs/extism.md has it: " + err.Error()})
-	}
-	r, code, err := c.turn().calls.Call(m)
-	if err != nil {
-		panic(&confine.Stop{Err: err})
-	}
-	c.refuse(code)
-	s[0] = c.block(encodeResult(r))
 }
 
 // caller is what greenroom_self says of the actor whose turn calls.
