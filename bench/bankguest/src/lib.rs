@@ -2,6 +2,7 @@
 //! counts to another counter in one transaction.
 
 use greenroom::prelude::*;
+use greenroom::Ref;
 
 /// The key of the bytes that a counter carries along.
 const BALLAST: &str = "ballast";
@@ -27,7 +28,9 @@ impl Counter {
     /// Moves one to the counter of that number.
     fn transfer(&mut self, ctx: &Context, to: u64) -> Result<i64, Error> {
         self.count -= 1;
-        Ref::new("Counter", format!("c{}", to)).message("Add", &1i64).call(ctx, self)
+        Ref::new("Counter", format!("c{}", to))
+            .message("Add", &1i64)
+            .call(ctx, self)
     }
 }
 
