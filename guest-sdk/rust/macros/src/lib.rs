@@ -43,6 +43,10 @@ use proc_macro::TokenStream;
 /// # Options of the type
 ///
 /// - `name = "shop.Cart"`: another name than the struct's.
+/// - `reference = pub CartRef`: makes a struct `CartRef` of that visibility, whose
+///   functions are calls of the methods with their types:
+///   `CartRef::new("bob").add(line).call(ctx, self)?`. The arguments convert to JSON
+///   and the answers from it.
 /// - `placement = any`, `ring` (the default), `sticky` or `stateless`, or a policy in
 ///   quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
 /// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
