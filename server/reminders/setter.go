@@ -28,6 +28,9 @@ var MissedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", 
 type Setter struct {
 	Reminders Store
 	Types     Types
+	// MayDeploy reports whether who asks may deploy, and so set reminders for private
+	// methods as well: what an actor has set and an operator imports.
+	MayDeploy func(ctx context.Context) bool
 }
 
 // Store keeps reminders.
@@ -81,8 +84,8 @@ func (s Setter) checkMethod(ctx context.Context, key actor.Key, method string) e
 			case m.Name != method:
 			case m.ReadOnly:
 				return fails(&actor.ArgumentError{Field: "reminder method", Problem: method + " is read-only, and a firing changes its actor; name another method"})
-			case m.Private:
-				return fails(fmt.Errorf("%w: only actors of the app set reminders for %s.%s", actor.ErrMethodPrivate, key.Type, method))
+			case m.Private && !s.MayDeploy(ctx):
+				return fails(fmt.Errorf("%w: only actors of the app, and tokens with the role deploy, set reminders for %s.%s", actor.ErrMethodPrivate, key.Type, method))
 			default:
 				return nil
 			}
