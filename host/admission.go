@@ -43,7 +43,7 @@ func (ad *admission) admit(c *call) result {
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
 	if m.private && c.fromOutside() {
-		return result{err: fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, c.inv.Key.Type, c.inv.Method)}
+		return result{err: errPrivate(&c.inv)}
 	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
@@ -78,6 +78,11 @@ func (ad *admission) admit(c *call) result {
 	// Another lane's turn by now, which is to begin.
 	c.stats = turnStats{runs: c.stats.runs, fuel: c.stats.fuel}
 	return ad.admit(c)
+}
+
+// errPrivate refuses a private method to who is no actor of the app.
+func errPrivate(inv *actor.Invocation) error {
+	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
 }
 
 // find returns what serves a call.

@@ -46,6 +46,10 @@ func TestPrivateMethods(t *testing.T) {
 						t.Errorf("%+v: %v", inv, err)
 					}
 				}
+				if _, err := s.SetTimer(t.Context(), actor.TimerSpec{Key: key("a"), Name: "t", Method: "Do"}); !errors.Is(err, actor.ErrMethodPrivate) {
+					t.Errorf("a timer that is set from outside: %v", err)
+				}
+				synctest.Wait()
 				if ran != 0 {
 					t.Errorf("ran %d times", ran)
 				}
