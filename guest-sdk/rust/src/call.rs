@@ -41,6 +41,16 @@ pub const TRAP: &str = "trap";
 /// was taken back.
 pub const FAILED: &str = "failed";
 
+impl Error {
+    /// Whether it is of a call after which the callee may have run, and is committed then:
+    /// the callee is at another server, whose answer was lost. After any other error of a
+    /// call nothing of it remains.
+    #[must_use]
+    pub fn perhaps_ran(&self) -> bool {
+        matches!(self.code(), TIMEOUT | UNAVAILABLE)
+    }
+}
+
 impl Ref {
     /// The actor of the type `A` with this ID.
     #[must_use]

@@ -341,6 +341,7 @@ fn a_fake_stands_for_a_type() {
         seen.borrow_mut().push(id.to_string());
         match id {
             "x" => Err(Error::unavailable("away", "later").retry_after(Duration::from_secs(2))),
+            "y" => Err(Error::unavailable(call::UNAVAILABLE, "lost")),
             _ => Ok(id.to_string()),
         }
     });
@@ -351,7 +352,9 @@ fn a_fake_stands_for_a_type() {
         (error.code(), error.retry_delay()),
         ("away", Some(Duration::from_secs(2)))
     );
-    assert_eq!(*asked.borrow(), ["a", "x"]);
+    assert!(!error.perhaps_ran());
+    assert!(ask("y").unwrap_err().perhaps_ran());
+    assert_eq!(*asked.borrow(), ["a", "x", "y"]);
     let other = teller.call::<String>("Ask", texts(&["Account", "a", "Other"]));
     assert_eq!(other.unwrap_err().code(), call::METHOD_NOT_FOUND);
 }
