@@ -80,11 +80,6 @@ func (ad *admission) admit(c *call) result {
 	return ad.admit(c)
 }
 
-// errPrivate refuses a private method to who is no actor of the app.
-func errPrivate(inv *actor.Invocation) error {
-	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
-}
-
 // find returns what serves a call.
 func (ad *admission) find(c *call) (s *served, m method, err error) {
 	if s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {

@@ -187,6 +187,11 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	return m, nil
 }
 
+// errPrivate refuses a private method to who is no actor of the app.
+func errPrivate(inv *actor.Invocation) error {
+	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
+}
+
 // MethodProblem implements [turn.Methods].
 func (s *served) MethodProblem(of, name string) string {
 	switch m, ok := s.methods[name]; {
