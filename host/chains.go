@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -22,12 +24,14 @@ const (
 // chains run what guests call.
 type chains struct {
 	graph     chain.Graph[*activation]
+	reminders *reminders
+	logger    *slog.Logger
 	admission *admission
 	turns     *turns
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
+func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
 		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
@@ -41,23 +45,71 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		defer cancel()
 		c.ctx = ctx
 	}
-	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
-	reply, err := cs.runMeanwhile(t, c)
-	if err == nil {
-		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
+	runs := max(0, t.call.stats.runs-1) // of the chain
+	c.stats.runs = runs
+	if t.activation != nil {
+		cs.join(t)
 	}
-	return resultOf(t.Context(), c, err)
+	place := cs.record(t).began(c, t.depth+1)
+	reply, err := cs.run(t, c)
+	cs.ended(t, c, c.stats.runs-runs, err)
+	switch {
+	case err == nil:
+		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, 0, nil
+	case errors.Is(err, errReadOnly):
+		cs.record(t).failed(place, "read_only")
+		return nil, abi.CodeReadOnly, nil
+	}
+	r, err := resultOf(t.Context(), c, err)
+	code := "ended"
+	if err == nil {
+		code = r.Code
+	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
+		code = string(why.Kind())
+	}
+	cs.record(t).failed(place, code)
+	return r, 0, err
 }
 
-// runMeanwhile is run while others may have the caller's processor, and its place in the pool of
-// instances.
-func (cs *chains) runMeanwhile(t *run, c *call) (actor.Payload, error) {
-	if t.slot.Pause() {
-		defer t.slot.Resume()
+// record returns that of t's chain.
+func (cs *chains) record(t *run) *chainRecord {
+	if t.chain == nil {
+		return nil
 	}
-	t.instance.Lend()
-	defer t.instance.Regain()
-	return cs.run(t, c)
+	return t.outermost.call.stats.chain
+}
+
+// ended reports the end of a called turn.
+func (cs *chains) ended(t *run, c *call, runs int, err error) {
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Caller: t.call.inv.Key, Depth: t.depth + 1,
+		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+	}
+	end.QueueWait = end.Duration
+	if !c.stats.began.IsZero() {
+		end.QueueWait = c.stats.began.Sub(c.arrived)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errChained):
+		return
+	case errors.Is(err, errDropped), errors.Is(err, errMoved), errors.Is(err, errRecorded):
+		err = actor.ErrStale // of the chain, which runs again
+	case errors.Is(err, errReadOnly):
+		err = actor.ErrNotReadOnly
+	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
+		end.Lane = LaneNone
+	}
+	if err != nil {
+		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
+	}
+	if trap := (*actor.TrapError)(nil); errors.As(err, &trap) { // whose caller gets no stack
+		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
+			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
+			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
+		})...)
+	}
+	cs.admission.answering.events.TurnEnd(end)
 }
 
 // run runs a called turn.
@@ -65,63 +117,75 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.activation == nil {
+	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
+		return actor.Payload{}, errChained
+	}
+	if t.chain == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth == maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
-	ch := cs.of(t)
+	ch := t.chain
 	m := ch.member(c.inv.Key)
-	if m != nil && m.open {
-		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", c.inv.Key.Type, c.inv.Key.ID)
+	var s *served // nil: the chain has the actor
+	var meth method
+	var err error
+	if m != nil && m.seen() {
+		meth, err = m.served.method(&c.inv)
+	} else if s, meth, err = cs.admission.find(c); err != nil {
+		s, meth, err = cs.admission.findNew(c, err)
 	}
-	s, meth, err := cs.admission.find(c)
-	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return actor.Payload{}, err
-		}
+	switch {
+	case err != nil:
+		return actor.Payload{}, err
+	case t.readOnly && !meth.readOnly:
+		return actor.Payload{}, errReadOnly
+	case m != nil && m.open != nil && !meth.reentrant:
+		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
+		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
+	case m == nil:
+		m, err = cs.enlist(t, c, s)
 	}
-	if m == nil {
-		if m, err = cs.enlist(ch, c, s); err != nil {
-			return actor.Payload{}, err
-		}
-	}
-	if m.row == nil {
+	if err == nil && s != nil {
 		m.served = s
-		if err := cs.begin(c.ctx, m); err != nil {
-			return actor.Payload{}, err
-		}
-	} else if meth, err = m.served.method(&c.inv); err != nil { // the chain's deployment of it
+		err = cs.begin(t, c.ctx, m)
+	}
+	if errors.Is(err, actor.ErrNotOwner) {
+		err = cs.apart(ch, c)
+	}
+	if err != nil {
 		return actor.Payload{}, err
 	}
-	m.open = true
-	before, next := len(ch.undo), cs.turns.table.revisions.Next
+	before, next := ch.savepoint(), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.readOnly)
-	m.open = false
 	if err != nil {
-		ch.rollBack(before, next)
+		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
 	}
 	return reply, err
 }
 
-// of returns the chain of a turn, which begins with its first call.
-func (cs *chains) of(t *run) *calls {
+// join gives a turn a chain, with its first call.
+func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
-		t.chain.members = []*enlisted{{a: t.activation, call: t.call, open: true}}
+		t.chain, t.outermost = &calls{}, t
+		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
+		t.call.stats.chain.born = t.chain.Born()
+		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
 	}
-	return t.chain
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
+func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
+	ch := t.chain
 	switch {
 	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -129,14 +193,10 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 	c.answered = make(chan struct{}, 1)
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
-		err = cs.await(ch, a, c)
+		t.waiting(func() { err = cs.await(ch, a, c) })
 	}
 	if err != nil {
 		cs.admission.memory.answered(c)
-		if errors.Is(err, actor.ErrNotOwner) {
-			err = refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s",
-				c.inv.Key.Type, c.inv.Key.ID, ch.members[0].a.key.Type, ch.members[0].a.key.ID)
-		}
 		return nil, err
 	}
 	ch.Hold(a)
@@ -148,6 +208,18 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 	default:
 		return m, nil
 	}
+}
+
+// apart is the error of a call of an actor that this host does not hold. If it does not hold
+// the chain's first actor any more either, both may be together at another host by now: the
+// chain goes there.
+func (cs *chains) apart(ch *calls, c *call) error {
+	first := ch.members[0]
+	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+		return errHandedOver
+	}
+	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; types of one co_locate group are always together",
+		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 
 // await waits until the call has the place of a's turn.
@@ -187,12 +259,12 @@ func refuse(code, format string, args ...any) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{errDropped, errMoved, errRecorded, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{errDropped, errMoved, errRecorded, errChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, errHandedOver)
 }
 
 // resultOf is what the caller gets of a call that failed with err; an error ends the caller,
@@ -232,16 +304,35 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	case errors.Is(err, actor.ErrNotOwner):
 		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
 	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
-		if condition.Retryable() {
-			r.Status, r.Retryable = abi.StatusUnavailable, true
-		}
+		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
 	}
 	return r, nil
 }
 
-// begin reads an actor that a chain has just been given.
-func (cs *chains) begin(ctx context.Context, m *enlisted) error {
+// statusOf is the status of a call that the host has refused.
+func statusOf(why *actor.Condition) uint16 {
+	switch {
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+		return abi.StatusNotFound
+	case why == actor.ErrPayloadTooLarge:
+		return abi.StatusInvalidArgument
+	case why.Retryable():
+		return abi.StatusUnavailable
+	}
+	return abi.StatusFailedPrecondition
+}
+
+// begin reads an actor that a chain has just been given, for a call of the turn t.
+func (cs *chains) begin(t *run, ctx context.Context, m *enlisted) (err error) {
+	if m.a.warmFor(m.served) {
+		return cs.read(ctx, m)
+	}
+	t.waiting(func() { err = cs.read(ctx, m) })
+	return err
+}
+
+// read is begin, which may wait for commits and for the store.
+func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	a, s, ts := m.a, m.served, cs.turns
 	if s != a.serving {
 		if dropped, err := a.awaitCommits(ctx); err != nil {
@@ -276,41 +367,63 @@ func (cs *chains) begin(ctx context.Context, m *enlisted) error {
 }
 
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
-// made of it. The chain keeps what the turn leaves if there is no error.
+// made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
+// keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts := m.served, by.chain, cs.turns
-	if m.a.dropped() {
+	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
+	stateless := m.a == nil
+	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
 	}
-	in, err := m.a.nestedInstance(c.ctx, s)
+	row, rev, effects := m.row, m.rev, m.effects
+	if outer != nil {
+		var err error
+		if row, err = outer.soFar(); err != nil {
+			return actor.Payload{}, err
+		}
+		effects = outer.SideEffects()
+		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
+	}
+	if readOnly || stateless || outer != nil { // its caches belong to no other turn
+		rev = ts.table.revisions.Next()
+	}
+	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	giveBack := func(err error) {
+		if s.dedicated && outer != nil {
+			in.Discard()
+		} else {
+			m.a.giveBack(in, err, time.Now())
+		}
+	}
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
-	// Its time is the caller's, but its processor its own.
-	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	t.caller = by
+	c.stats.began = time.Now()
+	ctx := c.begin(c.stats.began, s.limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline
 	}
 	defer ctx.stop()
 	if err := t.enter(ctx); err != nil {
-		m.a.giveBack(in, nil, time.Now())
+		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !ts.ownership.stillHeld(m.a) {
-		m.a.giveBack(in, nil, time.Now())
+	if !stateless && !ts.ownership.stillHeld(m.a) {
+		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
 	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
-	rev := m.rev
-	if readOnly { // as of a read beside the worker: its caches belong to no other turn
-		rev = ts.table.revisions.Next()
-	}
-	t.prepare(s, m.row, rev, readOnly, by.now)
+	t.prepare(s, row, rev, readOnly, by.now)
+	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
-	err = t.on(ctx, in, s.migration(m.row))
-	m.a.giveBack(in, err, time.Now())
+	m.open = t
+	err = t.on(ctx, in, s.migration(row))
+	m.open = outer
+	ch.ended(t)
+	giveBack(err)
 	ch.fuel += t.Fuel().Used
 	if err == nil {
 		err = c.ctx.Err()
@@ -318,15 +431,26 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	done, err := t.seal(s, m.row)
+	ch.tokens = append(ch.tokens, t.Tokens()...)
+	after := t.SideEffects()
+	done, err := t.seal(s, row)
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	if readOnly || stateless {
+		return done.reply.Payload, nil
+	}
+	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
+	if outer != nil {
+		outer.GoOnFrom(&after)
+		if done.changed {
+			outer.Replace(done.state, done.rev)
+		}
+		return done.reply.Payload, nil
+	}
+	m.effects = after
 	if done.changed {
-		ch.undo = append(ch.undo, undo{m, m.row, m.changed})
-		row := *m.row
-		row.State, row.Exists, row.Generation, row.StateSchema = done.state, true, s.deployment.Generation, s.stateSchema
-		m.row, m.rev, m.changed = &row, done.rev, true
+		m.row, m.rev, m.changed = row.With(done.state, true, s.deployment.Generation, s.stateSchema), done.rev, true
 	}
 	return done.reply.Payload, nil
 }

@@ -28,21 +28,25 @@ type attempt struct {
 	call *call
 	// activation is nil in lanes that run on committed state alone.
 	activation *activation
-	readOnly   bool
-	now        time.Time
+	// served and row are what the turn runs under and on.
+	served   *served
+	row      *residency.Row
+	readOnly bool
+	now      time.Time
 	// began is when the turn did; recorded is the answer of a call with a key that
 	// is recorded already, found when something was to leave: then the guest is ended.
 	began    time.Time
 	recorded *result
 	sent     bool // something has left, and the call was looked up before
 	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
-	// nil before the first call; depth is how many turns
-	// it is nested in, and from is the actor that called it, if any did.
+	// nil before the first call; depth is how many turns it is nested in, and from and caller are
+	// the actor and the turn that called it, if any did.
 	chain     *calls
 	outermost *run
 	instance  *instance.Instance
 	depth     int
 	from      actor.Key
+	caller    *run
 }
 
 // runs makes runs of guests.
@@ -53,7 +57,7 @@ type runs struct {
 	reminders *reminders
 	slots     *executor.Slots
 	// call runs what a guest calls.
-	call  func(t *run, msg *abi.Message) (*abi.Result, error)
+	call  func(t *run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	spare sync.Pool // of *run
 }
 
@@ -79,7 +83,7 @@ func (rs *runs) put(t *run) {
 
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
-	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
+	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
 	t.call.timers = nil
 	inv := &t.call.inv
 	t.Prepare(&t.by.env, &turn.Spec{
@@ -95,13 +99,29 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 	})
 }
 
-// enter waits for a processor for the guest; on gives it back. The error is that of ctx.
+// enter waits for a processor for the guest; on gives it back. A called turn has that of its
+// caller. The error is that of ctx.
 func (t *run) enter(ctx *turnContext) error {
-	if err := t.slot.Enter(ctx, t.by.slots, &t.call.inv.Key); err != nil {
-		return err
+	who := &t.call.inv.Key
+	if t.caller == nil || !t.slot.TakeFrom(&t.caller.slot, ctx, who) {
+		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
+			return err
+		}
 	}
 	ctx.slot.Store(&t.slot)
 	return nil
+}
+
+// waiting is f, which may wait for other turns: they may have the processor of this one meanwhile,
+// and the place of its chain in the pool of instances.
+func (t *run) waiting(f func()) {
+	if t.slot.Pause() {
+		defer t.slot.Resume()
+	}
+	if in := t.outermost.instance; in.Lend() {
+		defer in.Regain()
+	}
+	f()
 }
 
 // on runs the turn on an instance. The turn has a processor.
@@ -150,6 +170,15 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	}
 	done.changed, done.state = true, state
 	return done, nil
+}
+
+// soFar returns the row as the turn has left it by now, which waits for a call.
+func (t *run) soFar() (*residency.Row, error) {
+	state, changed, err := t.Seal()
+	if err != nil {
+		return nil, err
+	}
+	return t.row.With(state, changed || t.row.Exists, t.served.deployment.Generation, t.served.stateSchema), nil
 }
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
@@ -203,7 +232,7 @@ func (t *run) limitFuel(used uint64) {
 }
 
 // Call implements [turn.Caller].
-func (t *run) Call(msg *abi.Message) (*abi.Result, error) { return t.by.call(t, msg) }
+func (t *run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.call(t, msg) }
 
 // Await implements [turn.Leaver].
 func (t *run) Await() error { return t.settled(false) }

@@ -174,11 +174,10 @@ func lockHome(a *activation, o *outcome) (several []*shard) {
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
 func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
 	ch := a.chain
+	c.stats.chain.Actors = len(ch.members)
 	if o.under != nil && ch.changed() { // the outermost turn was sealed
 		o.commits = true
 	}
-	c.stats.fuel += ch.fuel
-	o.stats.fuel = c.stats.fuel
 	of := ch.activations()
 	var adds int64
 	if o.commits {
@@ -220,6 +219,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		c.runAgain(dropped, &then.answered)
 	case o.retry && c.stats.sent:
 		c.runAgain(actor.ErrStale, &then.answered)
+	case o.deadlock:
+		c.stats.chain.Deadlocks++
+		a.calls.AgainBehind(&c.place, c, func(c *call) bool { return c.op == opEnlist })
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
@@ -236,6 +238,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.ask(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	default:
+		settleTimers(ch.timing(), o.err == nil, now)
 		c.result = o.result
 		c.result.stats.ended = now
 		c.answer(&then.answered)
@@ -258,6 +261,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.memory.answered(m.call)
 		m.a.working = false
 		w.proceed(m.a.shard, m.a, now, &then)
+	}
+	if !folded {
+		w.turns.reminders.unused(a.key.App, ch.tokens)
 	}
 	a.chain = nil
 	if goOn {
@@ -455,6 +461,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 		}
 	}
 	did := b.in.Landed(outcome, err, now)
+	b.settleTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
 	w.release(b, err)
 	for i := range b.parts {

@@ -1,16 +1,13 @@
 package scheduler
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Hosts count what they are asked for, by type and cell of the hash space, and report the
@@ -22,15 +19,15 @@ const (
 	heatSample = 16
 	// heatFloor: a cell with less than this part of the calls of its type is not reported.
 	heatFloor = 1.0 / 1024
-	// heatRests: after so many reports without a call the counts of a type are freed.
-	heatRests = 12
+	// idleReports: after so many reports without a call the counts of a type are freed.
+	idleReports = 12
 )
 
 // callCounts counts the calls of one type. It takes memory once there are any.
 type callCounts struct {
 	cells  atomic.Pointer[[placement.Cells]atomic.Uint32] // of ring types that are called
 	others atomic.Uint32                                  // while there are no cells
-	rests  int                                            // reports without a call; of the one that reports
+	idle   int                                            // reports without a call; of the one that reports
 }
 
 // count notes a call, if it is among those that are counted. It never blocks and does not
@@ -53,7 +50,7 @@ func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells 
 	counts := c.cells.Load()
 	if counts == nil {
 		if others > 0 && ring {
-			c.rests = 0
+			c.idle = 0
 			c.cells.Store(new([placement.Cells]atomic.Uint32))
 		}
 		return float64(others) * heatSample / since.Seconds(), nil
@@ -68,42 +65,10 @@ func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells 
 		cells[placement.Cell(i)] = rate //nolint:gosec // an index of it
 	}
 	maps.DeleteFunc(cells, func(_ placement.Cell, rate float64) bool { return rate < total*heatFloor })
-	if c.rests++; total > 0 {
-		c.rests = 0
-	} else if c.rests >= heatRests {
+	if c.idle++; total > 0 {
+		c.idle = 0
+	} else if c.idle >= idleReports {
 		c.cells.Store(nil)
 	}
 	return total, cells
-}
-
-// reportHeat tells the leader what this host is asked for.
-func (s *Service) reportHeat(ctx context.Context, ss *session) {
-	last := s.now()
-	for first := true; clock.Pause(ctx, s.cfg.HeatEvery); first = false {
-		s.mu.Lock()
-		counts := maps.Clone(s.counts)
-		s.mu.Unlock()
-		now, view := s.now(), s.view.Load()
-		report := &greenroomv1.HeatReport{}
-		for name, c := range counts {
-			t, _ := view.of(name.App, name.Type)
-			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.Policy)); total > 0 {
-				report.Types = append(report.Types, protocol.ToHeat(name, "", total, cells))
-			}
-		}
-		last = now
-		if !first { // that may have calls of the time between sessions
-			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heat{Heat: report}})
-		}
-	}
-}
-
-// countsOf returns what counts the calls of a type. The caller has the lock.
-func (s *Service) countsOf(name protocol.TypeName) *callCounts {
-	c := s.counts[name]
-	if c == nil {
-		c = &callCounts{}
-		s.counts[name] = c
-	}
-	return c
 }

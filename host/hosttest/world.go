@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,8 @@ type Actor struct {
 	Uses        abi.Capabilities
 	Methods     map[string]Func
 	ReadOnly    map[string]Func
+	Reentrant   []string // methods
+	Private     []string // methods
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -61,6 +64,10 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 	}
 	for m := range a.ReadOnly {
 		s.Methods = append(s.Methods, abi.MethodSpec{Name: m, ReadOnly: true})
+	}
+	for i := range s.Methods {
+		s.Methods[i].Reentrant = slices.Contains(a.Reentrant, s.Methods[i].Name)
+		s.Methods[i].Private = slices.Contains(a.Private, s.Methods[i].Name)
 	}
 	return s
 }

@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 )
 
@@ -40,6 +42,14 @@ func TestGuestsCallEachOther(t *testing.T) {
 			call(id, "Deposit", `0`, want)
 		}
 
+		// bob calls ann back, who waits for him.
+		call("ann", "PayBack", `{"to":"bob","amount":10}`, `[66,66]`)
+		call("ann", "Reconsider", `"bob"`, `63`)
+		for id, want := range map[string]string{"ann": `63`, "bob": `35`} {
+			call(id, "Get", ``, want)
+			call(id, "Deposit", `0`, want)
+		}
+		call("ann", "Worth", `"bob"`, `98`)
 		for i := range 4 {
 			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
 		}
@@ -76,4 +86,106 @@ func TestGuestsCallEachOther(t *testing.T) {
 			t.Errorf("the sum is %d, want 200", sum)
 		}
 	})
+}
+
+// TestBankExample runs examples/bank: accounts in Rust, transfers in Go.
+func TestBankExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", example(t, filepath.Join("bank", "accounts"), guestbuild.Cargo))
+		r.deploy(t, "", example(t, filepath.Join("bank", "transfers"), toolchain))
+		refused := func(typ, id, method, in, want string) {
+			t.Helper()
+			_, err := r.call(t.Context(), "", typ, id, method, in)
+			if d := detail(err); want != d.GetKind() && want != d.GetGuest().GetCode() {
+				t.Errorf("%s %s.%s(%s): %v, want %s", typ, id, method, in, err, want)
+			}
+		}
+		balances := func(want map[string]string) {
+			t.Helper()
+			for id, cents := range want {
+				r.mustCall(t, "", "Account", id, "Balance", ``, cents)
+			}
+		}
+		r.mustCall(t, "", "Account", "ann", "Deposit", `500`, `500`)
+		for range 2 {
+			r.mustCall(t, "", "Transfer", "rent-11", "Make", `{"from":"ann","to":"bob","cents":300}`, `{"from":"ann","to":"bob","cents":300,"paid":"bob"}`)
+		}
+		refused("Transfer", "rent-11", "Make", `{"from":"bob","to":"ann","cents":300}`, "reference_used")
+		refused("Transfer", "rent-12", "Make", `{"from":"ann","to":"bob","cents":300}`, "insufficient_funds")
+		refused("Account", "ann", "Debit", `1`, "method_private")
+		balances(map[string]string{"ann": `200`, "bob": `300`})
+		r.mustCall(t, "", "Account", "bob", "Close", ``, `null`)
+		refused("Transfer", "rent-13", "Make", `{"from":"ann","to":"bob","cents":100}`, "account_closed")
+		balances(map[string]string{"ann": `200`, "bob": `300`})
+		r.mustCall(t, "", "Transfer", "rent-14", "Make", `{"from":"ann","to":"bob","cents":100,"else":"carl"}`, `{"from":"ann","to":"bob","cents":100,"else":"carl","paid":"carl"}`)
+		balances(map[string]string{"ann": `100`, "bob": `300`, "carl": `100`})
+	})
+}
+
+// TestPhilosophersExample has philosophers eat at once, who repeat what a deadlock ends.
+func TestPhilosophersExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", example(t, "philosophers", toolchain))
+		const seats, meals = 5, 20
+		for round, method := range []string{"Eat", "EatInOrder"} {
+			var all sync.WaitGroup
+			for seat := range seats {
+				all.Go(func() {
+					for eaten := 0; eaten < meals; {
+						_, err := r.call(t.Context(), "", "Philosopher", strconv.Itoa(seat), method, `{"seats":5}`)
+						switch {
+						case err == nil:
+							eaten++
+						case method == "EatInOrder" || detail(err).GetKind() != "deadlock":
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			for seat := range seats {
+				r.mustCall(t, "", "Philosopher", strconv.Itoa(seat), "View", ``, fmt.Sprintf(`{"meals":%d}`, (round+1)*meals))
+				fork, err := r.call(t.Context(), "", "Fork", strconv.Itoa(seat), "View", ``)
+				if used := fmt.Sprintf(`{"used":%d,`, 2*(round+1)*meals); err != nil || !strings.HasPrefix(fork, used) {
+					t.Errorf("fork %d: %s, %v, want %s", seat, fork, err, used)
+				}
+			}
+		}
+	})
+}
+
+// TestRustGuestCallsGo has chains over actors of two modules, in Rust and in Go.
+func TestRustGuestCallsGo(t *testing.T) {
+	r := start(t, node.Config{})
+	r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
+	r.deploy(t, "", build(t, filepath.Join("testdata", "bank-rust"), guestbuild.Cargo))
+	call := func(typ, id, method, in, want string) {
+		t.Helper()
+		r.mustCall(t, "", typ, id, method, in, want)
+	}
+	refused := func(typ, id, method, in, code string) {
+		t.Helper()
+		if _, err := r.call(t.Context(), "", typ, id, method, in); detail(err).GetGuest().GetCode() != code {
+			t.Errorf("%s %s.%s(%s): %v, want %s", typ, id, method, in, err, code)
+		}
+	}
+	call("Purse", "p", "Deposit", `100`, `100`)
+	call("Purse", "p", "Transfer", `{"type":"Purse","to":"q","amount":20}`, `80`)
+	call("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":30}`, `50`)
+	refused("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":13}`, "unlucky")
+	refused("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":51}`, "insufficient")
+	refused("Purse", "p", "Transfer", `{"type":"Purse","to":"p","amount":1}`, "not_reentrant")
+	call("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":13,"retry":"ann"}`, `36`)
+	call("Account", "ann", "Transfer", `{"type":"Purse","to":"q","amount":4}`, `40`)
+	refused("Account", "ann", "Transfer", `{"type":"Purse","to":"q","amount":13}`, "unlucky")
+	call("Purse", "p", "Order", `{"retry":"ann","type":"Purse","to":"q","amount":1}`, `39`)
+	refused("Purse", "p", "Order", `{"retry":"ann","type":"Purse","to":"p","amount":1}`, "not_reentrant")
+	call("Purse", "p", "CallTrap", `"ann"`, `"trap"`)
+	for _, of := range [][3]string{{"Purse", "p", `37`}, {"Purse", "q", `25`}, {"Account", "ann", `39`}} {
+		call(of[0], of[1], "Get", ``, of[2])
+		call(of[0], of[1], "Deposit", `0`, of[2])
+	}
 }

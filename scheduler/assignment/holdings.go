@@ -12,10 +12,10 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// RipeAfter is how long after an unclean take-over nothing of an earlier holder is
+// CleanAfter is how long after an unclean take-over nothing of an earlier holder is
 // expected any more: as long as tombstones are kept, far above every timeout of a
 // statement.
-const RipeAfter = time.Hour
+const CleanAfter = time.Hour
 
 // Holdings is what one host holds of the tables, and where it believes the rest to be.
 // It stands beside the host's [ownership.Member], which knows its lease and session: every order
@@ -30,9 +30,9 @@ type Holdings struct {
 	groups map[uint64][]*heldTable
 	// remapped: since the last views, types have come, gone, or got another table.
 	remapped bool
-	// untold are the types that the host has begun a session with and whose places no leader has
+	// unplaced are the types that the host has begun a session with and whose places no leader has
 	// sent yet; nil before the first session.
-	untold map[protocol.TypeName]struct{}
+	unplaced map[protocol.TypeName]struct{}
 }
 
 // heldTable is the table of some types as a host knows it.
@@ -43,9 +43,14 @@ type heldTable struct {
 	policy string
 	// handing: the policy changes, and the sticky actors of the types are handed over.
 	handing bool
-	// competes: they are checkout types, and this host may lease their partitions.
+	// competes: they are checkout types, and this host may lease their partitions, or they are
+	// placed with a group, and this host may run them where it has that group's actors.
 	// resumes: it did before everything was to be handed over, which is not done yet.
 	competes, resumes bool
+	// settled is from when on nothing of holders that the types had before they were placed
+	// with their group is under way; clean: it has come.
+	settled clock.Instant
+	clean   bool
 	heldRanges
 	view *View // nil: it has changed since
 }
@@ -129,28 +134,28 @@ func (h *Holdings) Connect(types []protocol.Type) {
 	for _, t := range h.tables {
 		t.group = 0
 	}
-	if h.Told() {
+	if h.Informed() {
 		return
 	}
-	h.untold = make(map[protocol.TypeName]struct{}, len(types))
+	h.unplaced = make(map[protocol.TypeName]struct{}, len(types))
 	for _, t := range types {
-		h.untold[t.TypeName()] = struct{}{}
+		h.unplaced[t.TypeName()] = struct{}{}
 	}
 }
 
 // Reports notes that the host reports types in the place of others: of those that it does not
 // run any more a leader may tell nothing.
 func (h *Holdings) Reports(types map[protocol.TypeName]protocol.Type) {
-	for name := range h.untold {
+	for name := range h.unplaced {
 		if _, still := types[name]; !still {
-			delete(h.untold, name)
+			delete(h.unplaced, name)
 		}
 	}
 }
 
-// Told reports whether a leader has told where everything is. From then on no type without
+// Informed reports whether a leader has sent where everything is. From then on no type without
 // a table is held by anybody; before, any may be, whatever this host knows of it.
-func (h *Holdings) Told() bool { return h.untold != nil && len(h.untold) == 0 }
+func (h *Holdings) Informed() bool { return h.unplaced != nil && len(h.unplaced) == 0 }
 
 // Order takes an order of the newest session. What a LOCK makes the host hand over is
 // returned: it is not held from now on, and still claimed until [Holdings.HandedOver].
@@ -163,13 +168,13 @@ func (h *Holdings) Order(o protocol.Order, now clock.Instant) (moving Moving) {
 	}
 	tables := h.groups[o.Group]
 	if o.Group == 0 {
-		tables = []*heldTable{h.alone(o.Types)}
+		tables = []*heldTable{h.tableOf(o.Types)}
 	}
 	moving = Moving{Order: o, Since: now}
 	for _, t := range slices.Clone(tables) {
-		if len(h.untold) > 0 {
+		if len(h.unplaced) > 0 {
 			for _, name := range t.types.names {
-				delete(h.untold, name)
+				delete(h.unplaced, name)
 			}
 		}
 		if o.Kind == protocol.Remove && !t.any(isHolding) {
@@ -201,7 +206,11 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	t.view = nil
 	t.policy, t.handing = o.Policy, o.Kind == protocol.Lock && o.WithSticky
 	t.resumes = t.handing && (t.competes || t.resumes)
-	t.competes = o.Kind == protocol.Unlock && placement.IsCheckout(o.Policy)
+	competed := t.competes || t.resumes
+	t.competes = o.Kind == protocol.Unlock && (placement.IsCheckout(o.Policy) || placement.IsTogether(o.Policy))
+	if t.competes && !competed {
+		t.settled, t.clean = now+CleanAfter, false
+	}
 	t.heldRanges = t.change(o.Ranges, now, func(r *HeldRange, by protocol.Range) {
 		if o.Kind == protocol.Unlock && r.underWay && len(by.Hosts) > 0 {
 			moving.Arrived++
@@ -310,7 +319,7 @@ func (h *Holdings) changeAll(now clock.Instant, change func(*HeldRange)) {
 func (h *Holdings) Competing() map[protocol.TypeName]string {
 	var competing map[protocol.TypeName]string
 	for _, t := range h.tables {
-		if !t.competes {
+		if !t.competes || !placement.IsCheckout(t.policy) {
 			continue
 		}
 		if competing == nil {
@@ -324,7 +333,8 @@ func (h *Holdings) Competing() map[protocol.TypeName]string {
 }
 
 // Claims returns all that the host holds, by table. Those of types in which it competes are
-// among them, whether it holds partitions or not: it may be about to.
+// among them, whether it holds partitions or not: it may be about to. So are those of types
+// that are placed with a group: a new leader has to know where this host runs them.
 func (h *Holdings) Claims(now clock.Instant) []protocol.Order {
 	var claims []protocol.Order
 	for _, t := range h.tables {
@@ -359,19 +369,27 @@ func (h *Holdings) Held(app, typ string, p placement.Point, now clock.Instant) a
 	return r.hold(now)
 }
 
-// Ripens returns when the first of what is held becomes clean; 0 if all is.
-func (h *Holdings) Ripens(now clock.Instant) clock.Instant {
+// CleanAt returns when the first of what is held becomes clean; 0 if all is.
+func (h *Holdings) CleanAt(now clock.Instant) clock.Instant {
 	first := clock.Instant(0)
 	for _, t := range h.tables {
-		if ripe := t.ripens(now); ripe != 0 && (first == 0 || ripe < first) {
-			first = ripe
+		if cleanAt := t.nextClean(now); cleanAt != 0 && (first == 0 || cleanAt < first) {
+			first = cleanAt
+		}
+		if t.competes && !t.clean && (first == 0 || t.settled < first) {
+			first = t.settled
 		}
 	}
 	return first
 }
 
-// Ripen has views say of what has become clean that it is.
-func (h *Holdings) Ripen(now clock.Instant) { h.changeAll(now, func(*HeldRange) {}) }
+// RefreshClean makes the views show what has become clean.
+func (h *Holdings) RefreshClean(now clock.Instant) {
+	for _, t := range h.tables {
+		t.clean = t.clean || t.competes && t.settled <= now
+	}
+	h.changeAll(now, func(*HeldRange) {})
+}
 
 // Slots returns the place of each type's table among those of views, and whether that has
 // changed since the last call.
@@ -392,7 +410,10 @@ func (h *Holdings) Views() []*View {
 	views := make([]*View, len(h.tables))
 	for i, t := range h.tables {
 		if t.view == nil {
-			t.view = &View{Policy: t.policy, HandingOver: t.handing, Competes: t.competes, Static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, Shared: t.any(isShared)}
+			t.view = &View{Policy: t.policy, HandingOver: t.handing, Competes: t.competes, Clean: t.clean, Static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, Shared: t.any(isShared)}
+			if g, grouped := placement.ParseTogether(t.policy); grouped {
+				t.view.Group = &g
+			}
 		}
 		views[i] = t.view
 	}
