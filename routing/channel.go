@@ -23,18 +23,6 @@ type channel struct {
 	usage usage // of calls that the peer has or is to have; the bytes are those of all channels
 }
 
-// reserve counts a call as one that the peer has or is to have, or returns why that is too much.
-func (ch *channel) reserve(s *sentCall) error {
-	return ch.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
-}
-
-// release takes a call off, once.
-func (ch *channel) release(s *sentCall) {
-	if s.released.CompareAndSwap(false, true) {
-		ch.usage.give(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
-	}
-}
-
 // run owns the channel until its peer is given up.
 func (ch *channel) run() {
 	pause := minReopen
@@ -104,7 +92,7 @@ func (k *link) close() {
 
 // open opens a stream and says hello. When it fails, no call was sent.
 func (ch *channel) open() (*link, error) {
-	p, cfg := ch.p, &ch.p.ps.r.cfg
+	p, cfg := ch.p, ch.p.ps.cfg
 	ctx, cut := context.WithCancel(p.ctx)
 	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
 	defer timeout.Stop()
