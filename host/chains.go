@@ -83,6 +83,9 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		m.served = s
 		err = cs.begin(t, c.ctx, m)
 	}
+	if errors.Is(err, actor.ErrNotOwner) {
+		err = cs.apart(ch, c)
+	}
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -123,10 +126,6 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	}
 	if err != nil {
 		cs.admission.memory.answered(c)
-		if errors.Is(err, actor.ErrNotOwner) {
-			err = refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s",
-				c.inv.Key.Type, c.inv.Key.ID, ch.members[0].a.key.Type, ch.members[0].a.key.ID)
-		}
 		return nil, err
 	}
 	ch.Hold(a)
@@ -138,6 +137,18 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	default:
 		return m, nil
 	}
+}
+
+// apart is the error of a call of an actor that this host does not hold. If it does not hold
+// the chain's first actor any more either, both may be together at another host by now: the
+// chain goes there.
+func (cs *chains) apart(ch *calls, c *call) error {
+	first := ch.members[0]
+	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+		return errHandedOver
+	}
+	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; types of one co_locate group are always together",
+		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 
 // await waits until the call has the place of a's turn.
@@ -182,7 +193,7 @@ func endsChain(err error) bool {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, errHandedOver)
 }
 
 // resultOf is what the caller gets of a call that failed with err; an error ends the caller,

@@ -10,13 +10,12 @@ func TestReleasedOnce(t *testing.T) {
 	for i := range calls {
 		calls[i].Inv.Payload.Data = make([]byte, 10)
 		calls[i].Inv.Key.App = "app"
-		calls[i].channel = ch
-		if err := ch.usage.take("app", calls[i].size()); err != nil {
+		if err := ch.reserve(&calls[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 3 {
-		calls[0].release()
+		ch.release(&calls[0])
 	}
 	if n, bytes := ch.usage.count(); n != 1 || bytes != 10 {
 		t.Errorf("of 2 calls of 10 bytes one has ended: %d with %d are left", n, bytes)
