@@ -208,7 +208,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	s.Inv = forwardedInvocation(&c.inv)
 	s.Inv.ReadOnly = s.reads // a reader that holds the actor by now may have a newer deployment
 	if p.protocol >= protocolCaller {
-		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.attempts.refusedBy)
+		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Token, string(c.attempts.refusedBy)
 	}
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()

@@ -410,7 +410,7 @@ func (e *Edge) fail(ctx context.Context, r requester, err error) failure.Failure
 
 // FailTurn is fail for an error that may not say whose it is.
 func (e *Edge) FailTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure.Failure {
-	f := e.fail(ctx, requester{id, inv.Caller, inv.Trace}, err)
+	f := e.fail(ctx, requester{id, inv.Token, inv.Trace}, err)
 	if f.Detail.ActorType == "" {
 		f.Detail.App, f.Detail.ActorType, f.Detail.ActorId, f.Detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
 	}
