@@ -31,7 +31,6 @@ var largeTypes = map[string]large{
 	"engine/meter.function":           {34, 13, "the state of rewriting one function: one method for each kind of instruction"},
 	"engine/wasm.program":             {6, 17, "what instances of a module share"},
 	"guest-sdk/go/actortest.turnHost": {34, 6, "the host functions of the ABI, one method each"},
-	"host/pipeline.workers":           {11, 17, "the stages of the pipeline share one lock"},
 	"host/turn.Turn":                  {50, 15, "the host functions of the ABI, one method each"},
 	"server/metrics.Metrics":          {17, 30, "one field for each metric"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
