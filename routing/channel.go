@@ -13,6 +13,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/api/invokestream/caller"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
 // channel is one stream to a peer, which is opened anew when it has ended and there are
@@ -30,7 +31,7 @@ func (ch *channel) run() {
 		if err != nil {
 			ch.p.notOpened(err.Error())
 			ch.fail(&unsentError{"its host cannot be reached: " + err.Error()})
-			ch.p.pause(pause)
+			clock.Pause(ch.p.ctx, pause)
 			pause = min(2*pause, maxReopen)
 			continue
 		}
@@ -45,16 +46,6 @@ func (ch *channel) run() {
 	}
 	ch.Close()
 	ch.fail(errGone)
-}
-
-// pause waits, unless the peer is given up.
-func (p *peer) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.ctx.Done():
-	}
 }
 
 // fail gives back what waits in the queue.
