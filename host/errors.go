@@ -21,6 +21,9 @@ var (
 	errUnmigrated = errors.New("the state has an older schema")
 	// errRecorded ends a guest whose call is answered with what is recorded of it.
 	errRecorded = errors.New("the call is recorded already")
+	// errHandedOver ends a guest whose actor this host hands over, and that called another one
+	// which has been handed over already. Its caller gets actor.ErrNotOwner.
+	errHandedOver = fmt.Errorf("%w: it is handed over in the middle of a chain", actor.ErrNotOwner)
 	// errDropped ends a guest whose turn is to run again, on the state loaded anew.
 	errDropped = errors.New("the state that the turn ran on was dropped")
 )

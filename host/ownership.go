@@ -76,6 +76,11 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	}
 }
 
+// holdsStill reports whether this host holds an actor now, whatever its activation was given.
+func (o *ownership) holdsStill(key actor.Key, by *served) bool {
+	return o.cluster == nil || o.cluster.Holds(key, by.placement) != actor.NotHeld
+}
+
 // mayRun says why nothing may be written to an actor under by now, which gives it no place.
 // What was read before is not built on by anybody else: who is given the actor later
 // fences out what was read before that.

@@ -65,6 +65,27 @@ func TestManifestPlacements(t *testing.T) {
 	}
 }
 
+// TestManifestGroups: hosts read the group of a type as it was registered.
+func TestManifestGroups(t *testing.T) {
+	for part, want := range map[CoLocate]abi.CoLocate{
+		{}:                                {},
+		{Group: "orders"}:                 {Group: "orders"},
+		{Group: "orders", Separator: "/"}: {Group: "orders", Separator: "/", Parts: 1},
+		{Group: "orders", Separator: "::", Parts: 2}: {Group: "orders", Separator: "::", Parts: 2},
+	} {
+		r := newRegistry()
+		add(r, "Basket", part, Method("Add", (*basket).Add))
+		if m, faults := manifest.Parse(r.manifest()); m == nil || m.Types[0].CoLocate != want {
+			t.Errorf("%+v: %+v %v, want %+v", part, m, faults, want)
+		}
+	}
+	r := newRegistry()
+	add(r, "Basket", CoLocate{Group: "orders", Parts: 2}, Method("Add", (*basket).Add))
+	if _, faults := manifest.Parse(r.manifest()); len(faults) != 1 || !strings.Contains(faults[0].Message, "give the text between the parts of an ID") {
+		t.Errorf("parts without a separator: %v", faults)
+	}
+}
+
 func TestManifestOfNothingSaysSo(t *testing.T) {
 	_, faults := manifest.Parse(newRegistry().manifest())
 	if len(faults) != 1 || !strings.Contains(faults[0].Message, "register at least one actor type") {

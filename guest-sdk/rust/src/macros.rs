@@ -63,6 +63,10 @@
 ///   `read_only` of any other does not compile.
 /// - **`placement`**: `any`, `ring` (the default), `sticky` or `stateless`, or a policy
 ///   in quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
+/// - **`co_locate`**: the group of types with whose actors the type's actors are on one
+///   host, so that calls among them can be one transaction: `{ group: "orders" }` by the
+///   whole ID, `{ group: "orders", separator: "/" }` by the part of the ID before the
+///   first `/`, and with `parts: 2` by the first two.
 /// - **`instance`**: `shared` or `dedicated`; **`pool`**: `user` (the default)
 ///   or `batch`.
 /// - **`state_schema`**: the version of the state's form, 0 at first.
@@ -210,6 +214,9 @@ macro_rules! __option {
     };
     ($spec:ident, $actor:path, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
     ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
+    ($spec:ident, $actor:path, co_locate: { $($part:ident : $value:expr),* $(,)? }) => {
+        $($spec.co_locate.$part = $value;)*
+    };
     ($spec:ident, $actor:path, limits: { $($limit:ident : $value:expr),* $(,)? }) => {
         $($spec.limits.$limit = $value;)*
     };
@@ -230,7 +237,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, instance, pool, state_schema, migrate, limits, capabilities"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, limits, capabilities"
         ));
     };
 }

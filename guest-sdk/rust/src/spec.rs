@@ -20,6 +20,28 @@ pub enum Placement {
     Policy(&'static str),
 }
 
+/// Which other actors the actors of a type are on one host with: those of the types of
+/// a group whose group keys are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoLocate {
+    /// The group; empty without one.
+    pub group: &'static str,
+    /// The text between the parts of an ID, the first of which are the group key. Empty:
+    /// the key is the whole ID.
+    pub separator: &'static str,
+    /// How many parts the key has; 0 means 1.
+    pub parts: u32,
+}
+
+impl CoLocate {
+    /// Without a group.
+    pub const NONE: CoLocate = CoLocate {
+        group: "",
+        separator: "",
+        parts: 0,
+    };
+}
+
 /// Whether an actor has an instance of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
@@ -45,6 +67,8 @@ pub struct TypeSpec {
     pub name: &'static str,
     /// Which host runs its actors.
     pub placement: Placement,
+    /// Which other actors they are on one host with.
+    pub co_locate: CoLocate,
     /// `None`: shared, for sticky types dedicated.
     pub instance: Option<Instance>,
     /// Which executor pool runs its turns.
@@ -68,6 +92,7 @@ impl TypeSpec {
         TypeSpec {
             name,
             placement: Placement::Ring,
+            co_locate: CoLocate::NONE,
             instance: None,
             pool: Pool::User,
             state_schema: 0,
@@ -290,6 +315,7 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     };
     json::write_string(&mut policy, name);
     out.push_str(&String::from_utf8_lossy(&policy));
+    write_co_locate(out, &spec.co_locate);
     match spec.instance {
         Some(Instance::Shared) => out.push_str(",\"instance\":\"shared\""),
         Some(Instance::Dedicated) => out.push_str(",\"instance\":\"dedicated\""),
@@ -309,6 +335,23 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     out.push(']');
     write_limits(out, &spec.limits);
     write_capabilities(out, &spec.capabilities);
+    out.push('}');
+}
+
+fn write_co_locate(out: &mut String, with: &CoLocate) {
+    if *with == CoLocate::NONE {
+        return;
+    }
+    let mut text = b",\"co_locate\":{\"group\":".to_vec();
+    json::write_string(&mut text, with.group);
+    if !with.separator.is_empty() {
+        text.extend_from_slice(b",\"separator\":");
+        json::write_string(&mut text, with.separator);
+    }
+    out.push_str(&String::from_utf8_lossy(&text));
+    if with.parts > 0 {
+        out.push_str(&format!(",\"parts\":{}", with.parts));
+    }
     out.push('}');
 }
 
@@ -380,6 +423,11 @@ mod tests {
         const PLAIN: TypeSpec = TypeSpec::new("Plain", &[MethodSpec::new("Do")]);
         const READ: TypeSpec = TypeSpec {
             placement: Placement::Policy("ring:3"),
+            co_locate: CoLocate {
+                group: "orders",
+                separator: "/",
+                parts: 2,
+            },
             ..TypeSpec::new("Read", &[MethodSpec::new("Do")])
         };
         const FULL: TypeSpec = TypeSpec {
@@ -415,7 +463,8 @@ mod tests {
                 env!("CARGO_PKG_VERSION"),
                 r#"","types":["#,
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
-                r#"{"name":"Read","placement":"ring:3","methods":[{"name":"Do"}]},"#,
+                r#"{"name":"Read","placement":"ring:3","#,
+                r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

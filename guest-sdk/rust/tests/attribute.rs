@@ -20,6 +20,7 @@ mod cart {
     #[greenroom::actor(
         name = "shop.Cart",
         placement = sticky,
+        co_locate(group = "orders", separator = "/", parts = 2),
         instance = shared,
         pool = batch,
         state_schema = SCHEMA,
@@ -84,6 +85,14 @@ fn the_attribute_says_what_the_macro_says() {
     let spec = cart::Cart::SPEC;
     assert_eq!(spec.name, "shop.Cart");
     assert_eq!(spec.placement, Placement::Sticky);
+    assert_eq!(
+        (
+            spec.co_locate.group,
+            spec.co_locate.separator,
+            spec.co_locate.parts
+        ),
+        ("orders", "/", 2)
+    );
     assert_eq!(spec.instance, Some(Instance::Shared));
     assert_eq!(spec.pool, Pool::Batch);
     assert_eq!((spec.state_schema, spec.migrate), (2, true));

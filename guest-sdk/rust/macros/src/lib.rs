@@ -45,6 +45,8 @@ use proc_macro::TokenStream;
 /// - `name = "shop.Cart"`: another name than the struct's.
 /// - `placement = any`, `ring` (the default), `sticky` or `stateless`, or a policy in
 ///   quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
+/// - `co_locate(group = "orders", separator = "/", parts = 2)`: the group of types with
+///   whose actors the type's actors are on one host.
 /// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
 /// - `state_schema = 1`: the version of the state's form, 0 at first.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,

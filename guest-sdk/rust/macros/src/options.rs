@@ -14,7 +14,7 @@ pub(crate) struct Options {
     pub(crate) assignments: Vec<TokenStream>,
 }
 
-const ALL: &str = "name, placement, instance, pool, state_schema, limits, capabilities";
+const ALL: &str = "name, placement, co_locate, instance, pool, state_schema, limits, capabilities";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -83,6 +83,12 @@ impl Options {
                     self.assign(quote!(spec.limits.#field = #value));
                 }
             }
+            "co_locate" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.co_locate.#field = #value));
+                }
+            }
             "capabilities" => {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);
@@ -138,10 +144,10 @@ impl Parse for Entry {
 
 fn list(option: &Ident, input: ParseStream<'_>) -> Result<Punctuated<Entry, Token![,]>> {
     if !input.peek(syn::token::Paren) {
-        let example = if option == "limits" {
-            "limits(turn_ms = 500)"
-        } else {
-            "capabilities(http = [\"api.example.com\"])"
+        let example = match option.to_string().as_str() {
+            "limits" => "limits(turn_ms = 500)",
+            "co_locate" => "co_locate(group = \"orders\", separator = \"/\")",
+            _ => "capabilities(http = [\"api.example.com\"])",
         };
         return Err(input.error(format!("write it as `{example}`")));
     }
