@@ -65,7 +65,7 @@ var methodsAway = map[string]int{
 	"internal/guestbuild":             5,
 	"internal/node":                   5,
 	"internal/pgtest":                 2,
-	"routing":                         23,
+	"routing":                         22,
 	"scheduler/placement":             1,
 	"scheduler/reminder":              2,
 	"server/stream":                   8,
