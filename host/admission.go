@@ -56,7 +56,7 @@ func (ad *admission) admit(c *call) result {
 		return ad.queued(c, s, here)
 	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
-	case m.readOnly:
+	case m.readOnly && !c.chained:
 	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
@@ -72,6 +72,8 @@ func (ad *admission) admit(c *call) result {
 		if err := ad.migrate(c, s); err != nil {
 			return result{err: err, stats: r.stats}
 		}
+	case errors.Is(r.err, errChained):
+		c.chained = true
 	case !errors.Is(r.err, errMoved):
 		return r
 	}

@@ -174,11 +174,10 @@ func lockHome(a *activation, o *outcome) (several []*shard) {
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
 func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
 	ch := a.chain
+	c.stats.chain.Actors = len(ch.members)
 	if o.under != nil && ch.changed() { // the outermost turn was sealed
 		o.commits = true
 	}
-	c.stats.fuel += ch.fuel
-	o.stats.fuel = c.stats.fuel
 	of := ch.activations()
 	var adds int64
 	if o.commits {
@@ -220,6 +219,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		c.runAgain(dropped, &then.answered)
 	case o.retry && c.stats.sent:
 		c.runAgain(actor.ErrStale, &then.answered)
+	case o.deadlock:
+		c.stats.chain.Deadlocks++
+		a.calls.AgainBehind(&c.place, c, func(c *call) bool { return c.op == opEnlist })
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
