@@ -34,7 +34,7 @@ func (d *directory) Holds(key actor.Key, policy string) actor.Hold {
 func (d *directory) holds(v *view, at place, key actor.Key, policy string) actor.Hold {
 	t := at.table
 	switch {
-	case t == nil && (placement.Exclusive(policy) || !v.told):
+	case t == nil && (placement.Exclusive(policy) || !v.informed):
 		return actor.NotHeld
 	case t == nil:
 		return actor.Held
@@ -69,7 +69,7 @@ func (d *directory) find(key actor.Key, policy string) placement.Where {
 	at := v.locate(key)
 	t, counts, key := at.table, at.counts, at.key
 	switch {
-	case t == nil && !placement.Exclusive(policy) && d.cfg.hosts() && (v.told || policy != abi.PlacementAny):
+	case t == nil && !placement.Exclusive(policy) && d.cfg.hosts() && (v.informed || policy != abi.PlacementAny):
 		return d.anywhere(v, policy, placement.Where{Here: true})
 	case t == nil:
 		d.TypesChanged()

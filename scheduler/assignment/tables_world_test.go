@@ -131,7 +131,7 @@ func newTablesWorld() *tablesWorld {
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
 		for i := range tablesPoints {
-			w.unsettled[tablesPoint{k, i}] = RipeAfter
+			w.unsettled[tablesPoint{k, i}] = CleanAfter
 		}
 	}
 	return w
@@ -154,7 +154,7 @@ func (h *tablesHost) anywhere(w *tablesWorld, k int) bool {
 	case !h.member.Current(w.now), policy == "", placement.Exclusive(policy):
 		return false
 	case t == nil:
-		return h.holdings.Told() || w.broken == toldFirst
+		return h.holdings.Informed() || w.broken == toldFirst
 	default:
 		return !placement.Exclusive(t.policy)
 	}
@@ -206,7 +206,7 @@ func (w *tablesWorld) ended(h *tablesHost) {
 	for k := range tablesTypes {
 		for i := range tablesPoints {
 			if h.has(k, i) {
-				w.unsettled[tablesPoint{k, i}] = w.now + RipeAfter
+				w.unsettled[tablesPoint{k, i}] = w.now + CleanAfter
 			}
 		}
 	}
