@@ -35,9 +35,15 @@ const alwaysReadBody = 4 << 10
 const alwaysUpload = 128 << 10
 
 func (u *requestsUse) init(c Config) {
-	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
+	u.Bodies = shared("bytes of requests that are not answered yet", c.MaxRequestsBytes)
 	u.Uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.Bounds.UploadMessages})
-	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
+	u.Answers = shared("bytes of answers that clients have not accepted", c.MaxRequestsBytes)
+}
+
+// shared is an account of total bytes, of which each app may always have a 64th. Callers of all
+// apps name any, so what apps always have takes as much again at most.
+func shared(name string, total int64) *fair.Account {
+	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }
 
 func errRequestsFull(full error) error {

@@ -44,6 +44,9 @@ func newPeerServices(s *Services) edge.Service {
 	// Calls of peers never wait for the memory that clients' calls hold: those may wait
 	// for calls that went to the same peers.
 	conf.Memory = stream.NewMemory(s.edge.Conf.MaxStreamsBytes)
+	// The host that sends gives each app its share of a channel's calls. Apps share the bytes here.
+	conf.MaxInvocations = 2 * routing.DefaultMaxInFlight
+	conf.MaxBytes = s.edge.Conf.MaxStreamsBytes
 	opts := append(s.edge.StreamOptions(peerMessage, edge.ErrMessageTooLarge(peerMessage)), connect.WithReadMaxBytes(peerMessage))
 	_, h := greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, opts...)
 	channel := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: peerMessage, Peer: true}
