@@ -42,6 +42,9 @@ func (ad *admission) admit(c *call) result {
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
+	if m.private && c.fromOutside() {
+		return result{err: errPrivate(&c.inv)}
+	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
 	if c.cause == actor.CauseKeyedCall {

@@ -218,6 +218,11 @@ func (c *call) methodOf(s *served) (method, error) {
 	return m, err
 }
 
+// fromOutside reports whether no actor of the app asks for the turn.
+func (c *call) fromOutside() bool {
+	return c.op == opInvoke && (c.cause == actor.CauseCall || c.cause == actor.CauseKeyedCall)
+}
+
 // placed tells the receiver that the call has its place.
 func (c *call) placed() {
 	if p, ok := c.receiver.(PlacedReceiver); ok {

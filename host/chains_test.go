@@ -674,3 +674,51 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 		t.Errorf("hardly anything went well: %v", met)
 	}
 }
+
+// TestChainsOfOneAppLeaveMemoryToOthers has chains of one app wait for one actor, each with an instance
+// whose place in the pool others have, until the app has no memory for more; another app's chains
+// run meanwhile.
+func TestChainsOfOneAppLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, flood, calls = 1 << 20, 60, 20
+		s := newStage(t, host.Config{GuestMemory: 80 * size, Limits: host.Limits{Instances: 2}})
+		g := newGate()
+		for _, app := range []string{"app", "quiet"} {
+			chained := scriptedActor()
+			chained.Methods["Hang"] = g.wait
+			chained.Methods["Chain"] = func(turn *hosttest.Turn) error {
+				_, err := turn.Call("T", "hot", "Hang", "")
+				return err
+			}
+			chained.MemoryBytes = size
+			s.world.Deploy(app, "T", chained)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		var loud []<-chan answer
+		for i := range flood {
+			loud = append(loud, s.start(ctx, fmt.Sprint(i), "Chain"))
+		}
+		synctest.Wait()
+		if n := s.world.Open(); n != 40 {
+			t.Errorf("the app has %d instances, in the memory of 40", n)
+		}
+		for i := range calls {
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: fmt.Sprint("q", i)}, Method: "Do", Payload: actor.Payload{
+				Data: []byte(script(op{Do: "must", ID: fmt.Sprint("r", i), Ops: []op{{Do: "must", ID: fmt.Sprint("s", i), Ops: []op{{Do: "add", N: 1}}}}})),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		end()
+		refused := 0
+		for _, c := range loud {
+			if a := <-c; errors.Is(a.err, actor.ErrOverloaded) || codeOf(a.err) == abi.CallBusy {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("no chain of the flood was refused: it was none")
+		}
+	})
+}
