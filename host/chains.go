@@ -151,7 +151,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	}
 	if err == nil && s != nil {
 		m.served = s
-		err = cs.begin(t, c.ctx, m)
+		err = cs.begin(c.ctx, t, m)
 	}
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
@@ -328,7 +328,7 @@ func statusOf(why *actor.Condition) uint16 {
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
-func (cs *chains) begin(t *run, ctx context.Context, m *enlisted) (err error) {
+func (cs *chains) begin(ctx context.Context, t *run, m *enlisted) (err error) {
 	if m.a.warmFor(m.served) {
 		return cs.read(ctx, m)
 	}

@@ -103,7 +103,7 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 // caller. The error is that of ctx.
 func (t *run) enter(ctx *turnContext) error {
 	who := &t.call.inv.Key
-	if t.caller == nil || !t.slot.TakeFrom(&t.caller.slot, ctx, who) {
+	if t.caller == nil || !t.slot.TakeFrom(ctx, &t.caller.slot, who) {
 		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
 			return err
 		}

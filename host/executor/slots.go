@@ -169,7 +169,7 @@ func (t *Slot) Leave(fuel uint64) {
 
 // TakeFrom is Enter with the slot of a turn that waits for this one, and has it back with Leave. It
 // reports false if that turn has none.
-func (t *Slot) TakeFrom(waiting *Slot, ctx context.Context, who *actor.Key) bool {
+func (t *Slot) TakeFrom(ctx context.Context, waiting *Slot, who *actor.Key) bool {
 	if !waiting.has {
 		return false
 	}

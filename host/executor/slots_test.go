@@ -217,7 +217,7 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 		synctest.Wait()
 
 		caller.Yield(slice)
-		if !called.TakeFrom(&caller, t.Context(), &mine) || caller.has || !called.has {
+		if !called.TakeFrom(t.Context(), &caller, &mine) || caller.has || !called.has {
 			t.Fatal("the called turn has not taken the slot")
 		}
 		called.Leave(3 * slice)
@@ -231,7 +231,7 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 		}
 
 		// A called turn that uses more goes behind the other one, and comes back.
-		called.TakeFrom(&caller, t.Context(), &mine)
+		called.TakeFrom(t.Context(), &caller, &mine)
 		yielded := make(chan struct{})
 		go func() {
 			called.Yield(10 * slice)
@@ -243,7 +243,7 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 		}
 		other.Leave(slice)
 		<-yielded
-		if !caller.has || called.TakeFrom(&other, t.Context(), &mine) {
+		if !caller.has || called.TakeFrom(t.Context(), &other, &mine) {
 			t.Errorf("the caller has the slot: %t", caller.has)
 		}
 		caller.Leave(slice)
@@ -265,7 +265,7 @@ func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 		go func() { _ = other.Enter(t.Context(), s, &actor.Key{App: "b", Type: "T"}) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		called.TakeFrom(&caller, ctx, &who)
+		called.TakeFrom(ctx, &caller, &who)
 		ended := make(chan struct{})
 		go func() {
 			called.Yield(10 * slice)
