@@ -118,7 +118,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		Trace:          traceOfRequest(r.Header),
 		peers:          peers,
 		body:           r.Body,
-		declared:       r.ContentLength,
+		requestUse:     requestUse{declared: r.ContentLength},
 		bodyLeft:       route.MaxBody,
 	}
 	h := w.Header()

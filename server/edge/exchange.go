@@ -48,7 +48,6 @@ type Exchange struct {
 	requestUse
 
 	body      io.ReadCloser
-	declared  int64     // how long the body is by its headers, until its first byte is read; -1: unknown
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed

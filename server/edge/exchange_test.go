@@ -26,7 +26,7 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	exchange := func(declared int64) (*Exchange, *unread) {
 		body := &unread{}
 		return &Exchange{
-			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, body: body, declared: declared, bodyLeft: declared, bodyTimed: true,
+			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, body: body, requestUse: requestUse{declared: declared}, bodyLeft: declared, bodyTimed: true,
 		}, body
 	}
 	first, _ := exchange(most / 2)
