@@ -262,8 +262,6 @@ type sentCall struct {
 	released atomic.Bool
 }
 
-func (s *sentCall) size() int64 { return int64(len(s.Inv.Payload.Data)) }
-
 // reserve counts the call as one that the peer has or is to have, or returns why that is too much.
 func (s *sentCall) reserve() error {
 	return s.channel.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
