@@ -400,9 +400,6 @@ func (w *workers) committed(b *batch, err error, now time.Time) {
 		w.settleFlight(b, err)
 		return
 	}
-	if refusal(err) {
-		w.turns.reminders.refused(&b.reminders)
-	}
 	w.landed(b, err, now)
 }
 
@@ -420,8 +417,11 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 		w.events.Commit(CommitEnd{
 			Key: b.parts[0].a.key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			w.turns.reminders.committed(&b.reminders)
+		case refusal(err): // at once, or once it was settled
+			w.turns.reminders.refused(&b.reminders)
 		}
 	}
 	if errors.Is(err, actor.ErrKeyExists) {
