@@ -206,6 +206,7 @@ type MethodSpec struct {
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Idempotent bool   `json:"idempotent,omitempty"`
 	Reentrant  bool   `json:"reentrant,omitempty"`
+	Private    bool   `json:"private,omitempty"`
 }
 
 // Limits are a type's own limits; 0 means the host's default.

@@ -34,6 +34,7 @@ func manifestVectors() []manifestVector {
 			Capabilities: abi.Capabilities{HTTP: []string{"api.example.com", "*.example.org"}, Config: []string{"region"}, Secrets: []string{"stripe.key"}},
 		}}},
 	}
+	private := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: []abi.MethodSpec{{Name: "M", Private: true}}}
 	ring := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: m}
 	sticky := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "dedicated", Pool: "user", Methods: m}
 	stickyShared := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "shared", Pool: "user", Methods: m}
@@ -67,6 +68,7 @@ func manifestVectors() []manifestVector {
 		full,
 		ok("only a window for idempotency keys", with(`,"limits":{"idempotency_window_ms":9223372036854775807}`), window),
 
+		ok("a private method", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","private":true}]}]}`, private),
 		ok("a warning", with(`,"warnings":["unexported fields are not state: cache"]`), warned),
 
 		ok("placed with a group, by the whole ID", with(`,"co_locate":{"group":"orders"}`), grouped(abi.CoLocate{Group: "orders"})),

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -23,12 +25,13 @@ const (
 type chains struct {
 	graph     chain.Graph[*activation]
 	reminders *reminders
+	logger    *slog.Logger
 	admission *admission
 	turns     *turns
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
+func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
 		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
@@ -42,12 +45,71 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		defer cancel()
 		c.ctx = ctx
 	}
-	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
-	reply, err := cs.run(t, c)
-	if err == nil {
-		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
+	runs := max(0, t.call.stats.runs-1) // of the chain
+	c.stats.runs = runs
+	if t.activation != nil {
+		cs.join(t)
 	}
-	return resultOf(t.Context(), c, err)
+	place := cs.record(t).began(c, t.depth+1)
+	reply, err := cs.run(t, c)
+	cs.ended(t, c, c.stats.runs-runs, err)
+	switch {
+	case err == nil:
+		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, 0, nil
+	case errors.Is(err, errReadOnly):
+		cs.record(t).failed(place, "read_only")
+		return nil, abi.CodeReadOnly, nil
+	}
+	r, err := resultOf(t.Context(), c, err)
+	code := "ended"
+	if err == nil {
+		code = r.Code
+	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
+		code = string(why.Kind())
+	}
+	cs.record(t).failed(place, code)
+	return r, 0, err
+}
+
+// record returns that of t's chain.
+func (cs *chains) record(t *run) *chainRecord {
+	if t.chain == nil {
+		return nil
+	}
+	return t.outermost.call.stats.chain
+}
+
+// ended reports the end of a called turn.
+func (cs *chains) ended(t *run, c *call, runs int, err error) {
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Caller: t.call.inv.Key, Depth: t.depth + 1,
+		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+	}
+	end.QueueWait = end.Duration
+	if !c.stats.began.IsZero() {
+		end.QueueWait = c.stats.began.Sub(c.arrived)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errChained):
+		return
+	case errors.Is(err, errDropped), errors.Is(err, errMoved), errors.Is(err, errRecorded):
+		err = actor.ErrStale // of the chain, which runs again
+	case errors.Is(err, errReadOnly):
+		err = actor.ErrNotReadOnly
+	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
+		end.Lane = LaneNone
+	}
+	if err != nil {
+		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
+	}
+	if trap := (*actor.TrapError)(nil); errors.As(err, &trap) { // whose caller gets no stack
+		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
+			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
+			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
+		})...)
+	}
+	cs.admission.answering.events.TurnEnd(end)
 }
 
 // run runs a called turn.
@@ -55,13 +117,16 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.activation == nil {
+	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
+		return actor.Payload{}, errChained
+	}
+	if t.chain == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth == maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
-	ch := cs.of(t)
+	ch := t.chain
 	m := ch.member(c.inv.Key)
 	var s *served // nil: the chain has the actor
 	var meth method
@@ -74,8 +139,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
+	case t.readOnly && !meth.readOnly:
+		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant:
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
+		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		m, err = cs.enlist(t, c, s)
 	}
@@ -98,15 +168,16 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	return reply, err
 }
 
-// of returns the chain of a turn, which begins with its first call.
-func (cs *chains) of(t *run) *calls {
+// join gives a turn a chain, with its first call.
+func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
+		t.chain, t.outermost = &calls{}, t
+		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
+		t.call.stats.chain.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
 	}
-	return t.chain
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
@@ -114,7 +185,7 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	ch := t.chain
 	switch {
 	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -188,7 +259,7 @@ func refuse(code, format string, args ...any) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{errDropped, errMoved, errRecorded, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{errDropped, errMoved, errRecorded, errChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
@@ -233,12 +304,22 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	case errors.Is(err, actor.ErrNotOwner):
 		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
 	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
-		if condition.Retryable() {
-			r.Status, r.Retryable = abi.StatusUnavailable, true
-		}
+		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
 	}
 	return r, nil
+}
+
+// statusOf is the status of a call that the host has refused.
+func statusOf(why *actor.Condition) uint16 {
+	switch {
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+		return abi.StatusNotFound
+	case why == actor.ErrPayloadTooLarge:
+		return abi.StatusInvalidArgument
+	case why.Retryable():
+		return abi.StatusUnavailable
+	}
+	return abi.StatusFailedPrecondition
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
@@ -290,7 +371,8 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
 	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
-	if m.a.dropped() {
+	stateless := m.a == nil
+	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
 	}
 	row, rev, effects := m.row, m.rev, m.effects
@@ -302,7 +384,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		effects = outer.SideEffects()
 		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
 	}
-	if readOnly || outer != nil { // its caches belong to no other turn
+	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
 	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
@@ -319,7 +401,8 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	t.caller = by
-	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	c.stats.began = time.Now()
+	ctx := c.begin(c.stats.began, s.limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline
 	}
@@ -328,7 +411,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !ts.ownership.stillHeld(m.a) {
+	if !stateless && !ts.ownership.stillHeld(m.a) {
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
@@ -354,7 +437,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly {
+	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
 	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})

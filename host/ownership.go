@@ -296,12 +296,13 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 }
 
 // since is the moment after which the state must have been the newest that an
-// outcome shows, if no commit proves it: zero if that does not matter.
-func (o *ownership) since(s *served, began time.Time, err error) time.Time {
+// outcome shows, if no commit proves it: zero if that does not matter. strict means that the state must
+// not be older than the turn.
+func (o *ownership) since(s *served, began time.Time, strict bool) time.Time {
 	if !o.shared {
 		return time.Time{}
 	}
-	if err == nil && !s.readElsewhere(began) {
+	if !strict && !s.readElsewhere(began) {
 		return began.Add(-actor.MaxReadAge)
 	}
 	return began

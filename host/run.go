@@ -57,7 +57,7 @@ type runs struct {
 	reminders *reminders
 	slots     *executor.Slots
 	// call runs what a guest calls.
-	call  func(t *run, msg *abi.Message) (*abi.Result, error)
+	call  func(t *run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	spare sync.Pool // of *run
 }
 
@@ -232,7 +232,7 @@ func (t *run) limitFuel(used uint64) {
 }
 
 // Call implements [turn.Caller].
-func (t *run) Call(msg *abi.Message) (*abi.Result, error) { return t.by.call(t, msg) }
+func (t *run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.call(t, msg) }
 
 // Await implements [turn.Leaver].
 func (t *run) Await() error { return t.settled(false) }

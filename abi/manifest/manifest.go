@@ -198,7 +198,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 
 func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	var m abi.MethodSpec
-	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant")
+	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private")
 	if raw, ok := p.required(obj, "name"); ok {
 		m.Name = p.name(at+".name", raw)
 	}
@@ -206,7 +206,7 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 		name string
 		dst  *bool
 	}{
-		{"read_only", &m.ReadOnly}, {"idempotent", &m.Idempotent}, {"reentrant", &m.Reentrant},
+		{"read_only", &m.ReadOnly}, {"idempotent", &m.Idempotent}, {"reentrant", &m.Reentrant}, {"private", &m.Private},
 	} {
 		if raw, ok := obj.get(f.name); ok {
 			*f.dst = p.boolean(at+"."+f.name, raw)

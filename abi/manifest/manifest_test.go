@@ -60,7 +60,7 @@ func TestFaultsAreBounded(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"abi":1,"types":[{"name":"T","methods":[{"name":"M"}]}]}`))
 	f.Add([]byte(`{"abi":1,"sdk":"s","types":[{"name":"T","placement":"sticky","instance":"shared","pool":"batch","state_schema":7,` +
-		`"migrate":true,"methods":[{"name":"M","read_only":true,"idempotent":true,"reentrant":true}],"limits":{"state_bytes":1,"payload_bytes":2,` +
+		`"migrate":true,"methods":[{"name":"M","read_only":true,"idempotent":true,"reentrant":true,"private":true}],"limits":{"state_bytes":1,"payload_bytes":2,` +
 		`"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6,"idempotency_window_ms":7},"capabilities":{"http":["*","http://[::1]:*"],"config":["a"],"secrets":["b"]}}]}`))
 	f.Add([]byte(`{"abi":[],"types":{},"x":null}`))
 	f.Add([]byte(`{"abi":1,"abi":1e999,"types":[{"name":"\u0000","limits":{"mailbox":01}}]}`))

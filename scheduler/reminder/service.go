@@ -43,9 +43,6 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{cfg: cfg, planner: NewPlanner(), members: cfg.Members, clock: &dbClock{}, table: newBucketTable()}
 	if s.members == nil {
 		s.members = alone{cfg.Host}
-		if cfg.Store.Shared() {
-			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
-		}
 	}
 	s.pending, s.counters = newPending(s.clock, cfg.MaxInMemory), &counters{events: &s.cfg.Events}
 	queue := newDispatch(&s.cfg, s.pending.rouse)
@@ -56,7 +53,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: &s.cfg, planner: s.planner, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, queue: queue, counters: s.counters,
 		steps: newSteps(&s.cfg, outcomes{s.pending}, queue, s.counters),
 	}
-	queue.begin = s.deliveries.begin
+	queue.begin, s.deliveries.failures.finish = s.deliveries.begin, s.deliveries.finish
 	s.subs = newSubscribers(s.deliveries, &s.tasks)
 	s.takeovers = &takeovers{
 		cfg: &s.cfg, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, counters: s.counters, table: s.table, creators: s.creators,

@@ -176,7 +176,7 @@ func (a *Actors) serveScheduled(w http.ResponseWriter, r *http.Request, resource
 // invocationOf reads everything of a request but its deadline. With an error,
 // the invocation has what is known by then.
 func (a *Actors) invocationOf(r *http.Request) (actor.Invocation, error) {
-	inv := actor.Invocation{ID: edge.RequestID(r.Context()), Caller: edge.CallerName(r.Context()), Trace: edge.TraceOf(r.Context())}
+	inv := actor.Invocation{ID: edge.RequestID(r.Context()), Token: edge.CallerName(r.Context()), Trace: edge.TraceOf(r.Context())}
 	var err error
 	if inv.Key, inv.Method, err = ParseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err

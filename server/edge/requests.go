@@ -21,10 +21,11 @@ type requestsUse struct {
 // requestUse is what one request counts for.
 type requestUse struct {
 	app string // that the request is for, once that is known
-	// BodyBytes is how much has been read of the body, unless the route is long-lived, and
-	// bodyOwner the app for which that counts.
-	BodyBytes int64
-	bodyOwner string
+	// BodyBytes is how much has been read of the body, unless the route is long-lived, or all
+	// of it if its length was declared; reserved is the part of that which was not read yet, and
+	// bodyOwner the app for which it counts.
+	BodyBytes, reserved int64
+	bodyOwner           string
 }
 
 // alwaysReadBody is how much of a body is read whatever others hold, in bytes: about

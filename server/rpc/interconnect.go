@@ -276,7 +276,7 @@ type peerEdge struct {
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
-		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller,
+		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Token: in.Caller,
 		Trace: actor.ParseTrace(in.Traceparent, in.Tracestate).Child(),
 	}
 	if in.Consistency == greenroomv1.Consistency_CONSISTENCY_STRONG {

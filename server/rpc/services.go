@@ -69,7 +69,10 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 
 // Setter sets and deletes reminders.
 func (s *Services) Setter() reminders.Setter {
-	return reminders.Setter{Reminders: s.Reminders, Types: s.Modules}
+	return reminders.Setter{Reminders: s.Reminders, Types: s.Modules, MayDeploy: func(ctx context.Context) bool {
+		x := edge.ExchangeOf(ctx)
+		return x != nil && x.Caller.Require(edge.RoleDeploy) == nil
+	}}
 }
 
 // newReflection describes the services of these names.

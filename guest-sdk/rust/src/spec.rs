@@ -179,6 +179,8 @@ pub struct MethodSpec {
     pub idempotent: bool,
     /// It may be entered while a turn of its own chain is open.
     pub reentrant: bool,
+    /// Only actors of the app call it, and reminders and timers of the actor itself.
+    pub private: bool,
 }
 
 impl MethodSpec {
@@ -190,6 +192,7 @@ impl MethodSpec {
             read_only: false,
             idempotent: false,
             reentrant: false,
+            private: false,
         }
     }
 
@@ -211,6 +214,13 @@ impl MethodSpec {
     #[must_use]
     pub const fn reentrant(mut self) -> MethodSpec {
         self.reentrant = true;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn private(mut self) -> MethodSpec {
+        self.private = true;
         self
     }
 }
@@ -361,6 +371,7 @@ fn write_method(out: &mut String, method: &MethodSpec) {
         (method.read_only, ",\"read_only\":true"),
         (method.idempotent, ",\"idempotent\":true"),
         (method.reentrant, ",\"reentrant\":true"),
+        (method.private, ",\"private\":true"),
     ] {
         if is {
             out.push_str(member);
