@@ -16,7 +16,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
-	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -102,10 +101,6 @@ type commitMetrics struct {
 	succeeded prometheus.Counter
 	took      prometheus.Observer
 }
-
-// outcomeOK is the outcome of a turn or commit without an error; others are
-// their kinds.
-const outcomeOK = "ok"
 
 // New returns metrics that have counted nothing.
 func New() *Metrics {
@@ -296,9 +291,6 @@ func (c Streams) MessageReceived(invocations int) {
 	c.streamReceived.Inc()
 	c.streamInvocations.Add(float64(invocations))
 }
-
-// outcomeOf is an error's kind.
-func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
 
 // ConnectionRefused counts a connection that was closed at once, since too many were open.
 func (m *Metrics) ConnectionRefused() { m.refused.Inc() }
