@@ -50,7 +50,7 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	if t.activation != nil {
 		cs.join(t)
 	}
-	place := cs.record(t).began(c, t.depth+1)
+	place := cs.record(t).began(&c.inv, t.depth+1)
 	reply, err := cs.run(t, c)
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
@@ -172,8 +172,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
 		t.chain, t.outermost = &calls{}, t
-		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
-		t.call.stats.chain.born = t.chain.Born()
+		if t.call.stats.chain == nil {
+			t.call.stats.chain = &chainRecord{}
+		}
+		record := t.call.stats.chain
+		record.begin()
+		t.chain.Chain = cs.graph.Begin(record.born)
+		record.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
@@ -370,7 +375,8 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
+	s, ch, ts, open := m.served, by.chain, cs.turns, m.open
+	outer, _ := open.(*run) // nil: none is open
 	stateless := m.a == nil
 	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
@@ -387,7 +393,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
-	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
+	in, err := m.a.nestedInstance(c.ctx, by.waiting, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -421,7 +427,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t.limitFuel(ch.fuel)
 	m.open = t
 	err = t.on(ctx, in, s.migration(row))
-	m.open = outer
+	m.open = open
 	ch.ended(t)
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
@@ -440,7 +446,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
-	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
+	ch.undo = append(ch.undo, undo{of: m, open: open, row: row, changed: m.changed, effects: effects})
 	if outer != nil {
 		outer.GoOnFrom(&after)
 		if done.changed {
