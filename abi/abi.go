@@ -194,6 +194,9 @@ type MethodSpec struct {
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Idempotent bool   `json:"idempotent,omitempty"`
 	Reentrant  bool   `json:"reentrant,omitempty"`
+	// Atomic is [AtomicRequired] or empty: whether the method may be called by an actor of
+	// another host, and committed on its own.
+	Atomic string `json:"atomic,omitempty"`
 }
 
 // Limits are a type's own limits; 0 means the host's default.
@@ -223,4 +226,6 @@ const (
 
 	PoolUser  = "user"
 	PoolBatch = "batch"
+
+	AtomicRequired = "required"
 )

@@ -44,7 +44,7 @@ var (
 	ErrDeadlock        = &Condition{"deadlock", "the turn and others have waited for each other's actors", true}
 	ErrChainTooLarge   = &Condition{"chain_too_large", "the turn and those that it called have changed too much for one commit", false}
 	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
-	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request; without an idempotency key it is not run again", false}
+	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request, or called an actor of another host; without an idempotency key it is not run again", false}
 	ErrKeyReused       = &Condition{"idempotency_key_reused", "the idempotency key was used before with another payload", false}
 	ErrAmbiguous       = &Condition{"ambiguous", "whether the turn was committed cannot be known", false}
 	ErrUnavailable     = &Condition{"store_unavailable", "the store cannot be reached or cannot write", true}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
 )
 
@@ -24,6 +25,7 @@ type admission struct {
 	stateless   *statelessLane
 	workers     *workers
 	timers      *timers
+	graph       *chain.Graph[*activation]
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -289,6 +291,10 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 		}
 		if a != nil {
 			a.hold = hold
+			if o := c.inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
+				s.mu.Unlock()
+				return nil, false, notReentrant(&c.inv.Key)
+			}
 			run, err = ad.workers.deliver(s, a, c, by.limits.Mailbox, onCaller)
 			s.mu.Unlock()
 			return a, run, err

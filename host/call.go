@@ -34,6 +34,7 @@ type request struct {
 	arrived time.Time
 	sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
 	timer   *timer.Timer      // whose firing asks for the call; nil: none
+	atomic  bool              // of opEnlist: the call is in the chain's commit, or fails
 	set     *timerRequest     // of opTimer
 }
 
@@ -133,6 +134,8 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// elsewhere means that another host committed what a turn called.
+	elsewhere bool
 	// looking means that the call is looked up before it is admitted. The lock of the actor's
 	// shard guards it.
 	looking bool

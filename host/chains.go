@@ -21,16 +21,17 @@ const (
 
 // chains run what guests call.
 type chains struct {
-	graph     chain.Graph[*activation]
-	admission *admission
-	turns     *turns
+	graph      chain.Graph[*activation]
+	admission  *admission
+	turns      *turns
+	forwarding forwarding
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
 func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
-		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
+		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: msg.Flags&abi.MessageAtomic != 0,
 		inv: actor.Invocation{
 			ID: t.call.inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
 			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.inv.Trace.Child(),
@@ -44,7 +45,11 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
 	reply, err := cs.runMeanwhile(t, c)
 	if err == nil {
-		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, nil
+		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
+		if c.elsewhere {
+			r.Flags = abi.ResultCommitted
+		}
+		return r, nil
 	}
 	return resultOf(t.Context(), c, err)
 }
@@ -68,13 +73,14 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if t.activation == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
-	if t.depth == maxChainDepth {
+	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := cs.of(t)
+	ch.calls++
 	m := ch.member(c.inv.Key)
 	if m != nil && m.open {
-		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", c.inv.Key.Type, c.inv.Key.ID)
+		return actor.Payload{}, notReentrant(&c.inv.Key)
 	}
 	s, meth, err := cs.admission.find(c)
 	if err != nil {
@@ -82,28 +88,48 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 			return actor.Payload{}, err
 		}
 	}
-	if m == nil {
-		if m, err = cs.enlist(ch, c, s); err != nil {
+	c.atomic = c.atomic || meth.atomic
+	for tries := 0; m == nil; tries++ {
+		if m, err = cs.enlist(ch, c, s); err == nil {
+			break
+		}
+		if !errors.Is(err, actor.ErrNotOwner) {
 			return actor.Payload{}, err
+		}
+		here, err := cs.forwarding.here(c, &ch.members[0].a.key, tries)
+		if err != nil {
+			return actor.Payload{}, err
+		}
+		if !here {
+			return cs.forwarding.call(t, c, meth.readOnly)
 		}
 	}
 	if m.row == nil {
 		m.served = s
 		if err := cs.begin(c.ctx, m); err != nil {
-			return actor.Payload{}, err
+			return actor.Payload{}, cs.forwarding.moved(err)
 		}
 	} else if meth, err = m.served.method(&c.inv); err != nil { // the chain's deployment of it
 		return actor.Payload{}, err
 	}
+	recorded := !meth.readOnly && cs.forwarding.records(t)
+	if recorded {
+		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
+		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
+			return reply, err
+		}
+	}
 	m.open = true
-	before, next := len(ch.undo), cs.turns.table.revisions.Next
+	before, records, next := len(ch.undo), len(ch.records), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.readOnly)
 	m.open = false
 	if err != nil {
 		ch.rollBack(before, next)
-		m.rev = next()
+		ch.records, m.rev = ch.records[:records], next()
+	} else if recorded {
+		ch.records = append(ch.records, calledRecord{m, c, reply})
 	}
-	return reply, err
+	return reply, cs.forwarding.moved(err)
 }
 
 // of returns the chain of a turn, which begins with its first call.
@@ -113,6 +139,9 @@ func (cs *chains) of(t *run) *calls {
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, open: true}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
+		if o := t.call.inv.Origin; o != nil {
+			t.chain.setName(o.Chain)
+		}
 	}
 	return t.chain
 }
@@ -133,10 +162,7 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 	}
 	if err != nil {
 		cs.admission.memory.answered(c)
-		if errors.Is(err, actor.ErrNotOwner) {
-			err = refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s",
-				c.inv.Key.Type, c.inv.Key.ID, ch.members[0].a.key.Type, ch.members[0].a.key.ID)
-		}
+		c.charged = 0 // it may be tried again
 		return nil, err
 	}
 	ch.Hold(a)
@@ -154,13 +180,13 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 func (cs *chains) await(ch *calls, a *activation, c *call) error {
 	ch.Wait(a)
 	var err error
-	select {
-	case <-c.answered:
+	if ch.name != "" && cs.graph.Holds(ch.name, a) { // it waits for this call, at another host
+		err = notReentrant(&a.key)
+	} else {
+		err = cs.awaitTurn(ch, c)
+	}
+	if err == nil {
 		return c.result.err
-	case <-c.ctx.Done():
-		err = c.ctx.Err()
-	case <-ch.Doomed():
-		err = errDeadlock(ch)
 	}
 	ch.GiveUp()
 	if a.shard.withdraw(c) {
@@ -170,6 +196,18 @@ func (cs *chains) await(ch *calls, a *activation, c *call) error {
 	return c.result.err
 }
 
+// awaitTurn waits until the call is answered, which nil says, or is not to be.
+func (cs *chains) awaitTurn(ch *calls, c *call) error {
+	select {
+	case <-c.answered:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	case <-ch.Doomed():
+		return errDeadlock(ch)
+	}
+}
+
 // errDeadlock is the error of a chain that was doomed.
 func errDeadlock(ch *calls) error {
 	var circle []string
@@ -177,11 +215,6 @@ func errDeadlock(ch *calls) error {
 		circle = append(circle, a.key.Type+" "+a.key.ID)
 	}
 	return fmt.Errorf("%w: each of these is held by one that waits for the next: %s", actor.ErrDeadlock, strings.Join(circle, ", "))
-}
-
-// refusal of a call, which the caller gets as a result.
-func refuse(code, format string, args ...any) error {
-	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
@@ -201,43 +234,14 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	if over := ctx.Err(); over != nil {
 		return nil, ofTurn(over)
 	}
+	var decided *decidedError
+	if errors.As(err, &decided) {
+		return decided.result, decided.err
+	}
 	if endsChain(err) {
 		return nil, err
 	}
-	var guest *actor.GuestError
-	var trap *actor.TrapError
-	var argument *actor.ArgumentError
-	var large *actor.StateTooLargeError
-	var fuel *actor.FuelError
-	var condition *actor.Condition
-	r := &abi.Result{Error: abi.Error{Status: abi.StatusInternal, Code: abi.CallFailed, Message: "the call failed"}}
-	switch {
-	case errors.As(err, &guest):
-		r.Error = abi.Error{
-			Status: uint16(guest.Status), Code: guest.Code, Message: guest.Message, Retryable: guest.Retryable,
-			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
-		}
-	case errors.As(err, &trap):
-		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
-	case errors.As(err, &argument):
-		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
-	case errors.As(err, &fuel):
-		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case errors.As(err, &large):
-		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case isContextError(err):
-		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
-	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
-		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
-	case errors.Is(err, actor.ErrNotOwner):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
-	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
-		if condition.Retryable() {
-			r.Status, r.Retryable = abi.StatusUnavailable, true
-		}
-	}
-	return r, nil
+	return failedResult(c, err), nil
 }
 
 // begin reads an actor that a chain has just been given.

@@ -66,7 +66,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission}
+	h.chains = chains{admission: &h.admission, forwarding: forwarding{cfg.Peers, records}}
 	runs.call = h.chains.call
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
@@ -81,7 +81,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers,
+		timers: &h.timers, graph: &h.chains.graph,
 	}
 	return h, nil
 }

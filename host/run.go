@@ -67,6 +67,9 @@ func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, s
 func (rs *runs) get(c *call) *run {
 	t := rs.spare.Get().(*run)
 	t.by, t.call = rs, c
+	if o := c.inv.Origin; o != nil {
+		t.depth, t.from = o.Depth, o.From
+	}
 	return t
 }
 
@@ -81,13 +84,16 @@ func (rs *runs) put(t *run) {
 func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	t.call.timers = nil
-	inv := &t.call.inv
+	inv, fuel := &t.call.inv, s.limits.Fuel
+	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
+		fuel = o.Fuel
+	}
 	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
-		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
+		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: fuel,
 		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
@@ -192,14 +198,20 @@ func (t *run) Leave() error {
 // limitFuel bounds the turn by what the outermost turn's type allows, of which other called
 // turns have used some.
 func (t *run) limitFuel(used uint64) {
-	limit := t.outermost.Fuel().Limit
-	if limit == 0 {
-		return
-	}
 	fuel := t.Fuel()
-	if left := max(1, limit-min(limit, used)); fuel.Limit == 0 || left < fuel.Limit {
+	if left := t.fuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
 		fuel.Limit = left
 	}
+}
+
+// fuelLeft is what the outermost turn's type leaves to called turns when others have used some;
+// 0: it has no limit.
+func (t *run) fuelLeft(used uint64) uint64 {
+	limit := t.outermost.Fuel().Limit
+	if limit == 0 {
+		return 0
+	}
+	return max(1, limit-min(limit, used))
 }
 
 // Call implements [turn.Caller].

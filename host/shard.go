@@ -3,6 +3,8 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -467,6 +469,18 @@ type calls struct {
 	members []*enlisted // the outermost turn's actor first
 	undo    []undo      // what called turns have done, in order
 	fuel    uint64      // of the called turns
+	// calls counts what was called, records are the called turns to record, and name is what
+	// [chain.Chain.SetName] was given.
+	calls   int
+	records []calledRecord
+	name    string
+}
+
+// calledRecord is a called turn that the chain's commit records: see forwarding.
+type calledRecord struct {
+	of    *enlisted
+	call  *call
+	reply actor.Payload
 }
 
 // enlisted is an actor that a chain has.
@@ -519,6 +533,26 @@ func (ch *calls) read(members []*member) []*member {
 	return members
 }
 
+// setName gives the chain a name, by which other hosts know it.
+func (ch *calls) setName(name string) {
+	ch.name = name
+	ch.SetName(name)
+}
+
+// key is the idempotency key of the last call: what began the chain, and the number of the call
+// in it.
+func (ch *calls) key(outermost *call) string {
+	inv, began := &outermost.inv, ch.name
+	switch outermost.cause {
+	case actor.CauseKeyedCall:
+		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
+	case actor.CauseFiring:
+		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
+	}
+	sum := sha256.Sum256([]byte(began))
+	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.calls)
+}
+
 // size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *calls) size() int64 {
 	size := 0
@@ -526,6 +560,9 @@ func (ch *calls) size() int64 {
 		if m.changed {
 			size += m.row.State.Size()
 		}
+	}
+	for i := range ch.records {
+		size += len(ch.records[i].reply.Data) + recordCost
 	}
 	return int64(size)
 }

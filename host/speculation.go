@@ -151,6 +151,11 @@ func sealChain(ch *calls, b *batch) {
 			b.set(b.part(m.a), m.row.State, m.served)
 		}
 	}
+	for _, r := range ch.records {
+		reply := actor.Reply{Payload: r.reply, Version: b.rows[b.part(r.of.a)].NewVersion}
+		b.records = append(b.records, r.call.record(reply, r.of.served.limits.IdempotencyTTL))
+		b.replies += len(r.reply.Data) + recordCost
+	}
 }
 
 // foldFailure adds the failure of a call with a key to the pending batch: it is

@@ -191,7 +191,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 
 func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	var m abi.MethodSpec
-	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant")
+	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "atomic")
 	if raw, ok := p.required(obj, "name"); ok {
 		m.Name = p.name(at+".name", raw)
 	}
@@ -204,6 +204,9 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 		if raw, ok := obj.get(f.name); ok {
 			*f.dst = p.boolean(at+"."+f.name, raw)
 		}
+	}
+	if raw, ok := obj.get("atomic"); ok {
+		m.Atomic = p.oneOf(at+".atomic", raw, abi.AtomicRequired)
 	}
 	return m
 }

@@ -3,12 +3,16 @@ package node_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
 // TestGuestsCallEachOther transfers between accounts of a guest: all of it happens, or
@@ -76,4 +80,54 @@ func TestGuestsCallEachOther(t *testing.T) {
 			t.Errorf("the sum is %d, want 200", sum)
 		}
 	})
+}
+
+// TestGuestsCallAcrossServers transfers between accounts of two servers: a call of an account
+// that the other one holds is committed there, on its own.
+func TestGuestsCallAcrossServers(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, nil))
+	first.deploy(t, "default", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
+	second := start(t, inCluster(url, nil))
+	const accounts = 6
+	call := func(n *running, id, method, in string) answer {
+		t.Helper()
+		return put(t, n.URL+"/v2.0/actors/default/Account/"+id+"/method/"+method, in)
+	}
+	// Accounts by their server, once both have some.
+	ids := map[string][]string{}
+	for i := 0; len(ids[first.URL]) < accounts || len(ids[second.URL]) < accounts; i++ {
+		id := fmt.Sprint("acc", i)
+		res := call(first, id, "Deposit", "100")
+		if res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status, res.body)
+		}
+		at := first.URL
+		if host := res.Header.Get("Greenroom-Host"); host != "" {
+			at = "http://" + host
+		}
+		ids[at] = append(ids[at], id)
+	}
+	here, there := ids[first.URL], ids[second.URL]
+	for i, n := range []*running{first, second} {
+		res := call(n, here[i], "Transfer", fmt.Sprintf(`{"to":%q,"amount":30}`, there[i]))
+		if res.StatusCode != http.StatusOK || res.body != "70" {
+			t.Errorf("%s %s", res.Status, res.body)
+		}
+		if res := call(n, there[i], "Deposit", "0"); res.body != "130" {
+			t.Errorf("the payee has %s", res.body)
+		}
+	}
+	// What the callee refuses, and a call that comes back.
+	if res := call(second, here[2], "Transfer", fmt.Sprintf(`{"to":%q,"amount":13}`, there[2])); !strings.Contains(res.body, "unlucky") {
+		t.Errorf("%s %s", res.Status, res.body)
+	}
+	if res := call(first, here[2], "CallTrap", fmt.Sprintf("%q", there[2])); res.body != `"trap"` {
+		t.Errorf("%s %s", res.Status, res.body)
+	}
+	for _, id := range []string{here[2], there[2]} {
+		if res := call(first, id, "Deposit", "0"); res.body != "100" {
+			t.Errorf("%s has %s", id, res.body)
+		}
+	}
 }

@@ -118,12 +118,14 @@ func (n *Node) start(ctx context.Context) error {
 	n.metrics = counted
 	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
 	var ownership host.Ownership
+	var others host.Peers
+	called := new(peers)
 	if owned != nil {
-		ownership = owned
+		ownership, others = owned, called
 	}
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err := host.New(host.Config{
-		Ownership: ownership,
+		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
@@ -166,7 +168,7 @@ func (n *Node) start(ctx context.Context) error {
 	var c *cluster
 	fires := &firings{h}
 	if n.cfg.Cluster != nil {
-		if c, err = n.newCluster(ctx, st, mods, h, owned); err != nil {
+		if c, err = n.newCluster(ctx, st, mods, h, owned, called); err != nil {
 			return err
 		}
 		if err := c.router.Start(ctx); err != nil {
