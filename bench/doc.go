@@ -36,6 +36,7 @@
 //	internal/reminders the bars of the area reminders
 //	internal/uploads   the bars of the area uploads
 //	internal/fair      the bars of the area fair
+//	internal/chains    the bars of the area chains
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders

@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/chains"
 	"github.com/greenroom-run/greenroom/bench/internal/cluster"
 	"github.com/greenroom-run/greenroom/bench/internal/fair"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
@@ -45,6 +46,8 @@ func roles() role.Roles {
 		bare.UpdateRole:      role.Of(bare.Update),
 		bare.GroupRole:       role.Of(bare.Group),
 		bare.DatabaseRole:    bare.Database,
+		bare.TransferRole:    role.Of(bare.Transfers),
+		bare.PipelinedRole:   role.Of(bare.Pipelined),
 		bare.PebbleRole:      role.Of(bare.Commits),
 		bare.InsertRole:      role.Of(bare.Insert),
 		bare.BulkRole:        role.Of(bare.Load),
@@ -63,7 +66,7 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars())
 }
 
 // The exit statuses.

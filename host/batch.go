@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // maxReplies is how many bytes of recorded replies and reminders a batch gathers at most before
@@ -96,11 +97,55 @@ func lockToFold(of []*activation, joins bool, adds int64) (locked []*shard) {
 // join adds what other commits: of other actors, in the same app.
 func (b *batch) join(other *batch) {
 	b.parts, b.rows = append(b.parts, other.parts...), append(b.rows, other.rows...)
-	b.records = append(b.records, other.records...)
+	b.records, b.timers = append(b.records, other.records...), append(b.timers, other.timers...)
 	b.reminders.Add(&other.reminders)
 	b.replies += other.replies
 	b.replyMemory += other.replyMemory
 	b.most = min(b.most, other.most)
+}
+
+// countReply counts the reply of a call that is held.
+func (b *batch) countReply(r *actor.Reply) {
+	if cost := replyCost(r); cost > 0 {
+		b.count(cost)
+	}
+}
+
+// countTimers counts the timers that are set when the batch has landed.
+func (b *batch) countTimers(c *timer.Changes) {
+	if size := c.Size(); size > 0 {
+		b.count(size)
+	}
+}
+
+// count counts n bytes until the batch has landed.
+func (b *batch) count(n int64) {
+	b.replyMemory += n
+	b.memory.Add(b.app(), n)
+}
+
+// remind adds what a turn does to reminders.
+func (b *batch) remind(e *actor.ReminderEffects) {
+	if e.Empty() {
+		return
+	}
+	b.reminders.Add(e)
+	size := e.Size()
+	b.replies += size
+	b.count(int64(size))
+}
+
+// settleTimers lets what called turns of the batch's calls have done to timers take effect, or
+// drops it. The caller has the locks.
+func (b *batch) settleTimers(apply bool, now time.Time) {
+	settleTimers(b.timers, apply, now)
+	b.timers = nil
+}
+
+func settleTimers(all []timing, apply bool, now time.Time) {
+	for _, t := range all {
+		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
+	}
 }
 
 // Commit implements [pipeline.Work].

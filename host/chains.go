@@ -22,6 +22,7 @@ const (
 // chains run what guests call.
 type chains struct {
 	graph      chain.Graph[*activation]
+	reminders  *reminders
 	admission  *admission
 	turns      *turns
 	forwarding forwarding
@@ -79,37 +80,30 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	ch := cs.of(t)
 	ch.calls++
 	m := ch.member(c.inv.Key)
-	if m != nil && m.open {
-		return actor.Payload{}, notReentrant(&c.inv.Key)
+	var s *served // nil: the chain has the actor
+	var meth method
+	var err error
+	if m != nil && m.seen() {
+		meth, err = m.served.method(&c.inv)
+	} else if s, meth, err = cs.admission.find(c); err != nil {
+		s, meth, err = cs.admission.findNew(c, err)
 	}
-	s, meth, err := cs.admission.find(c)
-	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return actor.Payload{}, err
-		}
-	}
-	c.atomic = c.atomic || meth.atomic
-	for tries := 0; m == nil; tries++ {
-		if m, err = cs.enlist(ch, c, s); err == nil {
-			break
-		}
-		if !errors.Is(err, actor.ErrNotOwner) {
-			return actor.Payload{}, err
-		}
-		here, err := cs.forwarding.here(c, &ch.members[0].a.key, tries)
-		if err != nil {
-			return actor.Payload{}, err
-		}
-		if !here {
+	switch {
+	case err != nil:
+		return actor.Payload{}, err
+	case m != nil && m.open != nil && !meth.reentrant:
+		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+	case m == nil:
+		c.atomic = c.atomic || meth.atomic
+		if m, err = cs.acquire(ch, c, s); m == nil && err == nil {
 			return cs.forwarding.call(t, c, meth.readOnly)
 		}
 	}
-	if m.row == nil {
+	if err == nil && s != nil {
 		m.served = s
-		if err := cs.begin(c.ctx, m); err != nil {
-			return actor.Payload{}, cs.forwarding.moved(err)
-		}
-	} else if meth, err = m.served.method(&c.inv); err != nil { // the chain's deployment of it
+		err = cs.forwarding.moved(cs.begin(c.ctx, m))
+	}
+	if err != nil {
 		return actor.Payload{}, err
 	}
 	recorded := !meth.readOnly && cs.forwarding.records(t)
@@ -119,13 +113,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 			return reply, err
 		}
 	}
-	m.open = true
-	before, records, next := len(ch.undo), len(ch.records), cs.turns.table.revisions.Next
+	before, next := ch.savepoint(), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.readOnly)
-	m.open = false
 	if err != nil {
-		ch.rollBack(before, next)
-		ch.records, m.rev = ch.records[:records], next()
+		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
+		m.rev = next()
 	} else if recorded {
 		ch.records = append(ch.records, calledRecord{m, c, reply})
 	}
@@ -136,7 +128,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 func (cs *chains) of(t *run) *calls {
 	if t.chain == nil {
 		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
-		t.chain.members = []*enlisted{{a: t.activation, call: t.call, open: true}}
+		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
 		if o := t.call.inv.Origin; o != nil {
@@ -144,6 +136,19 @@ func (cs *chains) of(t *run) *calls {
 		}
 	}
 	return t.chain
+}
+
+// acquire enlists an actor; nil if it is to be called at the host that holds it.
+func (cs *chains) acquire(ch *calls, c *call, s *served) (*enlisted, error) {
+	for tries := 0; ; tries++ {
+		m, err := cs.enlist(ch, c, s)
+		if !errors.Is(err, actor.ErrNotOwner) {
+			return m, err
+		}
+		if here, err := cs.forwarding.here(c, &ch.members[0].a.key, tries); !here {
+			return nil, err
+		}
+	}
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
@@ -280,15 +285,35 @@ func (cs *chains) begin(ctx context.Context, m *enlisted) error {
 }
 
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
-// made of it. The chain keeps what the turn leaves if there is no error.
+// made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
+// keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts := m.served, by.chain, cs.turns
+	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
 	if m.a.dropped() {
 		return actor.Payload{}, errDropped
 	}
-	in, err := m.a.nestedInstance(c.ctx, s)
+	row, rev, effects := m.row, m.rev, m.effects
+	if outer != nil {
+		var err error
+		if row, err = outer.soFar(); err != nil {
+			return actor.Payload{}, err
+		}
+		effects = outer.SideEffects()
+		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
+	}
+	if readOnly || outer != nil { // its caches belong to no other turn
+		rev = ts.table.revisions.Next()
+	}
+	in, err := m.a.nestedInstance(c.ctx, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
+	}
+	giveBack := func(err error) {
+		if s.dedicated && outer != nil {
+			in.Discard()
+		} else {
+			m.a.giveBack(in, err, time.Now())
+		}
 	}
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
@@ -299,22 +324,22 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	defer ctx.stop()
 	if err := t.enter(ctx); err != nil {
-		m.a.giveBack(in, nil, time.Now())
+		giveBack(nil)
 		return actor.Payload{}, err
 	}
 	if !ts.ownership.stillHeld(m.a) {
-		m.a.giveBack(in, nil, time.Now())
+		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
 	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
-	rev := m.rev
-	if readOnly { // as of a read beside the worker: its caches belong to no other turn
-		rev = ts.table.revisions.Next()
-	}
-	t.prepare(s, m.row, rev, readOnly, by.now)
+	t.prepare(s, row, rev, readOnly, by.now)
+	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
-	err = t.on(ctx, in, s.migration(m.row))
-	m.a.giveBack(in, err, time.Now())
+	m.open = t
+	err = t.on(ctx, in, s.migration(row))
+	m.open = outer
+	ch.ended(t)
+	giveBack(err)
 	ch.fuel += t.Fuel().Used
 	if err == nil {
 		err = c.ctx.Err()
@@ -322,15 +347,26 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	done, err := t.seal(s, m.row)
+	ch.tokens = append(ch.tokens, t.Tokens()...)
+	after := t.SideEffects()
+	done, err := t.seal(s, row)
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	if readOnly {
+		return done.reply.Payload, nil
+	}
+	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
+	if outer != nil {
+		outer.GoOnFrom(&after)
+		if done.changed {
+			outer.Replace(done.state, done.rev)
+		}
+		return done.reply.Payload, nil
+	}
+	m.effects = after
 	if done.changed {
-		ch.undo = append(ch.undo, undo{m, m.row, m.changed})
-		row := *m.row
-		row.State, row.Exists, row.Generation, row.StateSchema = done.state, true, s.deployment.Generation, s.stateSchema
-		m.row, m.rev, m.changed = &row, done.rev, true
+		m.row, m.rev, m.changed = row.With(done.state, true, s.deployment.Generation, s.stateSchema), done.rev, true
 	}
 	return done.reply.Payload, nil
 }

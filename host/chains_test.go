@@ -23,12 +23,17 @@ import (
 
 // op is one thing that a scripted method does. What it sees goes into its reply.
 type op struct {
-	Do  string `json:"do"` // "add" to its number, "call" another actor, "must" call it, "fail" or "trap"
+	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
+	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
+	// "untime" a timer.
+	Do  string `json:"do"`
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
 	Ops []op   `json:"ops,omitempty"`
-	// Look calls the read-only method.
-	Look bool `json:"look,omitempty"`
+	// Look calls the read-only method, and Again the one that may be called by turns that the
+	// actor's own waits for.
+	Look  bool `json:"look,omitempty"`
+	Again bool `json:"again,omitempty"`
 }
 
 func script(ops ...op) string {
@@ -63,6 +68,9 @@ func scripted(t *hosttest.Turn) error {
 			if o.Look {
 				method = "Look"
 			}
+			if o.Again {
+				method += "Again"
+			}
 			reply, err := t.Call("T", o.ID, method, script(o.Ops...))
 			var refused *actor.GuestError
 			switch {
@@ -76,9 +84,46 @@ func scripted(t *hosttest.Turn) error {
 			return hosttest.Fail("on_purpose")
 		case "trap":
 			panic("on purpose")
+		default:
+			did, err := sideEffect(t, &o)
+			if err != nil {
+				return err
+			}
+			seen = append(seen, did)
 		}
 	}
 	return t.Reply(strings.Join(seen, " "))
+}
+
+// sideEffect does something to reminders or timers, and returns what is to be seen of that.
+func sideEffect(t *hosttest.Turn, o *op) (string, error) {
+	var did any
+	var code abi.Code
+	var err error
+	switch o.Do {
+	case "remind":
+		code = t.Calls.ReminderSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(3600)})
+		did = "set"
+	case "cancel":
+		code = t.Calls.ReminderCancel([]byte(o.ID))
+		did = "canceled"
+	case "names":
+		var list []byte
+		if list, code, err = t.Calls.ReminderNames(nil); err == nil {
+			did, err = abi.DecodeKeyList(list)
+		}
+	case "time":
+		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(float64(max(1, o.N)))})
+	case "untime":
+		did, code = t.Calls.TimerCancel([]byte(o.ID))
+	}
+	if err != nil {
+		t.End(err)
+	}
+	if code != 0 {
+		return "", hosttest.Fail(fmt.Sprintf("%s_%d", o.Do, code))
+	}
+	return fmt.Sprint(did), nil
 }
 
 // cached is what an instance remembers of an actor, as SDKs do.
@@ -106,7 +151,10 @@ func look(t *hosttest.Turn) error {
 }
 
 func scriptedActor() hosttest.Actor {
-	return hosttest.Actor{Methods: map[string]hosttest.Func{"Do": scripted}, ReadOnly: map[string]hosttest.Func{"Look": look}}
+	return hosttest.Actor{
+		Methods:  map[string]hosttest.Func{"Do": scripted, "DoAgain": scripted},
+		ReadOnly: map[string]hosttest.Func{"Look": look, "LookAgain": look}, Reentrant: []string{"DoAgain", "LookAgain"},
+	}
 }
 
 func (s *stage) do(t *testing.T, id string, ops ...op) (string, error) {
@@ -243,7 +291,7 @@ func TestCallsThatDoNotRun(t *testing.T) {
 		actors.Methods["not_atomic2"] = reach(abi.PlacementStateless, "x", "Do")
 		s.world.Deploy("app", "T", actors)
 		for name := range actors.Methods {
-			if name == "Do" {
+			if strings.HasPrefix(name, "Do") {
 				continue
 			}
 			if reply, err := s.call(t.Context(), "a", name); err != nil || !strings.Contains(reply, strings.TrimSuffix(name, "2")) {
@@ -498,7 +546,7 @@ func drawOps(r *rapid.T, depth int) (ops []op) {
 		case "add":
 			o.N = int64(rapid.IntRange(-3, 9).Draw(r, "n"))
 		case "call", "must":
-			o.ID = drawActor(r)
+			o.ID, o.Again = drawActor(r), rapid.Bool().Draw(r, "again")
 			if depth == 0 || rapid.IntRange(0, 4).Draw(r, "look") == 0 {
 				o.Look = true
 			} else {
@@ -529,8 +577,10 @@ type model1 map[string]int64
 
 // run returns what the actors are after a scripted turn, and its reply or code.
 func (m model1) run(id string, ops []op, open map[string]bool) (after model1, reply, code string) {
-	open[id] = true
-	defer delete(open, id)
+	if !open[id] {
+		open[id] = true
+		defer delete(open, id)
+	}
 	after = model1{}
 	for other, n := range m {
 		after[other] = n
@@ -549,7 +599,7 @@ func (m model1) run(id string, ops []op, open map[string]bool) (after model1, re
 			var next model1
 			var reply, code string
 			switch {
-			case open[o.ID]:
+			case open[o.ID] && !o.Again:
 				code = "not_reentrant"
 			case o.Look:
 				reply = fmt.Sprint(after[o.ID])

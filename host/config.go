@@ -85,7 +85,7 @@ type Config struct {
 	// want to run, each app's use as much fuel. Defaults to GOMAXPROCS.
 	Slots int
 	// LockedTurns bounds the locked turns that run at once, each of which holds
-	// a database connection. Defaults to 32.
+	// a database connection. Apps share them: one alone may have seven eighths. Defaults to 32.
 	LockedTurns int
 
 	// Pipeline bounds the groups in which commits and loads go to the store, and

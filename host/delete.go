@@ -17,11 +17,11 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 		return ts.warmDelete(ctx, a, s, began)
 	}
 	a.dropAll()
-	place, err := ts.locked.place(ctx)
+	leave, err := ts.locked.places.Enter(ctx, a.key.App, a.key.Type)
 	if err != nil {
 		return err
 	}
-	defer place()
+	defer leave()
 	if ts.reminders != nil { // they go before the row is locked
 		l, err := ts.store.load(ctx, a.key, actor.LoadOptions{})
 		if err == nil {

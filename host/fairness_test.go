@@ -1,12 +1,15 @@
 package host_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -109,4 +112,34 @@ func fairGroups(t *testing.T, others, rows, flood int) {
 		t.Errorf("the others were answered after %d groups, want %d at most", groups, most)
 	}
 	close(hold)
+}
+
+// TestAppsLockedTurnsLeavePlacesToOthers has one app's locked turns hang, as many as can run and
+// as many again that wait; another app's run meanwhile.
+func TestAppsLockedTurnsLeavePlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places, flood, calls = 8, 50, 20
+		s := newStage(t, host.Config{LockedTurns: places, Limits: host.Limits{Instances: flood}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Hang": g.wait}})
+		s.world.Deploy("quiet", "T", hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Add": add}})
+		ctx, end := context.WithCancel(t.Context())
+		for i := range flood {
+			s.start(ctx, fmt.Sprint(i), "Hang")
+		}
+		synctest.Wait()
+		if n := len(g.entered); n != places-1 {
+			t.Errorf("of %d places the app has %d", places, n)
+		}
+		quiet := actor.Key{App: "quiet", Type: "T", ID: "q"}
+		for range calls {
+			if _, err := s.Invoke(t.Context(), actor.Invocation{Key: quiet, Method: "Add"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Delete(t.Context(), quiet); err != nil {
+			t.Error(err)
+		}
+		end()
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // Host runs actors. All methods may be called concurrently.
@@ -66,7 +67,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, forwarding: forwarding{cfg.Peers, records}}
+	h.chains = chains{admission: &h.admission, reminders: rems, forwarding: forwarding{cfg.Peers, records}}
 	runs.call = h.chains.call
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
@@ -74,7 +75,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
 		locked: &lockedLane{
-			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
+			places: fair.NewPlaces(cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		},
 	}
 	workers := newWorkers(&h.cfg, &h.answering, h.chains.turns)

@@ -9,11 +9,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // lockedLane runs the turns of any types.
 type lockedLane struct {
-	places      chan struct{} // a place for each turn under way
+	places      *fair.Places // one for each turn under way
 	table       *table
 	store       *storage
 	deployments *deployments
@@ -100,11 +101,12 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		return &made, nil
 	}
 
-	place, err := ll.place(ctx)
+	// A place is taken before anything that others wait for.
+	leave, err := ll.places.Enter(ctx, c.inv.Key.App, c.inv.Key.Type)
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	defer place()
+	defer leave()
 	// An instance is waited for before the row is locked, not after.
 	in, err = s.pool.Acquire(ctx)
 	if err != nil {
@@ -130,17 +132,6 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 	}
 	ll.runs.reminders.committed(&made.Reminders)
 	return done.reply, nil
-}
-
-// place waits for one of the Config.LockedTurns places. It is taken before
-// anything that others wait for; the result gives it back.
-func (ll *lockedLane) place(ctx context.Context) (leave func(), err error) {
-	select {
-	case ll.places <- struct{}{}:
-		return func() { <-ll.places }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // lockedHere says why a row that was just given to a transaction may not be written under

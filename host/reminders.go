@@ -75,7 +75,14 @@ func (rs *reminders) refused(e *actor.ReminderEffects) {
 	for i := range e.Set {
 		tokens[i] = e.Set[i].ID
 	}
-	rs.Unused(e.Set[0].Key.App, tokens) // a commit is of one app
+	rs.unused(e.Set[0].Key.App, tokens) // a commit is of one app
+}
+
+// unused gives back the tokens of reminders that no commit sets.
+func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
+	if rs != nil && len(tokens) > 0 {
+		rs.Unused(app, tokens)
+	}
 }
 
 // look makes sure that the firing which asks for a call was not taken before, by what is

@@ -28,8 +28,11 @@ type attempt struct {
 	call *call
 	// activation is nil in lanes that run on committed state alone.
 	activation *activation
-	readOnly   bool
-	now        time.Time
+	// served and row are what the turn runs under and on.
+	served   *served
+	row      *residency.Row
+	readOnly bool
+	now      time.Time
 	// began is when the turn did; recorded is the answer of a call with a key that
 	// is recorded already, found when something was to leave: then the guest is ended.
 	began    time.Time
@@ -82,7 +85,7 @@ func (rs *runs) put(t *run) {
 
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
-	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
+	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
 	t.call.timers = nil
 	inv, fuel := &t.call.inv, s.limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
@@ -156,6 +159,15 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	}
 	done.changed, done.state = true, state
 	return done, nil
+}
+
+// soFar returns the row as the turn has left it by now, which waits for a call.
+func (t *run) soFar() (*residency.Row, error) {
+	state, changed, err := t.Seal()
+	if err != nil {
+		return nil, err
+	}
+	return t.row.With(state, changed || t.row.Exists, t.served.deployment.Generation, t.served.stateSchema), nil
 }
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all

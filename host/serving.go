@@ -45,9 +45,10 @@ type served struct {
 type settings struct{ state, payload, deadline string }
 
 type method struct {
-	name     string
-	readOnly bool
-	atomic   bool // turns that call it are of this host, and commit with it
+	name      string
+	readOnly  bool
+	reentrant bool // other turns of the actor may wait for it
+	atomic    bool // turns that call it are of this host, and commit with it
 }
 
 // deployments says what serves calls.
@@ -166,7 +167,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		s.lane = LaneStateless
 	}
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, atomic: m.Atomic == abi.AtomicRequired}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, atomic: m.Atomic == abi.AtomicRequired}
 	}
 	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s

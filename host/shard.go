@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/timer"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
@@ -438,12 +439,13 @@ func (a *activation) dropped() bool {
 }
 
 // nestedInstance is instanceFor for a turn that another one waits for, which has an instance
-// itself: it waits for none.
-func (a *activation) nestedInstance(ctx context.Context, s *served) (*instance.Instance, error) {
-	if s.dedicated {
+// itself: it waits for none. again means that another turn of the actor has its dedicated instance:
+// then the caller discards the result.
+func (a *activation) nestedInstance(ctx context.Context, s *served, again bool) (*instance.Instance, error) {
+	if s.dedicated && !again {
 		return a.instanceFor(ctx, s)
 	}
-	if a.dedicated != nil {
+	if a.dedicated != nil && !s.dedicated {
 		a.takeDedicated().Discard()
 	}
 	return s.pool.AcquireMore(ctx)
@@ -466,9 +468,10 @@ type tenure struct {
 // and is the worker of all its actors.
 type calls struct {
 	*chain.Chain[*activation]
-	members []*enlisted // the outermost turn's actor first
-	undo    []undo      // what called turns have done, in order
-	fuel    uint64      // of the called turns
+	members []*enlisted        // the outermost turn's actor first
+	undo    []undo             // what called turns have done, in order
+	tokens  []actor.ReminderID // of the reminders that they have set, in order
+	fuel    uint64             // of the called turns
 	// calls counts what was called, records are the called turns to record, and name is what
 	// [chain.Chain.SetName] was given.
 	calls   int
@@ -493,15 +496,24 @@ type enlisted struct {
 	row     *residency.Row
 	rev     uint64
 	changed bool
-	open    bool // a turn of it is under way
+	effects turn.SideEffects
+	open    *run // the turn of it that is under way, the innermost one; nil: none
 }
+
+// seen reports whether the chain has read the actor.
+func (m *enlisted) seen() bool { return m.row != nil || m.open != nil }
 
 // undo is what an actor was before a called turn.
 type undo struct {
 	of      *enlisted
+	open    *run // the turn of it that went on from what the called one has left; nil: none was open
 	row     *residency.Row
 	changed bool
+	effects turn.SideEffects
 }
+
+// savepoint is how much called turns have done.
+type savepoint struct{ undo, tokens, records int }
 
 // member returns what the chain has of an actor, nil if nothing.
 func (ch *calls) member(key actor.Key) *enlisted {
@@ -558,13 +570,23 @@ func (ch *calls) size() int64 {
 	size := 0
 	for _, m := range ch.members[1:] {
 		if m.changed {
-			size += m.row.State.Size()
+			size += m.row.State.Size() + m.effects.Reminders.Size()
 		}
 	}
 	for i := range ch.records {
 		size += len(ch.records[i].reply.Data) + recordCost
 	}
 	return int64(size)
+}
+
+// timing returns what called turns do to timers.
+func (ch *calls) timing() (all []timing) {
+	for _, m := range ch.members[1:] {
+		if changes := timer.NewChanges(m.effects.Timers.Effects(), m.row != nil && m.served.placed()); changes != nil {
+			all = append(all, timing{m.a, changes})
+		}
+	}
+	return all
 }
 
 // activations returns the actors that the chain has.
@@ -576,13 +598,30 @@ func (ch *calls) activations() []*activation {
 	return all
 }
 
-// rollBack takes back what called turns have done since undo had so many entries.
-func (ch *calls) rollBack(to int, next func() uint64) {
-	for i := len(ch.undo) - 1; i >= to; i-- {
-		u := &ch.undo[i]
-		u.of.row, u.of.changed, u.of.rev = u.row, u.changed, next()
+func (ch *calls) savepoint() savepoint {
+	return savepoint{len(ch.undo), len(ch.tokens), len(ch.records)}
+}
+
+// rollBack takes back what called turns have done since a savepoint, and returns the tokens of the
+// reminders that they have set.
+func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.ReminderID) {
+	for _, u := range slices.Backward(ch.undo[to.undo:]) {
+		if u.open != nil {
+			u.open.Replace(u.row.State, next())
+			u.open.GoOnFrom(&u.effects)
+			continue
+		}
+		u.of.row, u.of.changed, u.of.effects, u.of.rev = u.row, u.changed, u.effects, next()
 	}
-	ch.undo = ch.undo[:to]
+	tokens = ch.tokens[to.tokens:]
+	ch.undo, ch.tokens, ch.records = ch.undo[:to.undo], ch.tokens[:to.tokens], ch.records[:to.records]
+	return tokens
+}
+
+// ended forgets what called turns have left to a turn that is over: that of the turn itself is what
+// counts.
+func (ch *calls) ended(t *run) {
+	ch.undo = slices.DeleteFunc(ch.undo, func(u undo) bool { return u.open == t })
 }
 
 // confirmation is a question for the version of one actor, which all readers that
@@ -629,9 +668,11 @@ type (
 // shards of all its actors; who has one of them may read it.
 type batch struct {
 	in *flight
-	// done gets the outcome of the commit, buffers is where buffers go back.
+	// done gets the outcome of the commit, buffers is where buffers go back, and memory
+	// counts what is held.
 	done    func(b *batch, err error, now time.Time)
 	buffers *sync.Pool
+	memory  *callMemory
 
 	// These do not change once the batch is a flight. parts and rows are in the same order.
 	parts       []part
@@ -640,9 +681,10 @@ type batch struct {
 	oneRow      [1]actor.RowWrite
 	records     []actor.IdempotencyRecord
 	reminders   actor.ReminderEffects
-	replies     int   // bytes of the records and reminders
-	most        int   // how many of them there may be before the commit has to go
-	replyMemory int64 // what the replies of calls count for in Config.CallMemory
+	replies     int      // bytes of the records and reminders
+	most        int      // how many of them there may be before the commit has to go
+	replyMemory int64    // what the replies of calls count for in Config.CallMemory
+	timers      []timing // of called turns
 
 	commit actor.Commit // made when the batch is sent
 	next   *batch       // another one that is to be sent
@@ -670,6 +712,12 @@ type part struct {
 	buffer  *[]byte // of buffers, that encoded is in; nil: none
 	after   *residency.Row
 	bump    bool // the version moves on: a call with a key has failed
+}
+
+// timing is what called turns do to the timers of an actor.
+type timing struct {
+	a       *activation
+	changes *timer.Changes
 }
 
 // maxReplyMemory bounds the replies that wait for one commit, recorded or not, in the

@@ -15,6 +15,8 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/settings"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // processors are as many as a machine has: who wants one has it in turn, as goroutines do.
@@ -46,7 +48,7 @@ func TestAppsThatSpinHoldUpNoOther(t *testing.T) {
 		t.Run(lane.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const actors, slots, calls = 500, 2, 100
-				s := newStage(t, host.Config{Slots: slots, LockedTurns: actors, Limits: host.Limits{Instances: actors}})
+				s := newStage(t, host.Config{Slots: slots, LockedTurns: 2 * actors, Limits: host.Limits{Instances: actors}})
 				machine := make(processors, slots)
 				var ran atomic.Int64
 				spin := func(turn *hosttest.Turn) error {
@@ -238,6 +240,59 @@ func TestFailedTurnsGiveTheirProcessorBack(t *testing.T) {
 		}
 		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "U", ID: "u"}, Method: "Add"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// deadSettings is a store of settings that answers nothing before it is closed.
+type deadSettings struct {
+	store.Store
+	asked, closed chan struct{}
+}
+
+func (s deadSettings) Settings(context.Context, string) ([]actor.Setting, error) {
+	s.asked <- struct{}{}
+	<-s.closed
+	return nil, nil
+}
+
+// TestTurnsThatWaitForSettingsHoldNoProcessor: while the guests of one app wait for the store, to
+// read what the app was given, another app's guests run.
+func TestTurnsThatWaitForSettingsHoldNoProcessor(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		const flood, calls = 20, 10
+		dead := deadSettings{asked: make(chan struct{}, flood), closed: make(chan struct{})}
+		service, err := settings.New(settings.Config{Store: dead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newStage(t, host.Config{Slots: 1, Settings: service})
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement, Yields: true, Uses: abi.Capabilities{Config: []string{"a"}},
+			Methods: map[string]hosttest.Func{"Read": func(turn *hosttest.Turn) error {
+				turn.Calls.ConfigGet([]byte("a"))
+				return add(turn)
+			}},
+		})
+		s.world.Deploy("quiet", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+		var reads []<-chan answer
+		for i := range flood {
+			reads = append(reads, s.start(t.Context(), fmt.Sprint(i), "Read"))
+		}
+		<-dead.asked
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range calls {
+			if _, err := s.Invoke(ctx, actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: "q"}, Method: "Add"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(dead.closed)
+		for _, c := range reads {
+			if a := <-c; a.reply != "1" || a.err != nil {
+				t.Errorf("a turn that waited: %q, %v", a.reply, a.err)
+			}
 		}
 	})
 }

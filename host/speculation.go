@@ -70,28 +70,8 @@ type workers struct {
 func (w *workers) hold(f *flight, d dependent, r result) {
 	d.Call.result = r
 	f.Hold(d)
-	w.countReply(f.Payload, &r.reply)
-	w.countTimers(f.Payload, d.Call)
-}
-
-// countReply counts the reply of a call that is held.
-func (w *workers) countReply(b *batch, r *actor.Reply) {
-	if cost := replyCost(r); cost > 0 {
-		w.count(b, cost)
-	}
-}
-
-// count counts n bytes until the batch has landed.
-func (w *workers) count(b *batch, n int64) {
-	b.replyMemory += n
-	w.memory.Add(b.app(), n)
-}
-
-// countTimers counts the timers that a call sets which is held.
-func (w *workers) countTimers(b *batch, c *call) {
-	if size := c.timers.Size(); size > 0 {
-		w.count(b, size)
-	}
+	f.Payload.countReply(&r.reply)
+	f.Payload.countTimers(d.Call.timers)
 }
 
 // join puts a call into the pending batch of its actor, and of all that its chain has read, with
@@ -110,8 +90,15 @@ func (w *workers) join(a *activation, ch *calls, c *call, r result, role specula
 	for _, m := range members[1:] {
 		b.part(m.Of)
 	}
-	w.countReply(b, &r.reply)
-	w.countTimers(b, c)
+	b.countReply(&r.reply)
+	b.countTimers(c.timers)
+	if ch != nil && r.err == nil {
+		for _, t := range ch.timing() {
+			t.a.shard.timers.Wait(t.a.key, t.changes)
+			b.timers = append(b.timers, t)
+			b.countTimers(t.changes)
+		}
+	}
 	return b, i
 }
 
@@ -129,15 +116,10 @@ func (w *workers) fold(a *activation, ch *calls, c *call, s *served, done *seale
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
 		b.replies += len(done.reply.Payload.Data) + recordCost
 	}
-	if !done.reminders.Empty() {
-		b.reminders.Add(&done.reminders)
-		size := done.reminders.Size()
-		b.replies += size
-		w.count(b, int64(size))
-	}
+	b.remind(&done.reminders)
 	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes)))
 	c.result = result{reply: done.reply, stats: c.stats}
-	w.countReply(b, &done.reply)
+	b.countReply(&done.reply)
 }
 
 // sealChain moves the actors that called turns have run on to what those have made of them, in the
@@ -150,6 +132,7 @@ func sealChain(ch *calls, b *batch) {
 		if m.a.rev = m.rev; m.changed {
 			b.set(b.part(m.a), m.row.State, m.served)
 		}
+		b.remind(&m.effects.Reminders)
 	}
 	for _, r := range ch.records {
 		reply := actor.Reply{Payload: r.reply, Version: b.rows[b.part(r.of.a)].NewVersion}
@@ -188,6 +171,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, f := range did.Lost {
 		w.memory.Give(f.Payload.app(), f.Payload.replyMemory)
+		f.Payload.settleTimers(false, now)
 		then.changed(f.Payload)
 	}
 	for _, c := range did.Fail {
@@ -272,7 +256,7 @@ func (w *workers) supersede(a *activation, calls []dependent, now time.Time, the
 
 // newBatch returns what commits nothing yet.
 func (w *workers) newBatch() *batch {
-	b := &batch{done: w.done, buffers: &w.buffers, most: maxReplies}
+	b := &batch{done: w.done, buffers: &w.buffers, memory: w.memory, most: maxReplies}
 	b.parts, b.rows = b.onePart[:0], b.oneRow[:0]
 	return b
 }

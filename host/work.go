@@ -236,6 +236,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.ask(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	default:
+		settleTimers(ch.timing(), o.err == nil, now)
 		c.result = o.result
 		c.result.stats.ended = now
 		c.answer(&then.answered)
@@ -258,6 +259,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.memory.answered(m.call)
 		m.a.working = false
 		w.proceed(m.a.shard, m.a, now, &then)
+	}
+	if !folded {
+		w.turns.reminders.unused(a.key.App, ch.tokens)
 	}
 	a.chain = nil
 	if goOn {
@@ -455,6 +459,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 		}
 	}
 	did := b.in.Landed(outcome, err, now)
+	b.settleTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
 	w.release(b, err)
 	for i := range b.parts {

@@ -173,13 +173,13 @@ func TestAnyByTheLease(t *testing.T) {
 		p.setTypes(ringType("R"), placedType("A", abi.PlacementAny, 1), placedType("N", abi.PlacementStateless, 1))
 		stateless := func() bool { return p.Find(key("N", 1), abi.PlacementStateless).Here }
 		c.eventually("both run", func() bool { return p.Find(key("A", 1), abi.PlacementAny).Here && stateless() })
-		p.db.setDown(true)
+		p.db.SetDown(true)
 		c.eventually("it pauses", func() bool { return !p.Current(time.Now()) })
 		w := p.Find(key("A", 1), abi.PlacementAny)
 		if w.Here || w.Wait == nil || p.mayRun(key("A", 1), abi.PlacementAny) || !stateless() {
 			t.Errorf("without a lease any finds %+v, stateless here: %t", w, stateless())
 		}
-		p.db.setDown(false)
+		p.db.SetDown(false)
 		<-w.Wait
 		c.eventually("it goes on", func() bool { return p.Find(key("A", 1), abi.PlacementAny).Here })
 	})
@@ -240,7 +240,7 @@ func TestAnyOfAnotherIncarnation(t *testing.T) {
 		c.eventually("both run it", func() bool { return a.mayRun(k, abi.PlacementAny) && late.mayRun(k, abi.PlacementAny) })
 		was := late.Self()
 		late.cut(true)
-		late.db.setDown(true)
+		late.db.SetDown(true)
 		deploys(abi.PlacementRing, 3, a)
 		c.eventually("it is held", func() bool {
 			held := len(c.holders(k, abi.PlacementRing)) == 1
@@ -249,7 +249,7 @@ func TestAnyOfAnotherIncarnation(t *testing.T) {
 			}
 			return held
 		})
-		late.db.setDown(false)
+		late.db.SetDown(false)
 		c.eventually("it begins anew", func() bool { return late.Self() != was && late.Current(time.Now()) })
 		for range 100 {
 			if late.Find(k, abi.PlacementAny).Here || late.mayRun(k, abi.PlacementAny) {

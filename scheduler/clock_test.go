@@ -45,7 +45,7 @@ func TestClockJumps(t *testing.T) {
 				p.alive.Store(true)
 				c.settled(testLease)
 				was := p.Self()
-				p.db.setDown(true)
+				p.db.SetDown(true)
 				other.wall.Add(int64(tt.wall))
 				other.boot.Add(int64(tt.boot))
 				if tt.wall > testLease && p.Current(time.Now()) {
@@ -55,7 +55,7 @@ func TestClockJumps(t *testing.T) {
 				if got := p.Current(time.Now()); got == tt.pauses {
 					c.t.Errorf("it is current: %v", got)
 				}
-				p.db.setDown(false)
+				p.db.SetDown(false)
 				c.settled(testLease)
 				if p.Self() != was {
 					c.t.Error("it began anew, though its row was there")

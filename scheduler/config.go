@@ -232,10 +232,3 @@ type environment struct {
 
 // now is the time on this process's clock.
 func (e *environment) now() clock.Instant { return e.clock.Now() }
-
-// led notifies Events.Led that this process begins or ends a term.
-func (e *environment) led(epoch uint64, leads bool) {
-	if e.cfg.Events.Led != nil {
-		e.cfg.Events.Led(epoch, leads)
-	}
-}

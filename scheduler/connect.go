@@ -8,30 +8,24 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// Handler serves SchedulerService: the sessions of other hosts, while this process leads.
-func (s *Service) Handler() http.Handler {
-	_, h := greenroomv1connect.NewSchedulerServiceHandler(handler{s})
-	return h
-}
-
-type handler struct{ s *Service }
+type handler struct{ elector *leader.Elector }
 
 // ReportActorTypes implements SchedulerService.
 func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
-	err := h.s.Serve(ctx, bidi)
+	err := h.elector.Serve(ctx, bidi)
 	if errors.Is(err, protocol.ErrNotLeader) {
 		return connect.NewError(codeNotLeader, err)
 	}
 	return err
 }
 
-// codeNotLeader is that of errNotLeader, and of nothing else that a session ends with.
+// codeNotLeader is the code of [protocol.ErrNotLeader], and of no other error of a session.
 const codeNotLeader = connect.CodeAborted
 
 // Dialer opens sessions over HTTP/2.

@@ -1,16 +1,13 @@
 package scheduler
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Hosts count what they are asked for, by type and cell of the hash space, and report the
@@ -74,36 +71,4 @@ func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells 
 		c.cells.Store(nil)
 	}
 	return total, cells
-}
-
-// reportHeat tells the leader what this host is asked for.
-func (s *Service) reportHeat(ctx context.Context, ss *session) {
-	last := s.now()
-	for first := true; clock.Pause(ctx, s.cfg.HeatEvery); first = false {
-		s.mu.Lock()
-		counts := maps.Clone(s.counts)
-		s.mu.Unlock()
-		now, view := s.now(), s.view.Load()
-		report := &greenroomv1.HeatReport{}
-		for name, c := range counts {
-			t, _ := view.of(name.App, name.Type)
-			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.Policy)); total > 0 {
-				report.Types = append(report.Types, protocol.ToHeat(name, "", total, cells))
-			}
-		}
-		last = now
-		if !first { // that may have calls of the time between sessions
-			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heat{Heat: report}})
-		}
-	}
-}
-
-// countsOf returns what counts the calls of a type. The caller has the lock.
-func (s *Service) countsOf(name protocol.TypeName) *callCounts {
-	c := s.counts[name]
-	if c == nil {
-		c = &callCounts{}
-		s.counts[name] = c
-	}
-	return c
 }

@@ -8,8 +8,20 @@
 // Packages ownership (of sticky actors) and assignment (of ranges) decide, with the functions of
 // package placement: each has the leader's end and the host's end of its protocol. They take
 // events and the time, and return what follows; they read no clock and send nothing. Each process
-// has a [Service], which acts on their decisions. Package protocol is what hosts and the leader
-// say to each other, and package clock counts leases.
+// has a [Service], which acts on the decisions of the host's end; package leader acts on those of
+// the leader's end while the process leads. Package protocol is what hosts and the leader say to
+// each other, and package clock counts leases.
+//
+// # Parts
+//
+//	member        the state that the parts share, its lock, and the view that callers read
+//	directory     finds the host of an actor, for each call
+//	registration  keeps the host's row; begins another incarnation when the row is gone
+//	follower      keeps a session with the leader, and performs its orders
+//	sticky        acquires and releases sticky actors
+//	checkouts     leases the partitions of checkout types
+//	drainer       hands over everything
+//	inspector     answers questions of people
 //
 // # Words
 //
@@ -39,19 +51,6 @@
 //	                           │     ▲  renewed: row is there   │   │
 //	                           │     └──────────────────────────┘   │
 //	                           └──▶ ended ◀─────────────────────────┘ row is gone, or it leaves
-//
-// # States of a term
-//
-//	            lease taken, epoch + 1           all hosts registered then have claimed or are cleared
-//	(standby) ─────────────────────────▶ gathering ───────────────────────────────────────▶ granting
-//	    ▲                                    │                                                 │
-//	    └────────────────────────────────────┴── the leader's count is over, or it resigned ───┘
-//
-// # States of a range
-//
-//	           LOCK to all hosts            all holders released,           all new holders answered:
-//	(settled) ───────────────────▶ releasing ───────────────────▶ updating ────────────────▶ (settled)
-//	                                         or are cleared: UPDATE         UNLOCK to all hosts
 //
 // protocol.md beside this file has the rest: times, sessions, acquisition, moves, Groups of types,
 // readers, partitions, heat, weights, the loops, the invariants, and what happens at each failure.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clustertest"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
@@ -206,8 +207,8 @@ func BenchmarkFind(b *testing.B) {
 // foundHere is a service that is not started, one of some hosts, with actors that it holds.
 func foundHere(tb testing.TB, hosts int, policy string) (s *Service, keys []actor.Key) {
 	tb.Helper()
-	c := &testCluster{db: &database{}}
-	s, err := New(Config{Store: &link{db: c.db}, Self: actor.Host{Cluster: "c"}, Types: func() []protocol.Type { return nil }, Actors: &process{}})
+	c := &testCluster{db: clustertest.New()}
+	s, err := New(Config{Store: &clustertest.Link{DB: c.db}, Self: actor.Host{Cluster: "c"}, Types: func() []protocol.Type { return nil }, Actors: &process{}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func (c *testCluster) shared(policy string, most int) map[string]int {
 		}
 		for _, p := range c.processes {
 			p.Service.mu.Lock()
-			n := p.partitions()
+			n := p.heldPartitions()
 			p.Service.mu.Unlock()
 			if p.alive.Load() && n > most {
 				return false
@@ -267,7 +267,7 @@ func TestCheckout(t *testing.T) {
 		ps[1].kill()
 		c.shared(policy, 6)
 		if took := time.Since(began); took > 2*testLease {
-			t.Errorf("partitions of a host that crashed were taken after %v, their leases are %v", took, ps[0].checkoutLength())
+			t.Errorf("partitions of a host that crashed were taken after %v, their leases are %v", took, ps[0].checkouts.length())
 		}
 		began = time.Now()
 		handed := ps[2].handOvers
@@ -326,7 +326,7 @@ func TestCheckoutPolicyChanges(t *testing.T) {
 		}
 		ps[0].Service.mu.Lock()
 		defer ps[0].Service.mu.Unlock()
-		if n := ps[0].partitions(); n != 0 {
+		if n := ps[0].heldPartitions(); n != 0 {
 			t.Errorf("%d partitions are left", n)
 		}
 	})
@@ -340,8 +340,8 @@ func TestCheckoutOfAHostThatEnds(t *testing.T) {
 		p.setTypes(placedType("T", policy, 1))
 		c.shared(policy, 2)
 		self := p.Self()
-		p.end()
-		p.checkOut(t.Context(), protocol.TypeName{App: "a", Type: "T"}, 0, self, actor.Lease{}, nil)
+		p.registration.end()
+		p.checkouts.checkOut(t.Context(), protocol.TypeName{App: "a", Type: "T"}, 0, self, actor.Lease{}, nil)
 	})
 }
 
@@ -357,27 +357,27 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 		p := ps[0].Service
 		p.mu.Lock()
 		var lease actor.Lease
-		for _, ct := range p.checkouts.types {
+		for _, ct := range p.competing {
 			for i := range ct.owns {
 				ct.owns[i].until, ct.owns[i].renewAt = p.now()+10*time.Millisecond, p.now()+time.Hour // no renewal
 				lease = ct.owns[i].lease
 			}
 		}
-		p.countPartitions(p.checkoutUntil())
+		p.countPartitions(p.partitionsUntil())
 		p.mu.Unlock()
 		<-time.After(20 * time.Millisecond)
 		if p.Current(time.Now()) {
 			t.Error("it goes on after the end of a partition's count")
 		}
 		// Another one takes a partition, whose lease is over by then.
-		c.db.mu.Lock()
-		stolen := c.db.leases[lease.Name]
+		c.db.Mu.Lock()
+		stolen := c.db.Leases[lease.Name]
 		stolen.Holder, stolen.Epoch, stolen.ExpiresAt = "x", stolen.Epoch+1, time.Now().Add(time.Hour)
-		c.db.leases[lease.Name] = stolen
-		c.db.hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{protocol.RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
-		c.db.mu.Unlock()
+		c.db.Leases[lease.Name] = stolen
+		c.db.Hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{protocol.RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
+		c.db.Mu.Unlock()
 		p.mu.Lock()
-		for _, ct := range p.checkouts.types {
+		for _, ct := range p.competing {
 			for i := range ct.owns {
 				ct.owns[i].renewAt = 0
 			}
@@ -385,7 +385,7 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 		p.mu.Unlock()
 		c.eventually("it goes on with what is left", func() bool {
 			p.mu.Lock()
-			n := p.partitions()
+			n := p.heldPartitions()
 			p.mu.Unlock()
 			return p.Current(time.Now()) && n == 1
 		})
@@ -545,16 +545,16 @@ func TestNoReaderWithoutALease(t *testing.T) {
 			}
 			return false
 		})
-		c.db.mu.Lock()
-		c.db.down = true
-		c.db.mu.Unlock()
+		c.db.Mu.Lock()
+		c.db.Down = true
+		c.db.Mu.Unlock()
 		c.eventually("its count is over", func() bool { return !ps[0].Current(time.Now()) })
 		if _, here := ps[0].Readers(k); here || ps[0].Reads(k) {
 			c.t.Error("it reads on")
 		}
-		c.db.mu.Lock()
-		c.db.down = false
-		c.db.mu.Unlock()
+		c.db.Mu.Lock()
+		c.db.Down = false
+		c.db.Mu.Unlock()
 	})
 }
 

@@ -7,50 +7,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
-
-// TestReach: when a leader that no other host reaches grants, and when it resigns.
-func TestReach(t *testing.T) {
-	const lease = time.Second
-	type seen struct{ others, sessions int }
-	for name, tt := range map[string]struct {
-		saw              []seen // each half a lease after the other
-		granting         bool   // by its table
-		mayGrant, resign bool
-	}{
-		"alone":                                 {[]seen{{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, true, true, false},
-		"a host joins":                          {[]seen{{0, 0}, {1, 0}}, true, true, false},
-		"two hosts join":                        {[]seen{{2, 0}}, true, false, false},
-		"one of two has joined":                 {[]seen{{2, 0}, {2, 1}}, true, true, false},
-		"nobody comes":                          {[]seen{{2, 0}, {2, 0}, {2, 0}, {2, 0}, {2, 0}}, true, false, true},
-		"nobody comes yet":                      {[]seen{{2, 0}, {2, 0}, {2, 0}, {2, 0}}, true, false, false},
-		"all have gone":                         {[]seen{{2, 2}, {2, 0}, {2, 0}, {2, 0}, {2, 0}, {2, 0}}, true, true, true},
-		"one comes at last":                     {[]seen{{2, 0}, {2, 0}, {2, 0}, {2, 0}, {2, 1}}, true, true, false},
-		"they are over before":                  {[]seen{{2, 0}, {2, 0}, {2, 0}, {0, 0}, {2, 0}}, true, false, false},
-		"the other of two does not come":        {[]seen{{1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}}, true, true, false},
-		"the other of two is awaited":           {[]seen{{1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}}, false, true, true},
-		"a stranger, and one that has joined":   {[]seen{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}}, false, true, false},
-		"the others have gone, two are awaited": {[]seen{{2, 1}, {2, 0}, {2, 0}, {2, 0}, {2, 0}}, false, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var r reach
-			var now clock.Instant
-			for _, s := range tt.saw {
-				r.saw(now, s.others, s.sessions)
-				now += lease / 2
-			}
-			now -= lease / 2
-			if got := r.mayGrant(); got != tt.mayGrant {
-				t.Errorf("it may grant: %v", got)
-			}
-			if got := r.lost(now, lease, tt.granting); got != tt.resign {
-				t.Errorf("it resigns: %v", got)
-			}
-		})
-	}
-}
 
 // stranger starts a process that no other reaches, and that reaches none.
 func (c *testCluster) stranger(roles ...string) *process {
@@ -66,14 +25,14 @@ func (c *testCluster) stranger(roles ...string) *process {
 // elect has a process lead next, whoever does now.
 func (c *testCluster) elect(p *process) {
 	c.t.Helper()
-	c.db.mu.Lock()
-	l := c.db.leases[leaderLease]
+	c.db.Mu.Lock()
+	l := c.db.Leases[leader.LeaseName]
 	l.Holder, l.ExpiresAt = p.Self(), time.Now().Add(testLease)
 	l.Epoch++
-	c.db.leases[leaderLease] = l
-	c.db.mu.Unlock()
+	c.db.Leases[leader.LeaseName] = l
+	c.db.Mu.Unlock()
 	c.eventually("it alone leads", func() bool {
-		return !slices.ContainsFunc(c.processes, func(q *process) bool { return (q.term.Load() != nil) != (q == p) })
+		return !slices.ContainsFunc(c.processes, func(q *process) bool { return (q.elector.Epoch() != 0) != (q == p) })
 	})
 }
 
@@ -94,8 +53,8 @@ func TestUnreachableLeader(t *testing.T) {
 			if since := time.Since(began); since > 6*testLease {
 				c.t.Errorf("nothing could be acquired for %v", since)
 			}
-			for until := time.Now().Add(standsBack * testLease); time.Now().Before(until); <-time.After(testLease / 8) {
-				if x.term.Load() != nil {
+			for until := time.Now().Add(10 * testLease); time.Now().Before(until); <-time.After(testLease / 8) {
+				if x.elector.Epoch() != 0 {
 					c.t.Fatal("it leads again")
 				}
 			}
@@ -115,7 +74,7 @@ func TestUnreachableLeader(t *testing.T) {
 			for _, p := range ps {
 				p.setTypes(ringType("R"), stickyType("S"))
 			}
-			for x.term.Load() != nil {
+			for x.elector.Epoch() != 0 {
 				if x.Holds(key("R", 1), abi.PlacementRing) != actor.NotHeld {
 					c.t.Fatal("it gives itself what the others cannot reach then")
 				}
@@ -134,7 +93,7 @@ func TestUnreachableLeaderAlone(t *testing.T) {
 		x := c.stranger(protocol.RoleHost, protocol.RoleScheduler)
 		defer x.kill()
 		c.elect(x)
-		c.eventually("it resigns", func() bool { return x.term.Load() == nil })
+		c.eventually("it resigns", func() bool { return x.elector.Epoch() == 0 })
 		for _, p := range ps {
 			p.kill()
 		}

@@ -63,9 +63,9 @@ func TestReady(t *testing.T) {
 		c.eventually("what it sends is lost", is(p, errCutOff))
 		p.deafen(false)
 		c.eventually("it is heard", is(p, nil))
-		p.db.setDown(true)
+		p.db.SetDown(true)
 		c.eventually("it has no lease", is(p, errNoLease))
-		p.db.setDown(false)
+		p.db.SetDown(false)
 		c.eventually("it has its lease again", is(p, nil))
 	})
 }

@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/greenroom-run/greenroom/scheduler/clock"
+import (
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/leader"
+)
 
 // search is what a host knows of its search for a session with a leader. It is pure state.
 type search struct {
@@ -18,7 +21,7 @@ func (w *search) failed(now, lease clock.Instant, epoch uint64) (long bool) {
 		w.epoch, w.since = epoch, now
 	}
 	w.last = now
-	return w.anewIn != epoch && now-w.since >= patience*lease
+	return w.anewIn != epoch && now-w.since >= leader.Patience*lease
 }
 
 // looked notes that an attempt at a session lasted until now: one that gets no answer takes
@@ -27,26 +30,3 @@ func (w *search) looked(now clock.Instant) { w.last = now }
 
 // ended notes that a session of the present epoch has ended.
 func (w *search) ended(now clock.Instant) { w.since, w.last = now, now }
-
-// seek notes that this host looks for a session with the leader of an epoch, and has its
-// row given up if that has failed for long: see [Service.giveUpRow].
-func (s *Service) seek(epoch uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.search.failed(s.now(), s.cfg.Lease, epoch) && s.idle() {
-		select {
-		case s.unwanted <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// idle reports whether no leader has to know of this host: it holds and owns nothing, runs
-// nothing of types that nobody holds, which takes a leader's word ([assignment.Holdings.Told]), has no
-// session that a leader has answered, and does not leave. The caller has the lock.
-func (s *Service) idle() bool {
-	if s.cfg.hosts() && s.holdings.Told() && len(s.view.Load().types) > 0 {
-		return false
-	}
-	return (s.session == nil || !s.session.met) && s.draining == "" && !s.holdings.Holding() && s.owned.count.Load() == 0 && s.partitions() == 0
-}

@@ -172,7 +172,7 @@ func TestStickyClearsWithTheLeader(t *testing.T) {
 		}
 		leader.kill()
 		others[0].kill()
-		c.eventually("both are cleared", func() bool { return len(c.rows()) == 1 })
+		c.eventually("both are cleared", func() bool { return len(c.db.HostNames()) == 1 })
 		c.settled(testLease)
 		if n := cleared.Load(); n != int64(owned) {
 			c.t.Errorf("%d actors of hosts that ended were counted, of %d", n, owned)
@@ -223,7 +223,7 @@ func TestFrozenHost(t *testing.T) {
 			victim = ps[1]
 		}
 		was := victim.Self()
-		victim.db.setDown(true)
+		victim.db.SetDown(true)
 		victim.cut(true)
 		cut := time.Now()
 		for victim.Current(time.Now()) {
@@ -238,7 +238,7 @@ func TestFrozenHost(t *testing.T) {
 		victim.alive.Store(false) // for the others' sake: what it knows is of the past
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
 		victim.alive.Store(true)
-		victim.db.setDown(false)
+		victim.db.SetDown(false)
 		victim.cut(false)
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
 		if victim.Self() == was || victim.drops != 1 {
@@ -259,7 +259,7 @@ func TestLostDatabase(t *testing.T) {
 			for i := 0; !victim.Find(key("R", i), abi.PlacementRing).Here; i++ {
 				own = key("R", i+1)
 			}
-			victim.db.setDown(true)
+			victim.db.SetDown(true)
 			c.eventually("its lease is over", func() bool { return !victim.Current(time.Now()) })
 			paused := victim.Find(own, abi.PlacementRing)
 			if paused.Wait == nil {
@@ -277,7 +277,7 @@ func TestLostDatabase(t *testing.T) {
 			victim.alive.Store(false) // for the others' sake: what it knows is of the past
 			c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
 			victim.alive.Store(true)
-			victim.db.setDown(false)
+			victim.db.SetDown(false)
 			c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
 		}
 	})
@@ -290,11 +290,11 @@ func TestLostHostAcquires(t *testing.T) {
 	run(t, func(c *testCluster) {
 		p := c.start("a")[0]
 		c.settled(testLease)
-		p.db.setDown(true)
+		p.db.SetDown(true)
 		c.eventually("nobody leads", func() bool { return c.leads() == nil && !p.Current(time.Now()) })
 		asked := p.Find(key("S", 0), abi.PlacementSticky)
 		p.Service.mu.Lock()
-		p.mayAsk = make(chan struct{})
+		p.sticky.mayAsk = make(chan struct{})
 		p.Service.mu.Unlock()
 		bounded := p.Find(key("S", 1), abi.PlacementSticky)
 		if asked.Wait == nil || bounded.Wait == nil {
@@ -313,7 +313,7 @@ func TestLostHostAcquires(t *testing.T) {
 				t.Errorf("a lease later: %+v", w)
 			}
 		}
-		p.db.setDown(false)
+		p.db.SetDown(false)
 		for n := range 2 {
 			c.acquired(p, key("S", n))
 		}
@@ -333,16 +333,16 @@ func TestRegistrationUnknown(t *testing.T) {
 				<-time.After(testLease / 8)
 			}
 		}
-		b.db.setDown(true)
+		b.db.SetDown(true)
 		away()
-		c.db.mu.Lock()
-		b.db.down, b.db.registers = false, true
-		c.db.mu.Unlock()
-		for !b.db.isDown() || len(c.rows()) < 2 {
+		c.db.Mu.Lock()
+		b.db.Down, b.db.FailRegister = false, true
+		c.db.Mu.Unlock()
+		for !b.db.IsDown() || len(c.db.HostNames()) < 2 {
 			<-time.After(testLease / 64)
 		}
 		away()
-		b.db.setDown(false)
+		b.db.SetDown(false)
 		if counts := c.settled(2 * testLease); counts["b"] == 0 || !a.Leadership().Here {
 			t.Errorf("they hold %v", counts)
 		}
@@ -358,9 +358,9 @@ func TestDatabaseDown(t *testing.T) {
 		before, _ := c.look()
 		ids := []actor.HostID{c.processes[0].Self(), c.processes[1].Self()}
 		set := func(down bool) {
-			c.db.mu.Lock()
-			defer c.db.mu.Unlock()
-			c.db.down = down
+			c.db.Mu.Lock()
+			defer c.db.Mu.Unlock()
+			c.db.Down = down
 		}
 		set(true)
 		<-time.After(testLease / 2)
@@ -453,9 +453,9 @@ func TestStop(t *testing.T) {
 				if p.handOvers == 0 || p.Owned() != 0 {
 					t.Errorf("%d hand-overs, %d sticky actors left", p.handOvers, p.Owned())
 				}
-				c.db.mu.Lock()
-				_, there := c.db.hosts[p.Self()]
-				c.db.mu.Unlock()
+				c.db.Mu.Lock()
+				_, there := c.db.Hosts[p.Self()]
+				c.db.Mu.Unlock()
 				if there {
 					t.Error("its row is there")
 				}
@@ -633,12 +633,9 @@ func TestMaxOwned(t *testing.T) {
 		if p.Holds(key("S", 0), abi.PlacementSticky) == actor.NotHeld {
 			t.Error("one that is used was released")
 		}
-		t1 := p.term.Load()
-		t1.mu.Lock()
-		n := t1.leader.Owned()[p.Self()]
-		t1.mu.Unlock()
-		if n != p.Owned() {
-			t.Errorf("the leader knows of %d, the host of %d", n, p.Owned())
+		list, err := p.Hosts(c.t.Context())
+		if err != nil || len(list.Hosts) != 1 || list.Hosts[0].Sticky != p.Owned() {
+			t.Errorf("the leader knows of %+v, the host of %d: %v", list.Hosts, p.Owned(), err)
 		}
 	})
 }
@@ -658,7 +655,7 @@ func TestTooManyLeave(t *testing.T) {
 		p.owned.add(key("S", 1))
 		p.owned.leave(2, func(actor.Key, *ownedActor) bool { return true }) // as a drain does
 		p.busy = make(chan struct{})
-		p.releaseSome()
+		p.sticky.releaseSome()
 		p.Service.mu.Unlock()
 		synctest.Wait()
 		p.mu.Lock()
@@ -778,7 +775,7 @@ func TestMaxAsked(t *testing.T) {
 			keys, waits = append(keys, k), append(waits, where.Wait)
 		}
 		p.Service.mu.Lock()
-		asked, asking := len(p.asked), len(p.asking)
+		asked, asking := len(p.sticky.asked), len(p.sticky.asking)
 		p.Service.mu.Unlock()
 		if asked > maxAsked || asking > maxAsked {
 			c.t.Errorf("%d actors are asked for at once", asked)

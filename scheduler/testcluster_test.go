@@ -14,9 +14,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/clustertest"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // process is one of a cluster of the test's.
@@ -24,7 +24,7 @@ type process struct {
 	*Service
 	name  string
 	c     *testCluster
-	db    *link
+	db    *clustertest.Link
 	alive atomic.Bool
 
 	mu     sync.Mutex
@@ -43,7 +43,7 @@ type process struct {
 // testCluster is processes that share a database and a network.
 type testCluster struct {
 	t         *testing.T
-	db        *database
+	db        *clustertest.Database
 	mu        sync.Mutex
 	processes []*process
 	// takes is how long a message to another process takes.
@@ -64,7 +64,7 @@ func (s slowStream) Send(m *greenroomv1.ReportActorTypesRequest) error {
 const testLease = 3 * time.Second
 
 func newTestCluster(t *testing.T) *testCluster {
-	return &testCluster{t: t, db: &database{hosts: map[actor.HostID]actor.Host{}, leases: map[string]actor.Lease{}}}
+	return &testCluster{t: t, db: clustertest.New()}
 }
 
 func (p *process) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
@@ -110,7 +110,7 @@ func stickyType(name string) protocol.Type {
 // process makes one, which is not started.
 func (c *testCluster) process(name string, change ...func(*Config)) *process {
 	c.t.Helper()
-	p := &process{name: name, c: c, types: []protocol.Type{ringType("R"), stickyType("S")}, db: &link{db: c.db}}
+	p := &process{name: name, c: c, types: []protocol.Type{ringType("R"), stickyType("S")}, db: &clustertest.Link{DB: c.db}}
 	cfg := Config{
 		Store: p.db, Self: actor.Host{Name: name, Cluster: "test", Address: name + ":1", Version: "v1"}, Lease: testLease, Actors: p,
 		Types: func() []protocol.Type { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.types) },
@@ -224,7 +224,7 @@ func (p *process) cut(stay bool) {
 // kill ends a process as a crash does: nothing of it is released.
 func (p *process) kill() {
 	p.alive.Store(false)
-	p.db.setDown(true)
+	p.db.SetDown(true)
 	p.cut(true)
 	p.cancel()
 	p.loops.Wait()
@@ -386,4 +386,4 @@ func wait(on <-chan struct{}) {
 }
 
 // isRegistered reports whether the process has a row, as whichever host.
-func (p *process) isRegistered() bool { return slices.Contains(p.c.rows(), p.name) }
+func (p *process) isRegistered() bool { return slices.Contains(p.c.db.HostNames(), p.name) }

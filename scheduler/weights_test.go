@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-
+	"github.com/greenroom-run/greenroom/scheduler/clustertest"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
@@ -135,7 +135,7 @@ func TestStickyOfEqualHosts(t *testing.T) {
 // TestResourcesAreChecked: what cannot be is refused by its name.
 func TestResourcesAreChecked(t *testing.T) {
 	for _, r := range []placement.Resources{{Processors: -1}, {Memory: -1}, {Weight: -1}, {Weight: placement.MaxGivenWeight + 1}} {
-		_, err := New(Config{Store: &link{}, Self: actor.Host{Cluster: "c"}, Resources: r})
+		_, err := New(Config{Store: &clustertest.Link{}, Self: actor.Host{Cluster: "c"}, Resources: r})
 		if err == nil || !strings.Contains(err.Error(), "Resources") {
 			t.Errorf("%+v: %v", r, err)
 		}

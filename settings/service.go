@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -122,7 +123,8 @@ func (s *Service) HTTP(ctx context.Context, app string) ([]actor.HTTPGrant, erro
 	return g.http, nil
 }
 
-// snapshot returns the settings of an app, from memory if they are young enough.
+// snapshot returns the settings of an app, from memory if they are young enough. A guest that waits
+// for the store leaves its processor to others.
 func (s *Service) snapshot(ctx context.Context, name string) (*snapshot, error) {
 	s.mu.Lock()
 	a := s.apps[name]
@@ -134,6 +136,14 @@ func (s *Service) snapshot(ctx context.Context, name string) (*snapshot, error) 
 	if g := a.known(); g != nil && s.cfg.Clock().Sub(g.at) < s.cfg.MaxAge {
 		return g, nil
 	}
+	var g *snapshot
+	var err error
+	engine.Outside(ctx, func() { g, err = s.reread(ctx, a, name) })
+	return g, err
+}
+
+// reread reads the settings of an app, or waits until another has read them.
+func (s *Service) reread(ctx context.Context, a *app, name string) (*snapshot, error) {
 	select {
 	case a.reading <- struct{}{}:
 		defer func() { <-a.reading }()

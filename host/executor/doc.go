@@ -25,8 +25,9 @@
 //
 //   - No more guests run than there are slots, and none waits while a slot is free.
 //   - A turn that has a slot waits for nothing but a processor: not for a commit, an instance, an
-//     answer from outside, or another turn. So each slot is soon free again. The exception is
-//     what is nearly always in memory: what an app was given, and the tokens of its reminders.
+//     answer from outside, another turn, or the store. So each slot is soon free again. Who reads
+//     for a guest what is nearly always in memory, such as the settings of its app, gives the slot
+//     back only if it has to wait ([engine.Outside]).
 //   - A turn gives its slot back once, however its guest ends; a turn whose context ends while
 //     it waits has none.
 //   - While turns of two apps wait, the fuel that each app's guests use differs by what

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,8 @@ type Actor struct {
 	Methods     map[string]Func
 	ReadOnly    map[string]Func
 	// Atomic are the methods that are called in their callers' commits only.
-	Atomic map[string]bool
+	Atomic    map[string]bool
+	Reentrant []string // methods
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -67,6 +69,9 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 	}
 	for m := range a.ReadOnly {
 		s.Methods = append(s.Methods, abi.MethodSpec{Name: m, ReadOnly: true})
+	}
+	for i := range s.Methods {
+		s.Methods[i].Reentrant = slices.Contains(a.Reentrant, s.Methods[i].Name)
 	}
 	return s
 }

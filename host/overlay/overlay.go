@@ -32,6 +32,7 @@ const entryCost = 32
 // zero value must be Reset before use.
 type Overlay struct {
 	base    *State
+	first   *State // what the turn began on
 	revs    *Revisions
 	rev     uint64
 	limit   int64 // bytes of the encoded state
@@ -47,10 +48,17 @@ type Overlay struct {
 // Reset begins a turn on base, whose visible state has the revision rev; limit
 // bounds the encoded state, in bytes.
 func (o *Overlay) Reset(base *State, revs *Revisions, rev uint64, limit int64) {
-	o.base, o.revs, o.rev, o.limit = base, revs, rev, limit
+	o.first, o.revs, o.limit = base, revs, limit
+	o.Replace(base, rev)
+}
+
+// Replace makes what another turn has left of the state visible, in the place of what the overlay
+// shows. The state has the revision rev.
+func (o *Overlay) Replace(state *State, rev uint64) {
+	o.base, o.rev = state, rev
 	o.cleared = false
 	o.changes.clear()
-	o.count, o.size = len(base.entries), int64(base.sums.raw)
+	o.count, o.size = len(state.entries), int64(state.sums.raw)
 }
 
 // Revision names the visible state.
@@ -272,10 +280,10 @@ func (o *Overlay) bytes(key string) []byte {
 // memory alive otherwise.
 func (o *Overlay) Seal() (next *State, changed bool, err error) {
 	if !o.cleared && o.changes.len() == 0 {
-		return o.base, false, nil
+		return o.base, o.base != o.first, nil
 	}
 	if o.count == 0 && o.base.format == actor.FormatNone {
-		return o.base, false, nil
+		return o.base, o.base != o.first, nil
 	}
 	from := o.base
 	if o.cleared {
@@ -306,7 +314,7 @@ func (o *Overlay) Seal() (next *State, changed bool, err error) {
 	}
 	entries = append(entries, base...)
 	if !changed || o.cleared && o.base.format != actor.FormatNone && slices.EqualFunc(entries, o.base.entries, sameEntry) {
-		return o.base, false, nil
+		return o.base, o.base != o.first, nil
 	}
 	next, err = newState(entries, sums, retained, o.limit)
 	return next, err == nil, err

@@ -62,6 +62,13 @@ func (l *Row) After(w *actor.RowWrite, state *overlay.State) *Row {
 	}
 }
 
+// With is l with another state that a turn has left, and that is not committed.
+func (l *Row) With(state *overlay.State, exists bool, generation uint64, schema uint32) *Row {
+	next := *l
+	next.State, next.Exists, next.Generation, next.StateSchema = state, exists, generation, schema
+	return &next
+}
+
 // Bumped is what l becomes when w moves its version on and leaves all else: an actor
 // without a row gets a tombstone.
 func (l *Row) Bumped(w *actor.RowWrite) *Row {

@@ -43,10 +43,8 @@ const (
 	MaxReminderBytes = 1 << 20
 )
 
-// reminders is what a turn does to its actor's reminders, and has seen of them.
+// reminders is what a turn has asked of reminders, and seen of them.
 type reminders struct {
-	effects actor.ReminderEffects
-	tokens  []actor.ReminderID // of what was set, until the effects are handed over
 	changes int
 	bytes   int64
 	problem string
@@ -58,8 +56,8 @@ type reminders struct {
 // Effects returns what the run asks of reminders, with the step of its firing. The caller
 // owns it.
 func (t *Turn) Effects() actor.ReminderEffects {
-	e := t.reminders.effects
-	t.reminders.effects, t.reminders.tokens = actor.ReminderEffects{}, nil
+	e := t.done.Reminders
+	t.done.Reminders, t.tokens = actor.ReminderEffects{}, nil
 	if f := t.spec.Firing; f != nil {
 		e.Steps = []actor.ReminderStep{f.Step}
 	}
@@ -85,9 +83,6 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
 	}
-	if code := outermost(t); code != 0 {
-		return code
-	}
 	if t.env.Reminders == nil {
 		return t.refuse(abi.CodeNotReady, "this host has no reminders")
 	}
@@ -110,33 +105,21 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 		t.Log(int32(slog.LevelWarn), "cannot set the reminder "+strconv.Quote(spec.Name)+" now: "+err.Error())
 		return t.refuse(abi.CodeNotReady, "the host cannot create reminders now")
 	}
-	t.reminders.tokens = append(t.reminders.tokens, made.ID)
+	t.tokens = append(t.tokens, made.ID)
 	size := int64(made.Size())
 	if t.reminders.bytes+size > t.spec.ReminderBytes {
 		return t.refuse(abi.CodeTooLarge, fmt.Sprintf("the reminders of this turn have more than %d bytes; keep the data in the state, and name it in the reminder", t.spec.ReminderBytes))
 	}
 	t.reminders.bytes += size
 	t.reminders.changes++
-	t.reminders.effects.Sets(&made)
+	t.done.Reminders.Sets(&made)
 	return 0
-}
-
-// discard forgets what the turn did, and gives back the tokens of reminders that were not handed
-// over: the guest does not know them.
-func (r *reminders) discard(env *Env, app string) {
-	if len(r.tokens) > 0 {
-		env.Reminders.Unused(app, r.tokens)
-	}
-	*r = reminders{}
 }
 
 // ReminderCancel implements [engine.Calls].
 func (t *Turn) ReminderCancel(name []byte) abi.Code {
 	t.reminders.problem = ""
 	if code := t.mayWrite(); code != 0 {
-		return code
-	}
-	if code := outermost(t); code != 0 {
 		return code
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
@@ -146,16 +129,7 @@ func (t *Turn) ReminderCancel(name []byte) abi.Code {
 		return code
 	}
 	t.reminders.changes++
-	t.reminders.effects.Cancels(t.reminderName(name))
-	return 0
-}
-
-// outermost says why the turn has no reminders and timers, 0 if it has them: a turn that
-// another one calls would have to see what the chain has done to them before.
-func outermost(t *Turn) abi.Code {
-	if t.spec.From.ID != "" {
-		return t.refuse(abi.CodeNotReady, "a turn that another actor calls cannot use reminders and timers yet; let a call from outside, a reminder or a timer do it")
-	}
+	t.done.Reminders.Cancels(t.reminderName(name))
 	return 0
 }
 
@@ -173,9 +147,6 @@ func (t *Turn) ReminderGet(name []byte) (*abi.Reminder, abi.Code, error) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
 	}
-	if code := outermost(t); code != 0 {
-		return nil, code, nil
-	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
 		return nil, t.refuse(abi.CodeInvalid, err.Error()), nil
 	}
@@ -191,7 +162,7 @@ func (t *Turn) ReminderGet(name []byte) (*abi.Reminder, abi.Code, error) {
 
 // visibleReminder returns a reminder as the turn sees it, nil if there is none.
 func (t *Turn) visibleReminder(n actor.ReminderName) (*actor.Reminder, abi.Code, error) {
-	e := &t.reminders.effects
+	e := &t.done.Reminders
 	var set *actor.Reminder
 	for i := range e.Set {
 		if e.Set[i].Name == n.Name {
@@ -287,9 +258,6 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
 	}
-	if code := outermost(t); code != 0 {
-		return nil, code, nil
-	}
 	names, known := t.reminders.listed[string(prefix)]
 	if !known {
 		code, err := t.ask(func() (err error) {
@@ -308,11 +276,11 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	gone := func(name string) bool {
 		n := actor.ReminderName{Key: t.spec.Key, Name: name}
 		f := t.spec.Firing
-		return slices.Contains(t.reminders.effects.Cancel, n) || f != nil && f.Step.ReminderName == n && f.Step.Then == nil
+		return slices.Contains(t.done.Reminders.Cancel, n) || f != nil && f.Step.ReminderName == n && f.Step.Then == nil
 	}
 	names = slices.DeleteFunc(slices.Clone(names), gone)
-	for i := range t.reminders.effects.Set {
-		if name := t.reminders.effects.Set[i].Name; strings.HasPrefix(name, string(prefix)) {
+	for i := range t.done.Reminders.Set {
+		if name := t.done.Reminders.Set[i].Name; strings.HasPrefix(name, string(prefix)) {
 			names = append(names, name)
 		}
 	}

@@ -117,16 +117,13 @@ func (c *TimerChanges) Cancel(by Timers, key actor.Key, name string) bool {
 	return true
 }
 
+func (c *TimerChanges) clone() TimerChanges {
+	return TimerChanges{effects: slices.Clone(c.effects), held: maps.Clone(c.held), before: maps.Clone(c.before)}
+}
+
 // drop forgets what the turn has done to a timer.
 func (c *TimerChanges) drop(name string) {
 	c.effects = slices.DeleteFunc(c.effects, func(e TimerEffect) bool { return e.Name == name })
-}
-
-// TimerEffects returns what the run does to its actor's timers. The caller owns it.
-func (t *Turn) TimerEffects() []TimerEffect {
-	e := t.timers.effects
-	t.timers = TimerChanges{}
-	return e
 }
 
 // mayTime says why the turn may not change timers, 0 if it may.
@@ -138,7 +135,7 @@ func (t *Turn) mayTime() abi.Code {
 	case t.env.Timers == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no timers")
 	}
-	return outermost(t)
+	return 0
 }
 
 // TimerSet implements [engine.Calls].
@@ -162,7 +159,7 @@ func (t *Turn) TimerSet(r *abi.Reminder) (replaced bool, code abi.Code) {
 	if problem := t.spec.Methods.MethodProblem("timer", spec.Method); problem != "" {
 		return false, t.refuse(abi.CodeInvalid, problem)
 	}
-	replaced, err := t.timers.Set(t.env.Timers, spec)
+	replaced, err := t.done.Timers.Set(t.env.Timers, spec)
 	var refused *TimerRefusal
 	if errors.As(err, &refused) {
 		if refused.Code == abi.CodeNotReady {
@@ -191,5 +188,5 @@ func (t *Turn) TimerCancel(name []byte) (existed bool, code abi.Code) {
 	if err := actor.ValidateTimerName(string(name)); err != nil {
 		return false, t.refuse(abi.CodeInvalid, err.Error())
 	}
-	return t.timers.Cancel(t.env.Timers, t.spec.Key, string(name)), 0
+	return t.done.Timers.Cancel(t.env.Timers, t.spec.Key, string(name)), 0
 }

@@ -63,8 +63,9 @@ type Spec struct {
 	Methods Methods
 	// ReminderBytes bounds what the turn's reminders take, together.
 	ReminderBytes int64
-	// Firing is the delivery of a reminder that asks for the turn; nil for a call. Fired is
-	// that reminder as it was found; nil: it was not looked up.
+	// Firing is the delivery of a reminder that asks for the turn, or for the turn of the same actor
+	// that waits for this one; nil: none does. Fired is that reminder as it was found; nil: it was not
+	// looked up.
 	Firing *actor.Firing
 	Fired  *actor.Reminder
 	// Timer is the firing of a timer that asks for the turn; without a name: none does.
@@ -119,18 +120,18 @@ type Turn struct {
 	buf       []byte // what StateKeys and StateJSON return
 	frame     abi.Turn
 	reminders reminders
-	timers    TimerChanges
+	effects
 }
 
 var _ engine.Calls = (*Turn)(nil)
 
 // Prepare readies t for one run.
 func (t *Turn) Prepare(env *Env, spec *Spec) {
-	t.reminders.discard(t.env, t.spec.Key.App)
+	t.discard(t.env, t.spec.Key.App)
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
-	t.excess, t.timers = "", TimerChanges{}
+	t.excess, t.reminders = "", reminders{}
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -146,7 +147,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
 	}
-	if f := spec.Firing; f != nil {
+	if f := spec.Firing; f != nil && spec.From.ID == "" {
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
 	}
@@ -261,11 +262,14 @@ func (t *Turn) Context() context.Context { return t.ctx }
 // Payload is the reply that the guest gave.
 func (t *Turn) Payload() actor.Payload { return t.reply }
 
+// Replace lets the guest go on, after a call, on what another turn has left of its state.
+func (t *Turn) Replace(state *overlay.State, rev uint64) { t.state.Replace(state, rev) }
+
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
-	t.reminders.discard(t.env, t.spec.Key.App)
+	t.discard(t.env, t.spec.Key.App)
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
-	t.excess, t.timers = "", TimerChanges{}
+	t.excess, t.reminders = "", reminders{}
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

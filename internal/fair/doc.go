@@ -1,8 +1,8 @@
 // Package fair shares what apps have in common, so that no app takes the share of another.
 //
 // Two things are shared: amounts and turns. An [Account] shares an amount, such as bytes of
-// memory or open streams. A [Queue] deals turns. The packages that use them decide what an
-// amount is and what a turn costs.
+// memory or open streams. A [Queue] deals turns, and [Places] is a queue that callers wait in. The
+// packages that use them decide what an amount is and what a turn costs.
 //
 // # Account
 //

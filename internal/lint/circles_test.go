@@ -51,7 +51,6 @@ var filesInCircles = map[string]int{
 	"internal/node":                   7,
 	"modules":                         4,
 	"routing":                         7,
-	"scheduler":                       12,
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              20,
 	"server/edge":                     8,

@@ -44,6 +44,13 @@ func TestGuestsCallEachOther(t *testing.T) {
 			call(id, "Deposit", `0`, want)
 		}
 
+		// bob calls ann back, who waits for him.
+		call("ann", "PayBack", `{"to":"bob","amount":10}`, `[66,66]`)
+		call("ann", "Reconsider", `"bob"`, `63`)
+		for id, want := range map[string]string{"ann": `63`, "bob": `35`} {
+			call(id, "Get", ``, want)
+			call(id, "Deposit", `0`, want)
+		}
 		for i := range 4 {
 			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
 		}
@@ -129,5 +136,38 @@ func TestGuestsCallAcrossServers(t *testing.T) {
 		if res := call(first, id, "Deposit", "0"); res.body != "100" {
 			t.Errorf("%s has %s", id, res.body)
 		}
+	}
+}
+
+// TestRustGuestCallsGo has chains over actors of two modules, in Rust and in Go.
+func TestRustGuestCallsGo(t *testing.T) {
+	r := start(t, node.Config{})
+	r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
+	r.deploy(t, "", build(t, filepath.Join("testdata", "bank-rust"), guestbuild.Cargo))
+	call := func(typ, id, method, in, want string) {
+		t.Helper()
+		r.mustCall(t, "", typ, id, method, in, want)
+	}
+	refused := func(typ, id, method, in, code string) {
+		t.Helper()
+		if _, err := r.call(t.Context(), "", typ, id, method, in); detail(err).GetGuest().GetCode() != code {
+			t.Errorf("%s %s.%s(%s): %v, want %s", typ, id, method, in, err, code)
+		}
+	}
+	call("Purse", "p", "Deposit", `100`, `100`)
+	call("Purse", "p", "Transfer", `{"type":"Purse","to":"q","amount":20}`, `80`)
+	call("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":30}`, `50`)
+	refused("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":13}`, "unlucky")
+	refused("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":51}`, "insufficient")
+	refused("Purse", "p", "Transfer", `{"type":"Purse","to":"p","amount":1}`, "not_reentrant")
+	call("Purse", "p", "Transfer", `{"type":"Account","to":"ann","amount":13,"retry":"ann"}`, `36`)
+	call("Account", "ann", "Transfer", `{"type":"Purse","to":"q","amount":4}`, `40`)
+	refused("Account", "ann", "Transfer", `{"type":"Purse","to":"q","amount":13}`, "unlucky")
+	call("Purse", "p", "Order", `{"retry":"ann","type":"Purse","to":"q","amount":1}`, `39`)
+	refused("Purse", "p", "Order", `{"retry":"ann","type":"Purse","to":"p","amount":1}`, "not_reentrant")
+	call("Purse", "p", "CallTrap", `"ann"`, `"trap"`)
+	for _, of := range [][3]string{{"Purse", "p", `37`}, {"Purse", "q", `25`}, {"Account", "ann", `39`}} {
+		call(of[0], of[1], "Get", ``, of[2])
+		call(of[0], of[1], "Deposit", `0`, of[2])
 	}
 }

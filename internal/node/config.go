@@ -146,8 +146,8 @@ func (c Config) validate() error {
 // lockedTurns is how many turns of type placement any run at once: places in the
 // host, each of which holds an instance, and connections of the store that they
 // wait for. More places than connections would keep instances from others for
-// nothing.
-const lockedTurns = 16
+// nothing. An app alone may have 16 of them.
+const lockedTurns = 18
 
 // databaseConfig is the store's half of what it and the host must agree on.
 func (c Config) databaseConfig() sqlstore.Config {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // nearlyUsed is how many tokens of a bucket are used when a creator gets its next one.
@@ -154,14 +155,28 @@ func (c *creator) replace(ctx context.Context, app string, b actor.Bucket) (bool
 }
 
 // await gets the next bucket, or waits until another has tried to; t.mu is held, and let
-// go meanwhile.
-func (c *creator) await(ctx context.Context, app string, t *tokens) error {
-	if t.fetched == nil {
-		return c.fetch(ctx, app, t)
-	}
-	fetched := t.fetched
+// go meanwhile. A guest that waits leaves its processor to others.
+func (c *creator) await(ctx context.Context, app string, t *tokens) (err error) {
+	bucket := t.bucket
 	t.mu.Unlock()
 	defer t.mu.Lock()
+	engine.Outside(ctx, func() { err = c.awaitAfter(ctx, app, t, bucket) })
+	return err
+}
+
+// awaitAfter is await for a guest that has left its processor, unless another one has the next
+// bucket, or has begun with it, meanwhile.
+func (c *creator) awaitAfter(ctx context.Context, app string, t *tokens, bucket actor.Bucket) error {
+	t.mu.Lock()
+	fetched := t.fetched
+	if fetched == nil {
+		defer t.mu.Unlock()
+		if t.next != nil || t.bucket != bucket {
+			return nil
+		}
+		return c.fetch(ctx, app, t)
+	}
+	t.mu.Unlock()
 	select {
 	case <-fetched:
 		return nil

@@ -3,11 +3,14 @@ package reminder
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // TestNextBucketIsAbandoned: a creator that was taken for gone creates nothing from the bucket
@@ -127,4 +130,68 @@ func TestReportsCountNoTokensThatMayBeGivenBack(t *testing.T) {
 		reports(3*pollEvery, 3)
 		reports(recentFor, 5)
 	})
+}
+
+// TestGuestsThatWaitForTokensHoldNoProcessor: while guests of an app wait for the store, which is to
+// give the app a bucket, others have the only processor; those that waited go on with one.
+func TestGuestsThatWaitForTokensHoldNoProcessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const guests = 3
+		allocate := make(chan struct{})
+		c := newCreator(func(context.Context, string) (actor.BucketRow, error) {
+			<-allocate
+			return actor.BucketRow{Bucket: actor.Bucket{Prefix: 1, Vector: anID.Vector}}, nil
+		})
+		slots := executor.New(1)
+		var guest sync.WaitGroup
+		for range guests {
+			guest.Go(func() {
+				var slot executor.Slot
+				if err := slot.Enter(t.Context(), slots, &actor.Key{App: "app"}); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := c.take(engine.WithProcessor(t.Context(), &slot), "app", func(do func()) { do() }); err != nil {
+					t.Error(err)
+				}
+				if !slot.Pause() {
+					t.Error("a guest runs without a processor")
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var other executor.Slot
+		if err := other.Enter(ctx, slots, &actor.Key{App: "quiet"}); err != nil {
+			t.Errorf("another app's guest waits for those that wait: %v", err)
+		}
+		other.Leave(0)
+		close(allocate)
+		guest.Wait()
+	})
+}
+
+// takesMeanwhile is a processor that another guest has as soon as it is free.
+type takesMeanwhile struct{ take func() }
+
+func (takesMeanwhile) Yield(uint64)  {}
+func (p takesMeanwhile) Pause() bool { p.take(); return true }
+func (takesMeanwhile) Resume()       {}
+
+// TestBucketThatAnotherGuestGotMeanwhile: one bucket does for both.
+func TestBucketThatAnotherGuestGotMeanwhile(t *testing.T) {
+	buckets := uint32(0)
+	c := newCreator(func(context.Context, string) (actor.BucketRow, error) {
+		buckets++
+		return actor.BucketRow{Bucket: actor.Bucket{Prefix: 1, Vector: anID.Vector, Index: buckets}}, nil
+	})
+	take := func(ctx context.Context) {
+		if _, _, err := c.take(ctx, "app", func(do func()) { do() }); err != nil {
+			t.Error(err)
+		}
+	}
+	take(engine.WithProcessor(t.Context(), takesMeanwhile{func() { take(t.Context()) }}))
+	if used := c.used(); buckets != 1 || used[actor.Bucket{Prefix: 1, Vector: anID.Vector, Index: 1}] != 2 {
+		t.Errorf("two tokens are of %d buckets: %v", buckets, used)
+	}
 }

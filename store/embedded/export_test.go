@@ -128,3 +128,6 @@ func (s *Store) SetNextBucket(ctx context.Context, app string, next uint32) erro
 		return tx.setRecord(lapKey(app), l)
 	})
 }
+
+// UploadsWaiting returns how many uploads wait for the one that is being written.
+func (s *Store) UploadsWaiting() int { return s.uploads.Waiting() }

@@ -13,15 +13,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/store"
 )
 
 // modules keeps modules, with their bytes in chunks.
 type modules struct {
 	*writer
-	// uploads holds its one token while chunks of a module are written or
-	// removed: those take several batches.
-	uploads chan struct{}
+	// uploads has one place, for who writes or removes chunks of a module: those take several
+	// batches. Apps have it in turn.
+	uploads *fair.Places
 }
 
 // chunkSize is how much of a module one batch writes, so that turns commit in
@@ -51,11 +52,12 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		return err
 	}
 	defer s.leave()
-	if err := s.lockUploads(ctx); err != nil {
+	leave, err := s.uploads.Enter(ctx, m.App, "")
+	if err != nil {
 		return err
 	}
-	defer s.unlockUploads()
-	err := s.read(ctx, m.App, m.Digest, nil)
+	defer leave()
+	err = s.read(ctx, m.App, m.Digest, nil)
 	switch {
 	case err == nil:
 		return s.storeAgain(ctx, m.App, m.Digest)
@@ -176,17 +178,6 @@ func removeModule(t *tx, app string, d actor.Digest) {
 	t.stamp()
 }
 
-func (s *modules) lockUploads(ctx context.Context) error {
-	select {
-	case s.uploads <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *modules) unlockUploads() { <-s.uploads }
-
 func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
 	if err := s.enter(ctx); err != nil {
 		return actor.Module{}, err
@@ -289,10 +280,11 @@ func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 		return err
 	}
 	defer s.leave()
-	if err := s.lockUploads(ctx); err != nil {
+	leave, err := s.uploads.Enter(ctx, app, "")
+	if err != nil {
 		return err
 	}
-	defer s.unlockUploads()
+	defer leave()
 	return s.write(ctx, writeOptions{frees: true}, func(tx *tx) error {
 		if value, err := tx.get(moduleKey(app, d)); err != nil {
 			return unavailable(err)

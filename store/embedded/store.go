@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -73,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	w.tx = newTx(core, &w.heads, &w.seen)
 	w.space.written.Store(spaceStep)
-	m := &modules{writer: w, uploads: make(chan struct{}, 1)}
+	m := &modules{writer: w, uploads: fair.NewPlaces(1)}
 	s := &Store{
 		writer: w, actors: actors{w}, commits: commits{w}, lockedTurns: &lockedTurns{writer: w}, records: records{w}, modules: m,
 		deployments: deployments{w}, settings: settings{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},

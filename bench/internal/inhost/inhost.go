@@ -29,6 +29,9 @@ type Spec struct {
 	Payload       string // JSON
 	ReadOnly      bool
 	Keys          bool // an idempotency key for every call
+	// Transfers has each call go to the first actor of a pair, with the number of the second
+	// as the payload.
+	Transfers bool
 	// Reminders has the process deliver reminders as well.
 	Reminders bool
 }
@@ -138,6 +141,11 @@ func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 	run := strconv.FormatInt(time.Now().UnixNano(), 36)
 	payload := actor.Payload{Data: []byte(s.Payload)}
 	return func(worker, target, n int) actor.Invocation {
+		payload := payload
+		if s.Transfers {
+			from, to := load.Pair(worker, n, s.Plan.Actors)
+			target, payload.Data = from, strconv.AppendInt(nil, int64(to), 10)
+		}
 		inv := actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 		if s.Keys {
 			inv.IdempotencyKey = run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)

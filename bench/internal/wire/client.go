@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/client"
@@ -21,8 +22,12 @@ func (s Spec) client() (load.Call, func() error, error) {
 		return nil, nil, err
 	}
 	run := runID()
-	payload := []byte(s.Payload)
 	return func(ctx context.Context, worker, target, n int) error {
+		payload := []byte(s.Payload)
+		if s.Transfers {
+			from, to := load.Pair(worker, n, s.Plan.Actors)
+			target, payload = from, strconv.AppendInt(nil, int64(to), 10)
+		}
 		if len(s.Pick) > 0 {
 			target = s.Pick[target]
 		}

@@ -57,6 +57,9 @@ type Spec struct {
 	ReadOnly bool
 	// Keys gives every call an idempotency key of its own.
 	Keys bool
+	// Transfers has each call go to the first actor of a pair, with the number of the second
+	// as the payload; for Stream and Unary.
+	Transfers bool
 	// Forget calls the first server for every actor, whichever holds it.
 	Forget bool
 	// Pick are the actors of the plan, by number; empty: the plan's own numbers.

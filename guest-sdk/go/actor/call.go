@@ -36,6 +36,15 @@ func Timeout(d time.Duration) CallOption {
 	}
 }
 
+// Atomic makes a call part of the caller's transaction, or fails it before it has run, with
+// [ErrNotAtomic].
+func Atomic() CallOption {
+	return func(m *abi.Message) { m.Flags |= flagAtomic }
+}
+
+// flagAtomic is bit 0 of the flags of a message.
+const flagAtomic = 1
+
 // Errors of calls that did not run, to compare with [errors.Is]. abi/SPEC.md section 5,
 // Calls, has the codes of the others.
 var (
@@ -56,8 +65,9 @@ var (
 // back everything.
 //
 // The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
-// anything else as JSON. The callee must not call back: [ErrNotReentrant]. Read-only methods
-// cannot call: [ErrReadOnly].
+// anything else as JSON. The callee may call back methods that are [Reentrant], and gets
+// [ErrNotReentrant] for others. Read-only methods may call read-only ones, and get
+// [ErrReadOnly] for others.
 //
 //	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
 func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
@@ -68,8 +78,10 @@ func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallO
 	if m.ContentType, m.Payload, err = ctx.live().values.input(in); err != nil {
 		return out, err
 	}
-	data, code := callActor(ctx, abi.AppendMessage(nil, &m))
+	data, code, err := callOther(ctx, abi.AppendMessage(nil, &m))
 	switch {
+	case err != nil:
+		return out, err
 	case code == abi.CodeInvalid:
 		return out, NewError(StatusInvalidArgument, abi.CallInvalid, "the actor or the method has text that is not UTF-8")
 	case code < 0:
@@ -104,4 +116,26 @@ func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallO
 		}
 	}
 	return out, nil
+}
+
+// callOther sends a message frame and returns the result frame. The callee may call this
+// actor back if a method of it is reentrant: then the host knows the state struct as it is
+// before, and the struct is what the callee has made of it after.
+func callOther(ctx *Context, frame []byte) ([]byte, abi.Code, error) {
+	in := ctx.live()
+	if !ctx.typ.reentrant || ctx.readOnly || !ctx.shared {
+		data, code := callActor(ctx, frame)
+		return data, code, nil
+	}
+	if err := ctx.saveState(); err != nil {
+		return nil, 0, err
+	}
+	before := in.host.StateRevision()
+	data, code := callActor(ctx, frame)
+	if after := in.host.StateRevision(); after != before {
+		if err := ctx.reloadState(after); err != nil {
+			return nil, 0, err
+		}
+	}
+	return data, code, nil
 }

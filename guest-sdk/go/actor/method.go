@@ -9,8 +9,10 @@ type MethodOption func(*abi.MethodSpec)
 // callers may repeat a call whose outcome they do not know.
 func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent = true } }
 
-// Reentrant lets the method be entered while another turn of its own chain of
-// calls is open on the actor. It has no effect yet: such a call gets [ErrNotReentrant].
+// Reentrant lets the method be called while another turn of the actor, of the same chain of
+// calls, waits for that call. It finds the state as that turn has made it so far, and that
+// turn finds its changes in the state struct when its call returns: what it has kept of the
+// struct's maps and slices is that of before. Without it, such a call gets [ErrNotReentrant].
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
 // method is a registered method. run does everything between a decoded frame and

@@ -32,7 +32,8 @@ type actorType struct {
 	methods map[string]*method
 	migrate func(ctx *Context, from uint32) error
 	// state is what the methods are methods of; nil without any method.
-	state *stateType
+	state     *stateType
+	reentrant bool // a method is
 }
 
 // registry holds what the init functions of a module registered. It is complete
@@ -128,6 +129,7 @@ func (t *actorType) addMethod(m *method, state *stateType) {
 	}
 	t.methods[m.spec.Name] = m
 	t.spec.Methods = append(t.spec.Methods, m.spec)
+	t.reentrant = t.reentrant || m.spec.Reentrant
 }
 
 func (r *registry) manifest() []byte {

@@ -13,7 +13,8 @@
 // trace, a read-only method cannot write or change its struct, inputs go over as
 // bytes, memory that a method may not keep is overwritten after it, stored state
 // goes through [actor.Migrate] if its schema is old. All types that the test's
-// package registered are there, by name.
+// package registered are there, by name, and call each other in one transaction;
+// [Harness.Fake] stands for those of other modules.
 //
 // A host puts an instance back to its first memory when another actor comes to it.
 // So does the harness: unexported fields and whatever else hangs on the state are
@@ -49,12 +50,9 @@ var Start = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
 // Harness is a host with everything that the test's package registered, and its
 // own actors. It is for one goroutine.
 type Harness struct {
-	t        testing.TB
-	types    map[string]abi.TypeSpec
-	host     *turnHost
-	instance bridge.Instance
-	last     actor.Ref // whose turn was the last one in it
-	frame    []byte
+	t     testing.TB
+	types map[string]abi.TypeSpec
+	guest
 
 	actors   map[actor.Ref]*row
 	now      time.Time
@@ -71,6 +69,15 @@ type Harness struct {
 	outside
 }
 
+// guest is the guest's memory and what runs in it.
+type guest struct {
+	host     *turnHost
+	instance bridge.Instance
+	last     actor.Ref // whose turn was the last one in it
+	frame    []byte
+	chain    *chain // that runs now, nil between turns
+}
+
 // outside is what actors find outside of their app's state.
 type outside struct {
 	config, secrets map[string]string
@@ -83,16 +90,6 @@ type method struct{ typ, name string }
 
 // fake stands for a method.
 type fake func(id string, in actor.Payload) (any, error)
-
-// answer runs the fake, which may run turns of the harness while that of caller waits.
-func (f fake) answer(caller *turnHost, id string, in actor.Payload) (any, error) {
-	h := caller.harness
-	instance, last, frame := h.instance, h.last, h.frame
-	defer func() { h.host, h.instance, h.last, h.frame = caller, instance, last, frame }()
-	h.host, h.last, h.frame = &turnHost{harness: h, callers: append(slices.Clone(caller.callers), caller.ref)}, actor.Ref{}, nil
-	h.DropInstance()
-	return f(id, in)
-}
 
 // LogLine is a line of an actor's log.
 type LogLine struct {
@@ -153,11 +150,11 @@ func (h *Harness) SetSecret(name, value string) { h.secrets[name] = value }
 // host that cannot be reached. Redirects are not followed here.
 func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) { h.http = handle }
 
-// Fake answers calls that actors make of a method of any actor of a type: with what answer
-// returns for the actor's ID and the input, as JSON unless it is a []byte or an
-// [actor.Payload], or with its error. Without a fake, such a call finds no type, also if the
-// test's package registered the type: a fake may forward to it with [Harness.Call]. What the
-// forwarded turn changes is then kept at once, also if the caller's turn fails later.
+// Fake answers calls that actors make of a method of any actor of a type, in the place of
+// that type: with what answer returns for the actor's ID and the input, as JSON unless it is
+// a []byte or an [actor.Payload], or with its error. Without fakes, such calls run turns of
+// what the test's package registered. A call that answer makes with [Harness.Call] is part of
+// the same transaction.
 func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error)) {
 	h.fakes[method{typ, name}] = answer
 }

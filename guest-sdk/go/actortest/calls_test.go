@@ -2,7 +2,11 @@ package actortest_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
@@ -22,18 +26,100 @@ func (p *Payer) Pay(ctx *actor.Context, amount int) (int, error) {
 }
 
 // Check calls in a read-only method.
-func (p *Payer) Check(ctx *actor.Context, _ actor.None) (int, error) {
-	return deposit.Call(ctx, "bob", 1)
+func (p *Payer) Check(ctx *actor.Context, method string) (int, error) {
+	return actor.Call[int](ctx, actor.Ref{Type: "Ledger", ID: "bob"}, method, 1)
 }
 
-// Ledger is what a fake forwards to.
+// Split adds amounts to ledgers, each of them if it is even.
+func (p *Payer) Split(ctx *actor.Context, to map[string]int) (int, error) {
+	for _, id := range slices.Sorted(maps.Keys(to)) {
+		if _, err := actor.Call[int](ctx, actor.Ref{Type: "Ledger", ID: id}, "Add", to[id]); err == nil {
+			p.Paid += to[id]
+		}
+	}
+	if p.Paid > 100 {
+		return 0, actor.Errorf("too_much", "%d", p.Paid)
+	}
+	return p.Paid, nil
+}
+
+// Down calls itself, with another ID, until it is refused.
+func (p *Payer) Down(ctx *actor.Context, depth int) (int, error) {
+	p.Paid = depth
+	return actor.Call[int](ctx, actor.Ref{Type: "Payer", ID: strconv.Itoa(depth)}, "Down", depth+1)
+}
+
+// Many touches so many ledgers.
+func (p *Payer) Many(ctx *actor.Context, n int) (actor.None, error) {
+	for i := range n {
+		if _, err := actor.Call[int](ctx, actor.Ref{Type: "Ledger", ID: strconv.Itoa(i)}, "Sum", nil); err != nil {
+			return actor.None{}, err
+		}
+	}
+	return actor.None{}, nil
+}
+
+// Loop calls itself back.
+type Loop struct {
+	Trace string `json:"trace"`
+	Count int    `json:"count"`
+	label string
+}
+
+// Start calls Inner of the same actor, or another method.
+func (l *Loop) Start(ctx *actor.Context, method string) (string, error) {
+	l.label, l.Trace = "kept", l.Trace+"("
+	n, err := actor.Call[int](ctx, ctx.Self(), method, nil)
+	if err != nil {
+		l.Trace += "!" + err.(*actor.Error).Code
+	} else {
+		l.Trace += ")" + strconv.Itoa(n) + l.label
+	}
+	l.Count++
+	return l.Trace, nil
+}
+
+// Wipe deletes the state before.
+func (l *Loop) Wipe(ctx *actor.Context, method string) (string, error) {
+	if _, err := ctx.State().DeleteAll(); err != nil {
+		return "", err
+	}
+	return l.Start(ctx, method)
+}
+
+// Inner may be called back.
+func (l *Loop) Inner(ctx *actor.Context, _ actor.None) (int, error) {
+	l.Trace, l.Count = l.Trace+".", l.Count+10
+	return l.Count, nil
+}
+
+// Refuse may be called back, and takes back what it did.
+func (l *Loop) Refuse(ctx *actor.Context, _ actor.None) (int, error) {
+	l.Trace, l.Count = l.Trace+".", l.Count+10
+	return 0, actor.Errorf("no", "no")
+}
+
+// Peek is read-only.
+func (l *Loop) Peek(*actor.Context, actor.None) (int, error) { return l.Count, nil }
+
+// Ledger is what is called.
 type Ledger struct {
 	Sum int `json:"sum"`
 }
 
+// Total is read-only.
+func (l *Ledger) Total(*actor.Context, actor.None) (int, error) { return l.Sum, nil }
+
 // Add adds an amount, which is even.
 func (l *Ledger) Add(ctx *actor.Context, amount int) (int, error) {
 	l.Sum += amount
+	err := errors.Join(
+		actor.SetReminder(ctx, actor.Reminder{Name: "audit", Method: "Audit", Every: time.Minute, Times: 1}),
+		actor.SetTimer(ctx, actor.Timer{Name: "audit", Method: "Audit", After: time.Second}),
+	)
+	if err != nil {
+		return 0, err
+	}
 	if amount%2 != 0 {
 		return 0, actor.Errorf("odd", "%d is odd", amount)
 	}
@@ -43,14 +129,23 @@ func (l *Ledger) Add(ctx *actor.Context, amount int) (int, error) {
 	return l.Sum, nil
 }
 
+// Audit is what reminders and timers run.
+func (l *Ledger) Audit(*actor.Context, actor.None) (actor.None, error) {
+	l.Sum += 1000
+	return actor.None{}, nil
+}
+
 // Ask calls a method, and returns its error.
 func (p *Payer) Ask(ctx *actor.Context, to [3]string) (actor.None, error) {
 	return actor.Call[actor.None](ctx, actor.Ref{Type: to[0], ID: to[1]}, to[2], nil)
 }
 
 func init() {
-	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add))
-	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check))
+	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add), actor.Method("Audit", (*Ledger).Audit), actor.ReadOnly("Sum", (*Ledger).Total))
+	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check),
+		actor.Method("Split", (*Payer).Split), actor.Method("Down", (*Payer).Down), actor.Method("Many", (*Payer).Many))
+	actor.Register("Loop", actor.Method("Start", (*Loop).Start), actor.Method("Wipe", (*Loop).Wipe), actor.Method("Inner", (*Loop).Inner, actor.Reentrant()),
+		actor.Method("Refuse", (*Loop).Refuse, actor.Reentrant()), actor.ReadOnly("Peek", (*Loop).Peek, actor.Reentrant()))
 }
 
 func TestFake(t *testing.T) {
@@ -74,9 +169,6 @@ func TestFake(t *testing.T) {
 	if state := h.State("Payer", "a"); state["paid"] != "5" {
 		t.Errorf("state %v", state)
 	}
-	if err := h.Call("Payer", "a", "Check", nil, &got); !errors.As(err, &e) || e.Code != actor.ErrReadOnly.Code {
-		t.Errorf("got %v", err)
-	}
 	h = actortest.New(t)
 	if err := h.Call("Payer", "a", "Pay", 5, &got); !errors.As(err, &e) || e.Code != "type_not_found" {
 		t.Errorf("got %v", err)
@@ -99,6 +191,15 @@ func TestForward(t *testing.T) {
 	}
 	var e *actor.Error
 	if err := h.Call("Payer", "a", "Pay", 3, &got); !errors.As(err, &e) || e.Code != "odd" {
+		t.Errorf("got %v", err)
+	}
+	h.Fake("Account", "Deposit", func(id string, in actor.Payload) (any, error) {
+		if err := h.Call("Ledger", id, "Add", in, nil); err != nil {
+			return nil, err
+		}
+		return nil, actor.Errorf("no", "not for %s", id)
+	})
+	if err := h.Call("Payer", "a", "Pay", 4, &got); !errors.As(err, &e) || e.Code != "no" {
 		t.Errorf("got %v", err)
 	}
 	if payer, ledger := h.State("Payer", "a"), h.State("Ledger", "bob"); payer["paid"] != "6" || ledger["sum"] != "6" {
@@ -141,5 +242,73 @@ func TestRefusedCalls(t *testing.T) {
 		if got.Code != want {
 			t.Errorf("%q: got %+v, want %q", to, got, want)
 		}
+	}
+}
+
+// TestChain has types of the test that call each other in one transaction.
+func TestChain(t *testing.T) {
+	h := actortest.New(t)
+	var got int
+	if err := h.Call("Payer", "a", "Split", map[string]int{"x": 2, "y": 3, "z": 4}, &got); err != nil || got != 6 {
+		t.Errorf("%d, %v", got, err)
+	}
+	for id, want := range map[string]string{"x": "2", "y": "", "z": "4"} {
+		if state := h.State("Ledger", id); state["sum"] != want {
+			t.Errorf("%s: %v, want %s", id, state, want)
+		}
+	}
+	if n, m := len(h.Reminders()), len(h.Timers()); n != 2 || m != 2 { // none of y
+		t.Errorf("%d reminders, %d timers", n, m)
+	}
+	var e *actor.Error
+	if err := h.Call("Payer", "a", "Split", map[string]int{"v": 8, "x": 96}, &got); !errors.As(err, &e) || e.Code != "too_much" {
+		t.Errorf("got %v", err)
+	}
+	if n, m := len(h.Reminders()), len(h.Timers()); n != 2 || m != 2 {
+		t.Errorf("%d reminders, %d timers", n, m)
+	}
+	h.Advance(time.Minute)
+	for id, want := range map[string]string{"v": "", "x": "2002", "y": "", "z": "2004"} {
+		if state := h.State("Ledger", id); state["sum"] != want {
+			t.Errorf("%s: %v, want %s", id, state, want)
+		}
+	}
+	if err := h.Call("Payer", "a", "Check", "Sum", &got); err != nil || got != 0 {
+		t.Errorf("%d, %v", got, err)
+	}
+	if err := h.Call("Payer", "a", "Check", "Add", &got); !errors.Is(err, actor.ErrReadOnly) {
+		t.Errorf("got %v", err)
+	}
+	if err := h.Call("Payer", "a", "Down", 0, &got); !errors.As(err, &e) || e.Code != "too_deep" {
+		t.Errorf("got %v", err)
+	}
+	if err := h.Call("Payer", "a", "Many", 63, nil); err != nil {
+		t.Error(err)
+	}
+	if err := h.Call("Payer", "a", "Many", 64, nil); !errors.As(err, &e) || e.Code != "too_many" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReentrant has methods that are called back: they find what the waiting turn has made
+// of the state, and that turn finds what they left.
+func TestReentrant(t *testing.T) {
+	h := actortest.New(t)
+	for _, step := range []struct{ method, calls, want, count string }{
+		{"Start", "Inner", "(.)10", "11"},
+		{"Start", "Refuse", "(.)10(!no", "12"},
+		{"Start", "Peek", "(.)10(!no()12kept", "13"},
+		{"Start", "Start", "(.)10(!no()12kept(!not_reentrant", "14"},
+		{"Wipe", "Inner", "(.)10", "11"},
+		{"Wipe", "Peek", "()0kept", "1"},
+	} {
+		var got string
+		if err := h.Call("Loop", "l", step.method, step.calls, &got); err != nil || got != step.want {
+			t.Errorf("%v: %q, %v", step, got, err)
+		}
+		if state := h.State("Loop", "l"); state["trace"] != strconv.Quote(step.want) || state["count"] != step.count {
+			t.Errorf("%v: state %v", step, state)
+		}
+		h.DropInstance()
 	}
 }

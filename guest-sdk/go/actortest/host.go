@@ -1,13 +1,8 @@
 package actortest
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -18,7 +13,6 @@ import (
 // end it belongs to one turn.
 type turnHost struct {
 	harness *Harness
-	callers []actor.Ref // whose turns wait for the fake that now runs; the last one called it
 
 	ref     actor.Ref
 	version uint64
@@ -37,12 +31,12 @@ func (h *turnHost) begin(ref actor.Ref, version uint64, o *overlay) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
 	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
-	*h = turnHost{harness: h.harness, callers: h.callers, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+	*h = turnHost{harness: h.harness, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
 }
 
 func (h *turnHost) end() (actor.Payload, error) {
 	reply, failure := h.reply, h.failure
-	*h = turnHost{harness: h.harness, callers: h.callers}
+	*h = turnHost{harness: h.harness}
 	if failure != nil {
 		return reply, failure
 	}
@@ -107,50 +101,12 @@ func (h *turnHost) Fail(frame []byte) abi.Code {
 func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 	var m abi.Message
 	switch {
-	case h.overlay.readOnly:
+	case h.overlay.migrates:
 		return nil, abi.CodeReadOnly
 	case abi.DecodeMessage(frame, &m) != nil:
 		return nil, abi.CodeInvalid
 	}
-	refuse := func(status uint16, code, message string) ([]byte, abi.Code) {
-		return abi.AppendResult(nil, &abi.Result{Error: abi.Error{Status: status, Code: code, Message: message}}), 0
-	}
-	to := actor.Ref{Type: m.Type, ID: m.ID}
-	fakes := h.harness.fakes
-	fake := fakes[method{m.Type, m.Method}]
-	switch {
-	case m.Type == "" || m.ID == "" || m.Method == "":
-		return refuse(abi.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
-	case to == h.ref || slices.Contains(h.callers, to):
-		return refuse(abi.StatusFailedPrecondition, abi.CallNotReentrant, "a turn of "+m.Type+" "+m.ID+" is waiting for this call")
-	case fake == nil:
-		code := "type_not_found"
-		for of := range fakes {
-			if of.typ == m.Type {
-				code = "method_not_found"
-			}
-		}
-		return refuse(abi.StatusNotFound, code, "nothing stands for "+m.Type+"."+m.Method+"; in this test, call Fake")
-	}
-	reply, err := fake.answer(h, strings.Clone(m.ID), actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)})
-	var r abi.Result
-	if err == nil {
-		var p actor.Payload
-		if p, err = encodePayload(reply); err == nil {
-			r.ContentType, r.Payload = p.ContentType, p.Data
-		}
-	}
-	var e *actor.Error
-	switch {
-	case errors.As(err, &e):
-		r.Error = abi.Error{
-			Status: cmp.Or(uint16(e.Status), abi.StatusUnknown), Code: e.Code, Message: e.Message, Retryable: e.Retryable, RetryAfterMillis: uint32(e.RetryAfter / time.Millisecond),
-			DetailContentType: e.Detail.ContentType, Detail: e.Detail.Data,
-		}
-	case err != nil:
-		r.Error = abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
-	}
-	return abi.AppendResult(nil, &r), 0
+	return resultOf(h.harness.chain.call(&m, h.overlay.readOnly)), 0
 }
 
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }

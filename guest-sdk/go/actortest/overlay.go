@@ -23,20 +23,26 @@ func (v value) equal(w value) bool { return v.format == w.format && bytes.Equal(
 // transientFactor is how many times its limit a state may reach within a turn.
 const transientFactor = 4
 
-// overlay is an actor's state during a turn: abi/SPEC.md section 5.
+// overlay is an actor's state during a chain: abi/SPEC.md section 5.
 type overlay struct {
 	harness  *Harness // gives out revisions
 	revision uint64
 	values   map[string]value // owned; nil counts as empty
 	limit    int              // bytes of the encoded state
-	readOnly bool
-	none     bool // the type is stateless
+	none     bool             // the type is stateless
 
-	// reminders are those that the turn has changed, by name; nil is one that is gone.
+	// reminders are those that were changed, by name; nil is one that is gone.
 	reminders map[string]*reminder
-	operated  int // how often it has set or cancelled one
 	timers    []timerChange
-	problem   string // why the last function of reminders or timers was refused
+	turnOverlay
+}
+
+// turnOverlay is what an overlay has for one turn alone.
+type turnOverlay struct {
+	readOnly bool
+	migrates bool
+	operated int    // how often it has set or cancelled a reminder
+	problem  string // why the last function of reminders or timers was refused
 }
 
 func (o *overlay) move() { o.revision = o.harness.nextRevision() }

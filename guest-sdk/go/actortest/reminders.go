@@ -40,6 +40,9 @@ type DeadLetter struct {
 // is none here.
 func (h *Harness) Advance(d time.Duration) {
 	h.t.Helper()
+	if h.chain != nil {
+		h.t.Fatal("actortest: Advance while a turn runs, for which the clock stands still")
+	}
 	until := h.now.Add(d)
 	for fired := 0; ; fired++ {
 		r, t := h.nextReminder(until), h.nextTimer(until)

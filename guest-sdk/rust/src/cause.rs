@@ -1,5 +1,6 @@
 //! What brings a turn about.
 
+use crate::address::Ref;
 use crate::codec::{self, time, TurnFrame};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,8 +25,10 @@ pub enum CauseKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
-    /// What it was. The rest is of a firing.
+    /// What it was.
     pub kind: CauseKind,
+    /// The actor that calls, if one does. The rest is of a firing.
+    pub from: Option<Ref>,
     /// The name of the reminder or timer.
     pub name: String,
     /// When it was due; where the firing stands for several times, the first.
@@ -53,6 +56,8 @@ impl Cause {
                 codec::CAUSE_TIMER => CauseKind::Timer,
                 _ => CauseKind::Other,
             },
+            from: Some(Ref::new(turn.caller_type, turn.caller_id))
+                .filter(|_| turn.cause == codec::CAUSE_CALL),
             name: turn.cause_name.to_string(),
             due: time(turn.due_unix_nano),
             attempt: turn.attempt,
@@ -66,6 +71,7 @@ impl Cause {
     pub(crate) fn call() -> Cause {
         Cause {
             kind: CauseKind::Call,
+            from: None,
             name: String::new(),
             due: UNIX_EPOCH,
             attempt: 0,

@@ -1,5 +1,6 @@
 //! The frames of `abi/SPEC.md` section 4: what the host sends for a turn, what
-//! the guest sends back for an error, and HTTP requests with their answers.
+//! the guest sends back for an error, calls of other actors with their results,
+//! and HTTP requests with their answers.
 //!
 //! You need this module only to speak the ABI without the rest of the SDK. It
 //! passes the vectors in `abi/testdata/vectors`, as the Go codec does.
@@ -31,6 +32,8 @@ const KIND_TURN: u8 = 1;
 const KIND_ERROR: u8 = 2;
 const KIND_HTTP_REQUEST: u8 = 3;
 const KIND_HTTP_RESPONSE: u8 = 4;
+const KIND_MESSAGE: u8 = 5;
+const KIND_RESULT: u8 = 6;
 const KIND_REMINDER: u8 = 7;
 
 /// [`TurnFrame::cause`] of a call from outside.
@@ -43,6 +46,12 @@ pub const CAUSE_REMINDER: u8 = 3;
 pub const CAUSE_TIMER: u8 = 4;
 /// A bit of [`ReminderFrame::flags`]: one of that name that is there stays as it is.
 pub const FLAG_KEEP: u32 = 1;
+
+/// A bit of [`MessageFrame::flags`]: the call is in the caller's transaction, or fails
+/// before it has run.
+pub const FLAG_ATOMIC: u32 = 1;
+/// A bit of [`ResultFrame::flags`]: the turn was committed on its own.
+pub const FLAG_COMMITTED: u32 = 1;
 
 /// The most headers of a request or a response.
 pub const MAX_HEADERS: usize = 128;
@@ -175,6 +184,38 @@ pub struct HttpResponseFrame<'a> {
     pub message: &'a str,
 }
 
+/// A call of another actor, guest to host. Texts and payload alias the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageFrame<'a> {
+    /// The type of the callee.
+    pub actor_type: &'a str,
+    /// The ID of the callee.
+    pub id: &'a str,
+    /// Its method.
+    pub method: &'a str,
+    /// The content type of the payload; empty means JSON.
+    pub content_type: &'a str,
+    /// The input of the method.
+    pub payload: &'a [u8],
+    /// [`FLAG_ATOMIC`]; others are kept for what is to come.
+    pub flags: u32,
+    /// The longest that the call may take, in milliseconds; 0: as long as the turn.
+    pub limit_millis: u32,
+}
+
+/// The reply to a call, or why there is none. It aliases the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultFrame<'a> {
+    /// Why there is no reply; its status is 0 if there is one, and nothing else is set.
+    pub error: ErrorFrame<'a>,
+    /// The content type of the reply; empty means JSON.
+    pub content_type: &'a str,
+    /// The reply.
+    pub payload: &'a [u8],
+    /// [`FLAG_COMMITTED`]; others are kept for what is to come.
+    pub flags: u32,
+}
+
 /// A frame that breaks the specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameError {
@@ -267,14 +308,20 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
 #[must_use]
 pub fn encode_error(error: &ErrorFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_ERROR);
+    error_fields(&mut w, error, 0);
+    w.0
+}
+
+/// Writes an error, or a result with its `flags`.
+fn error_fields(w: &mut Writer, error: &ErrorFrame<'_>, flags: u32) {
     w.number(1, &error.status.to_le_bytes());
     w.bytes(2, error.code.as_bytes());
     w.bytes(3, error.message.as_bytes());
     w.number(4, &[u8::from(error.retryable)]);
     w.bytes(5, error.detail_content_type.as_bytes());
     w.bytes(6, error.detail);
-    w.number(8, &error.retry_after_millis.to_le_bytes()); // 7 is not given out
-    w.0
+    w.number(7, &flags.to_le_bytes());
+    w.number(8, &error.retry_after_millis.to_le_bytes());
 }
 
 /// Decodes an error as a host reads it: an unknown status becomes 2, a text
@@ -311,6 +358,93 @@ pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
         error.retry_after_millis = 0;
     }
     Ok(error)
+}
+
+/// Encodes a call; what is zero or empty is left out.
+#[must_use]
+pub fn encode_message(message: &MessageFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_MESSAGE);
+    w.bytes(1, message.actor_type.as_bytes());
+    w.bytes(2, message.id.as_bytes());
+    w.bytes(3, message.method.as_bytes());
+    w.bytes(5, message.content_type.as_bytes()); // 4 is kept for what is to come
+    w.bytes(6, message.payload);
+    w.number(7, &message.flags.to_le_bytes());
+    w.number(8, &message.limit_millis.to_le_bytes());
+    w.0
+}
+
+/// Decodes a call.
+///
+/// # Errors
+///
+/// The frame is not well formed.
+pub fn decode_message(frame: &[u8]) -> Result<MessageFrame<'_>, FrameError> {
+    let mut r = Reader::new("message frame", KIND_MESSAGE, frame)?;
+    let mut message = MessageFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => message.actor_type = r.text(value)?,
+            2 => message.id = r.text(value)?,
+            3 => message.method = r.text(value)?,
+            5 => message.content_type = r.text(value)?,
+            6 => message.payload = value,
+            7 => message.flags = u32::from_le_bytes(r.number(value)?),
+            8 => message.limit_millis = u32::from_le_bytes(r.number(value)?),
+            _ => {}
+        }
+    }
+    Ok(message)
+}
+
+/// Encodes the result of a call; what is zero or empty is left out.
+#[must_use]
+pub fn encode_result(result: &ResultFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_RESULT);
+    let mut error = result.error.clone();
+    if error.status == 0 {
+        error.detail_content_type = result.content_type;
+        error.detail = result.payload;
+    }
+    error_fields(&mut w, &error, result.flags);
+    w.0
+}
+
+/// Decodes the result of a call.
+///
+/// # Errors
+///
+/// The frame is not well formed.
+pub fn decode_result(frame: &[u8]) -> Result<ResultFrame<'_>, FrameError> {
+    let mut r = Reader::new("result frame", KIND_RESULT, frame)?;
+    let mut error = ErrorFrame::default();
+    let mut flags = 0;
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => error.status = u16::from_le_bytes(r.number(value)?),
+            2 => error.code = r.text(value)?,
+            3 => error.message = r.text(value)?,
+            4 => error.retryable = r.number::<1>(value)? == [1],
+            5 => error.detail_content_type = r.text(value)?,
+            6 => error.detail = value,
+            7 => flags = u32::from_le_bytes(r.number(value)?),
+            8 => error.retry_after_millis = u32::from_le_bytes(r.number(value)?),
+            _ => {}
+        }
+    }
+    if error.status == 0 {
+        return Ok(ResultFrame {
+            error: ErrorFrame::default(),
+            content_type: error.detail_content_type,
+            payload: error.detail,
+            flags,
+        });
+    }
+    Ok(ResultFrame {
+        error,
+        flags,
+        ..ResultFrame::default()
+    })
 }
 
 /// Encodes an HTTP request; what is zero or empty is left out.

@@ -4,7 +4,7 @@ use crate::cause::Cause;
 use crate::codec::{self, TurnFrame};
 use crate::host::Host;
 use crate::text;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -71,11 +71,12 @@ impl Deref for Context {
 }
 
 impl Context {
-    /// `names` are those of the turn.
+    /// `names` are those of the turn, `saved` is the JSON of the typed state.
     pub(crate) fn new(
         host: Rc<dyn Host>,
         turn: &TurnFrame<'_>,
         names: Names,
+        saved: Vec<u8>,
         read_only: bool,
     ) -> Context {
         Context {
@@ -85,6 +86,8 @@ impl Context {
                 key: Lazy(UnsafeCell::new(None)),
                 time_unix_nano: turn.time_unix_nano,
                 read_only,
+                saved: RefCell::new(saved),
+                patched: Cell::new(false),
                 keys_changed: Cell::new(false),
                 deleted: Cell::new(Deleted::No),
                 cause: Cause::of(turn),
@@ -92,8 +95,9 @@ impl Context {
         }
     }
 
-    pub(crate) fn into_names(self) -> Names {
-        self.read.names
+    /// What it was made of.
+    pub(crate) fn into_parts(self) -> (Names, Vec<u8>) {
+        (self.read.names, self.read.saved.into_inner())
     }
 }
 
@@ -108,6 +112,10 @@ pub struct ReadContext {
     key: Lazy,
     time_unix_nano: i64,
     read_only: bool,
+    /// The JSON that the typed state was last in step with.
+    saved: RefCell<Vec<u8>>,
+    /// Whether that is not what the turn began with.
+    patched: Cell<bool>,
     keys_changed: Cell<bool>,
     deleted: Cell<Deleted>,
     cause: Option<Box<Cause>>, // none for a call
@@ -235,6 +243,19 @@ impl ReadContext {
     pub(crate) fn note_deleted(&self, deleted: Deleted) {
         self.keys_changed.set(true);
         self.deleted.set(deleted);
+    }
+
+    pub(crate) fn saved(&self) -> &RefCell<Vec<u8>> {
+        &self.saved
+    }
+
+    pub(crate) fn note_patch(&self) {
+        self.patched.set(true);
+        self.deleted.set(Deleted::No);
+    }
+
+    pub(crate) fn patched(&self) -> bool {
+        self.patched.get()
     }
 
     pub(crate) fn keys_changed(&self) -> bool {

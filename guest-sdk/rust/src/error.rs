@@ -280,8 +280,12 @@ impl Error {
     }
 
     pub(crate) fn to_frame(&self) -> Vec<u8> {
+        codec::encode_error(&self.frame())
+    }
+
+    pub(crate) fn frame(&self) -> ErrorFrame<'_> {
         let detail = self.0.detail.as_ref();
-        codec::encode_error(&ErrorFrame {
+        ErrorFrame {
             status: self.0.status as u16,
             code: &self.0.code,
             message: &self.0.message,
@@ -289,10 +293,9 @@ impl Error {
             retry_after_millis: self.0.retry_after_millis,
             detail_content_type: detail.map_or("", |d| &d.content_type),
             detail: detail.map_or(&[], |d| &d.body),
-        })
+        }
     }
 
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn from_frame(frame: &ErrorFrame<'_>) -> Error {
         let mut error = Error::new(
             Status::from_number(frame.status),

@@ -106,7 +106,10 @@ pub(crate) trait Host {
     /// Whether it was there.
     #[cfg(not(target_arch = "wasm32"))]
     fn timer_cancel(&self, name: &str) -> Result<bool, Code>;
-    /// Why the last of these six was refused.
+    /// Takes a message frame, and gives the result frame.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn call(&self, frame: &[u8]) -> Result<Vec<u8>, Code>;
+    /// Why the last function of reminders and timers was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;
     fn random(&self, buf: &mut [u8]);

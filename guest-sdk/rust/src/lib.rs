@@ -45,6 +45,7 @@
 //! - [`Method`] is what a method looks like.
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
+//! - [`Ref`] names another actor, whose methods [`Message`] calls.
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
 //!   actor is in memory.
 //! - [`Error`] is a failure that reaches the caller as it is.
@@ -83,16 +84,20 @@
 
 // The modules in layers, from the lowest: a file uses only what stands before it here.
 //
-//   text, codec, payload, cause          the frames of the ABI, and what they carry
+//   text, codec, payload, address, cause the frames of the ABI, and what they carry
 //   error, json, convert, record         values as JSON, and failures
 //   host, wasm, spec, context            the host's functions, a type's manifest, a turn
 //   actor, turn                          what a method is, and how one runs
-//   state, capability, reminder, timer   what a context gives
+//   state, capability, call, reminder, timer
+//                                        what a context gives
 //   exports, testing, macros             who runs turns: Wasm, the test kit; and their front
 //
-// In testing: zone, schedule, timers, reminders, overlay, outside, functions, mod, actor_ref.
+// In testing: zone, schedule, timers, reminders, overlay, outside, functions, chain, mod,
+// actor_ref.
 
 mod actor;
+mod address;
+pub mod call;
 mod capability;
 mod cause;
 #[doc(hidden)]
@@ -121,6 +126,8 @@ mod turn;
 mod wasm;
 
 pub use actor::{Actor, Method, State};
+pub use address::Ref;
+pub use call::Message;
 pub use capability::{Http, Request, Response};
 pub use cause::{Cause, CauseKind};
 pub use context::{Context, Key, Level, ReadContext};

@@ -191,7 +191,7 @@ struct Cached<A> {
 #[derive(Default)]
 struct Buffers {
     names: Names,
-    /// The JSON that the actor was last in step with.
+    /// The JSON that the actor was last in step with; the context has it meanwhile.
     saved: Vec<u8>,
     /// A spare one, whose content means nothing.
     spare: Vec<u8>,
@@ -265,20 +265,23 @@ pub(crate) fn run<A: Actor, const CHECK: bool>(
         }
     };
     let names = std::mem::take(&mut cached.buffers.names);
-    let ctx = Context::new(host.clone(), turn, names, read_only);
+    let saved = std::mem::take(&mut cached.buffers.saved);
+    let ctx = Context::new(host.clone(), turn, names, saved, read_only);
     let reply = cached
         .actor
         .call(&ctx, turn.method, turn.content_type, turn.payload)
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
     if CHECK && read_only {
-        check_unchanged(&mut cached, turn.method)?;
+        check_unchanged(&ctx, &cached.actor, turn.method)?;
     }
-    let saved = !read_only && save(host.as_ref(), &ctx, &mut cached)?;
+    if !read_only {
+        save(&ctx, &cached.actor, &mut cached.buffers.spare)?;
+    }
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
-        cached.buffers.names = ctx.into_names();
-        if saved {
+        if ctx.patched() {
             cached.revision = host.state_revision();
         }
+        (cached.buffers.names, cached.buffers.saved) = ctx.into_parts();
         memory.borrow_mut().put(cached);
     }
     Ok(reply)
@@ -296,7 +299,7 @@ fn migrate<A: Actor>(host: &Rc<dyn Host>, turn: &TurnFrame<'_>) -> Result<Payloa
     let mut names = Names::default();
     names.read(turn);
     A::migrate_state(
-        &Context::new(host.clone(), turn, names, false),
+        &Context::new(host.clone(), turn, names, Vec::new(), false),
         turn.stored_schema,
     )?;
     Ok(Payload::default())
@@ -363,11 +366,10 @@ fn bad_state<A: Actor>(e: &Error) -> Error {
 }
 
 /// An error if the method changed the struct, by way of a `Cell` for example.
-fn check_unchanged<A: Actor>(cached: &mut Cached<A>, method: &str) -> Result<(), Error> {
-    let buffers = &mut cached.buffers;
-    cached.actor.save_to(&mut buffers.spare)?;
-    let before = crate::json::members(&buffers.saved)?;
-    let after = crate::json::members(&buffers.spare)?;
+fn check_unchanged<A: Actor>(ctx: &Context, actor: &A, method: &str) -> Result<(), Error> {
+    let (before, after) = (ctx.saved().borrow(), actor.save()?);
+    let before = crate::json::members(&before)?;
+    let after = crate::json::members(&after)?;
     let changed = after.iter().find(|member| !before.contains(member));
     match changed.or_else(|| before.iter().find(|member| !after.contains(member))) {
         None => Ok(()),
@@ -381,26 +383,55 @@ fn check_unchanged<A: Actor>(cached: &mut Cached<A>, method: &str) -> Result<(),
     }
 }
 
-/// Saves what the method changed, and reports whether that was anything.
-fn save<A: Actor>(host: &dyn Host, ctx: &Context, cached: &mut Cached<A>) -> Result<bool, Error> {
+/// Saves what the method changed. What `spare` has means nothing, before and after.
+fn save<A: Actor>(ctx: &Context, actor: &A, spare: &mut Vec<u8>) -> Result<(), Error> {
     if A::SPEC.placement == Placement::Stateless {
-        return Ok(false);
+        return Ok(());
     }
-    let buffers = &mut cached.buffers;
-    cached.actor.save_to(&mut buffers.spare)?;
+    actor.save_to(spare)?;
+    let saved = &mut *ctx.saved().borrow_mut();
     // After delete_all nothing is stored, and the method began anew with the first
     // value: what still is as in a new actor stays unstored.
     if ctx.deleted() == Deleted::KeysAndStruct {
-        A::default().save_to(&mut buffers.saved)?;
+        A::default().save_to(saved)?;
     }
-    if text::same(&buffers.spare, &buffers.saved) {
-        return Ok(false);
+    if text::same(spare, saved) {
+        return Ok(());
     }
     if ctx.deleted() == Deleted::Keys {
-        A::default().save_to(&mut buffers.saved)?;
+        A::default().save_to(saved)?;
     }
-    host.state_patch(&buffers.saved, &buffers.spare)
+    ctx.host()
+        .state_patch(saved, spare)
         .map_err(|code| code.error("save the state"))?;
-    std::mem::swap(&mut buffers.saved, &mut buffers.spare);
-    Ok(true)
+    std::mem::swap(saved, spare);
+    ctx.note_patch();
+    Ok(())
+}
+
+/// Runs `call`, which calls other actors. They may call this one back if a method of it is
+/// reentrant: then the host knows the struct as it is before, and `actor` is what they have
+/// made of it after.
+pub(crate) fn calling<A: Actor, T>(
+    ctx: &Context,
+    actor: &mut A,
+    call: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let stateless = A::SPEC.placement == Placement::Stateless;
+    if stateless || !A::SPEC.methods.iter().any(|method| method.reentrant) {
+        return call();
+    }
+    save(ctx, actor, &mut Vec::new())?;
+    let revision = ctx.host().state_revision();
+    let result = call();
+    if ctx.host().state_revision() != revision {
+        let mut text = Vec::new();
+        ctx.host()
+            .state_json(&mut text)
+            .map_err(|code| code.error("load the state"))?;
+        *actor = A::load(&text).map_err(|e| bad_state::<A>(&e))?;
+        actor.save_to(&mut ctx.saved().borrow_mut())?;
+        ctx.note_patch();
+    }
+    result
 }

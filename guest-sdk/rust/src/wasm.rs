@@ -54,6 +54,8 @@ mod import {
         ) -> i64;
         pub(super) fn timer_set(frame: *const u8, len: usize) -> i32;
         pub(super) fn timer_cancel(name: *const u8, len: usize) -> i32;
+        pub(super) fn call(frame: *const u8, len: usize) -> i64;
+        pub(super) fn call_result(buf: *mut u8, cap: usize) -> i64;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -135,6 +137,15 @@ pub(crate) fn timer_set(frame: &[u8]) -> Result<bool, Code> {
 
 pub(crate) fn timer_cancel(name: &str) -> Result<bool, Code> {
     check(unsafe { import::timer_cancel(name.as_ptr(), name.len()) }).map(|n| n == 1)
+}
+
+pub(crate) fn call(frame: &[u8]) -> Result<Vec<u8>, Code> {
+    let size = unsafe { import::call(frame.as_ptr(), frame.len()) };
+    if size < 0 {
+        return Err(Code(size as i32));
+    }
+    let read = |buf, cap| unsafe { import::call_result(buf, cap) };
+    fill(size as usize, read).map(|(_, result)| result)
 }
 
 pub(crate) fn problem() -> String {

@@ -1,7 +1,8 @@
 //! The vectors of `abi/testdata/vectors`, which the Go codec passes too.
 
 use greenroom::codec::{
-    self, ErrorFrame, HttpRequestFrame, HttpResponseFrame, ReminderFrame, TurnFrame,
+    self, ErrorFrame, HttpRequestFrame, HttpResponseFrame, MessageFrame, ReminderFrame,
+    ResultFrame, TurnFrame,
 };
 use serde_json::Value;
 
@@ -81,6 +82,18 @@ fn turns() {
     });
 }
 
+fn error_frame<'a>(value: &'a Value, detail: &'a [u8]) -> ErrorFrame<'a> {
+    ErrorFrame {
+        status: value["status"].as_u64().unwrap() as u16,
+        code: text(&value["code"]),
+        message: text(&value["message"]),
+        retryable: value["retryable"].as_bool().unwrap(),
+        detail_content_type: text(&value["detail_content_type"]),
+        detail,
+        retry_after_millis: value["retry_after_ms"].as_u64().unwrap() as u32,
+    }
+}
+
 #[test]
 fn errors() {
     each("error", "error", |name, bytes, value, canonical| {
@@ -90,15 +103,7 @@ fn errors() {
             None => return assert!(decoded.is_err(), "{name}: accepted"),
         };
         let detail = hex(&want["detail_hex"]);
-        let want = ErrorFrame {
-            status: want["status"].as_u64().unwrap() as u16,
-            code: text(&want["code"]),
-            message: text(&want["message"]),
-            retryable: want["retryable"].as_bool().unwrap(),
-            detail_content_type: text(&want["detail_content_type"]),
-            detail: &detail,
-            retry_after_millis: want["retry_after_ms"].as_u64().unwrap() as u32,
-        };
+        let want = error_frame(want, &detail);
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {
             assert_eq!(codec::encode_error(&want), bytes, "{name}: encoded");
@@ -215,11 +220,59 @@ fn reminders() {
     });
 }
 
+#[test]
+fn messages() {
+    each("message", "message", |name, bytes, value, canonical| {
+        let decoded = codec::decode_message(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let payload = hex(&want["payload_hex"]);
+        let want = MessageFrame {
+            actor_type: text(&want["type"]),
+            id: text(&want["id"]),
+            method: text(&want["method"]),
+            content_type: text(&want["content_type"]),
+            payload: &payload,
+            flags: want["flags"].as_u64().unwrap() as u32,
+            limit_millis: want["limit_ms"].as_u64().unwrap() as u32,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_message(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
+#[test]
+fn results() {
+    each("result", "result", |name, bytes, value, canonical| {
+        let decoded = codec::decode_result(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let payload = hex(&want["payload_hex"]);
+        let detail = hex(&want["error"]["detail_hex"]);
+        let want = ResultFrame {
+            error: error_frame(&want["error"], &detail),
+            content_type: text(&want["content_type"]),
+            payload: &payload,
+            flags: want["flags"].as_u64().unwrap_or_default() as u32,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_result(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
 /// The problems are part of the contract with people who read logs of both SDKs.
 #[test]
 fn refusals_read_as_in_go() {
     type Decode = fn(&[u8]) -> Option<String>;
-    let decoders: [(&str, Decode); 6] = [
+    let decoders: [(&str, Decode); 8] = [
         ("turn", |b| {
             codec::decode_turn(b).err().map(|e| e.to_string())
         }),
@@ -237,6 +290,12 @@ fn refusals_read_as_in_go() {
         }),
         ("reminder", |b| {
             codec::decode_reminder(b).err().map(|e| e.to_string())
+        }),
+        ("message", |b| {
+            codec::decode_message(b).err().map(|e| e.to_string())
+        }),
+        ("result", |b| {
+            codec::decode_result(b).err().map(|e| e.to_string())
         }),
     ];
     for (file, decode) in decoders {
@@ -258,9 +317,11 @@ fn damaged_frames_are_refused_or_read() {
         let _ = codec::decode_http_request(bytes);
         let _ = codec::decode_http_response(bytes);
         let _ = codec::decode_reminder(bytes);
+        let _ = codec::decode_message(bytes);
+        let _ = codec::decode_result(bytes);
     };
     for file in [
-        "turn", "error", "key_list", "request", "response", "reminder",
+        "turn", "error", "key_list", "request", "response", "reminder", "message", "result",
     ] {
         for vector in vectors(file) {
             let mut bytes = hex(&vector["hex"]);

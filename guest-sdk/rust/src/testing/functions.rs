@@ -1,7 +1,8 @@
+use super::chain::Chain;
 use super::outside::{given, Outside};
 use super::overlay::Overlay;
 use super::reminders::TurnReminders;
-use crate::codec;
+use crate::codec::{self, ResultFrame};
 use crate::context::{Key, Level};
 use crate::convert::Payload;
 use crate::error::Error;
@@ -32,6 +33,9 @@ impl LogLine {
 
 /// The host's functions during one turn.
 pub(super) struct TurnHost {
+    pub(super) host: super::Host,
+    pub(super) chain: Rc<Chain>,
+    pub(super) migrates: bool,
     pub(super) key: Key,
     pub(super) version: u64,
     pub(super) overlay: Rc<RefCell<Overlay>>,
@@ -134,6 +138,25 @@ impl Host for TurnHost {
 
     fn timer_cancel(&self, name: &str) -> Result<bool, Code> {
         self.reminders.cancel_timer(name)
+    }
+
+    fn call(&self, frame: &[u8]) -> Result<Vec<u8>, Code> {
+        let message = codec::decode_message(frame).map_err(|_| Code::INVALID)?;
+        if self.migrates {
+            return Err(Code::READ_ONLY);
+        }
+        let read_only = self.overlay.borrow().read_only;
+        Ok(match self.chain.call(&self.host, &message, read_only) {
+            Ok(reply) => codec::encode_result(&ResultFrame {
+                content_type: &reply.content_type,
+                payload: &reply.body,
+                ..ResultFrame::default()
+            }),
+            Err(error) => codec::encode_result(&ResultFrame {
+                error: error.frame(),
+                ..ResultFrame::default()
+            }),
+        })
     }
 
     fn problem(&self) -> String {

@@ -40,11 +40,16 @@
 //! // Several types play together, and each is known by its name as well:
 //! let host = Host::of(&GREENROOM_MODULE);
 //! assert_eq!(host.actor_named("Timer", "egg").query("Elapsed", ()), Ok(None::<i64>));
+//!
+//! // So they call each other, in one transaction as on a server. Types of other modules are
+//! // added, or their methods are faked:
+//! host.fake("Account", "Deposit", |_id: &str, amount: i64| Ok(amount));
 //! # Ok(())
 //! # }
 //! ```
 
 mod actor_ref;
+mod chain;
 mod functions;
 mod outside;
 mod overlay;
@@ -57,14 +62,14 @@ use crate::actor::Actor;
 use crate::capability::{Request, Response};
 use crate::codec::{self, time, TurnFrame};
 use crate::context::Key;
-use crate::convert::Payload;
+use crate::convert::{Input, Output, Payload};
 use crate::error::{Error, Status};
-use crate::host::{Code, Host as Functions};
-use crate::spec::{MethodSpec, Placement};
+use crate::host::Host as Functions;
 use crate::turn::{self, Entry, Memory, Module};
+use chain::{Chain, Fake, Member};
 use functions::{mix, TurnHost};
 use outside::Outside;
-use overlay::{next, Entries, Overlay};
+use overlay::{next, Entries};
 use reminders::{Fired, Reminders, TurnReminders};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -109,6 +114,9 @@ struct World {
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
     reminders: Rc<Reminders>,
+    fakes: RefCell<HashMap<(String, String), Fake>>,
+    /// What runs now.
+    chain: RefCell<Option<Rc<Chain>>>,
 }
 
 /// What asks for a turn that nobody calls.
@@ -164,6 +172,8 @@ impl Host {
             revisions: Rc::default(),
             outside: Rc::default(),
             reminders: Rc::default(),
+            fakes: RefCell::default(),
+            chain: RefCell::default(),
         }))
     }
 
@@ -223,6 +233,23 @@ impl Host {
         *self.0.outside.http.borrow_mut() = Some(Box::new(handle));
     }
 
+    /// Answers calls that actors make of a method of any actor of a type, in the place of
+    /// that type, which the host need not have: with what `answer` returns for the actor's
+    /// ID and the input. A call that `answer` makes of an actor of this host is part of the
+    /// same transaction.
+    pub fn fake<I: Input, O: Output>(
+        &self,
+        actor_type: &str,
+        method: &str,
+        answer: impl Fn(&str, I) -> Result<O, Error> + 'static,
+    ) {
+        let fake: Fake = Rc::new(move |id, input| {
+            answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
+        });
+        let name = (actor_type.to_string(), method.to_string());
+        self.0.fakes.borrow_mut().insert(name, fake);
+    }
+
     /// Moves the clock on, and fires what is due until then, reminders and timers, in
     /// order, each at its own time: with what failed firings and new reminders add. What is due
     /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
@@ -230,10 +257,14 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// The clock would pass the year 2262; a method that is reminded panics; reminders
+    /// The clock would pass the year 2262; a turn runs, which called a fake; a method that is reminded panics; reminders
     /// that set themselves anew without a delay come to no end.
     pub fn advance(&self, by: Duration) {
         let world = &self.0;
+        assert!(
+            world.chain.borrow().is_none(),
+            "the clock stands still while a turn runs"
+        );
         let by = i64::try_from(by.as_nanos()).ok();
         let until = by.and_then(|by| world.now.get().checked_add(by));
         let until = until.expect("the clock ends in the year 2262");
@@ -370,150 +401,33 @@ impl Host {
         self.0.logs.borrow().clone()
     }
 
-    /// Runs one call to its commit.
-    fn invoke(
-        &self,
-        entry: &Entry,
-        key: &Key,
-        method: &MethodSpec,
-        payload: &Payload,
-        by: Option<Asks<'_>>,
-    ) -> Result<Payload, Error> {
-        let world = &self.0;
-        let spec = &entry.spec;
-        if world.last.borrow().as_ref() != Some(key) {
-            self.drop_memory();
-            *world.last.borrow_mut() = Some(key.clone());
-        }
-        let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
-        check_size(
-            Status::InvalidArgument,
-            "payload",
-            payload.body.len() as u64,
-            limit,
-        )?;
-        let row = self.row(key);
-        if row.schema > spec.state_schema {
-            return Err(Error::new(
-                Status::FailedPrecondition,
-                "schema_newer",
-                format!(
-                    "the state has schema {}, the type knows {}",
-                    row.schema, spec.state_schema
-                ),
-            ));
-        }
-        let stateless = spec.placement == Placement::Stateless;
-        let overlay = Rc::new(RefCell::new(Overlay::new(
-            row.entries.clone(),
-            row.revision,
-            world.revisions.clone(),
-            stateless,
-        )));
-        let may_write = match (stateless, method.read_only) {
-            (true, _) => Err(Code::NO_STATE),
-            (_, true) => Err(Code::READ_ONLY),
-            _ => Ok(()),
-        };
-        let reminders = Rc::new(TurnReminders {
-            all: world.reminders.clone(),
-            key: key.clone(),
-            spec: *spec,
-            now: world.now.get(),
-            may_write,
-            stateless,
-            read_only: method.read_only,
-            changes: RefCell::default(),
-            timers: RefCell::default(),
-            operated: Cell::new(0),
-            problem: RefCell::default(),
-        });
-        if let Some(Asks::Reminder(fired)) = by {
-            let mut changes = reminders.changes.borrow_mut();
-            changes.insert(fired.set.1.name.clone(), fired.then());
-        }
-        let invocation = format!("invocation-{}", world.turns.get() + 1);
-        let mut frame = TurnFrame {
-            app: &key.app,
-            actor_type: &key.actor_type,
-            id: &key.id,
-            invocation_id: &invocation,
-            time_unix_nano: world.now.get(),
-            ..TurnFrame::default()
-        };
-        if spec.migrate && row.version > 0 && row.schema < spec.state_schema {
-            frame.what = codec::WHAT_MIGRATE;
-            frame.stored_schema = row.schema;
-            self.run(entry, key, &row, &overlay, &reminders, &frame)?;
-            frame.stored_schema = 0;
-        }
-        frame.what = codec::WHAT_METHOD;
-        frame.method = method.name;
-        frame.content_type = &payload.content_type;
-        frame.payload = &payload.body;
-        if let Some(Asks::Timer(timer)) = by {
-            frame.cause = codec::CAUSE_TIMER;
-            frame.cause_name = &timer.name;
-            frame.due_unix_nano = timer.due;
-            frame.attempt = 1;
-        }
-        if let Some(Asks::Reminder(Fired { set, firing })) = by {
-            frame.cause = codec::CAUSE_REMINDER;
-            frame.cause_name = &set.1.name;
-            frame.due_unix_nano = firing.due;
-            frame.attempt = firing.attempt;
-            frame.missed = firing.missed;
-            let metadata = set.1.metadata.iter();
-            frame.metadata = metadata.map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        }
-        if method.read_only {
-            frame.flags = codec::FLAG_READ_ONLY;
-            overlay.borrow_mut().read_only = true;
-        }
-        let reply = self.run(entry, key, &row, &overlay, &reminders, &frame)?;
-        let overlay = overlay.borrow();
-        let limit = or_default(spec.limits.state_bytes, STATE_BYTES);
-        if let Err(e) = check_size(Status::FailedPrecondition, "state", overlay.size(), limit) {
-            self.drop_memory(); // it may hold what is not committed now
-            return Err(e);
-        }
-        if overlay.revision != row.revision && !method.read_only {
-            let row = Row {
-                version: row.version + 1,
-                revision: overlay.revision,
-                schema: spec.state_schema,
-                entries: overlay.entries.clone(),
-            };
-            world.rows.borrow_mut().insert(key.clone(), row);
-        }
-        world.reminders.commit(key, &reminders.changes.borrow());
-        let timers = reminders.timers.borrow();
-        world.reminders.timers.commit(key, &timers);
-        Ok(reply)
-    }
-
     /// Hands one frame to the actor, and takes its answer.
     fn run(
         &self,
         entry: &Entry,
         key: &Key,
-        row: &Row,
-        overlay: &Rc<RefCell<Overlay>>,
+        member: &Member,
         reminders: &Rc<TurnReminders>,
         frame: &TurnFrame<'_>,
     ) -> Result<Payload, Error> {
         let world = &self.0;
+        let chain = world.chain.borrow().clone().expect("a turn is in a chain");
         world.turns.set(world.turns.get() + 1);
-        // A read-only turn has an instance of its own, with nothing in its memory.
+        // A read-only turn has an instance of its own, with nothing in its memory, and so
+        // has one that was called.
         let own = RefCell::default();
-        let memory = if frame.flags & codec::FLAG_READ_ONLY != 0 {
+        let memory = if frame.flags & codec::FLAG_READ_ONLY != 0 || chain.is_nested() {
             &own
         } else {
             &world.memory
         };
+        let overlay = &member.overlay;
         let turn_host = Rc::new(TurnHost {
+            host: self.clone(),
+            chain,
+            migrates: frame.what == codec::WHAT_MIGRATE,
             key: key.clone(),
-            version: row.version,
+            version: member.row.version,
             overlay: overlay.clone(),
             payload_limit: or_default(entry.spec.limits.payload_bytes, PAYLOAD_BYTES),
             random: Cell::new(mix(world.seed ^ mix(world.turns.get()))),

@@ -64,6 +64,12 @@ impl Overlay {
         Ok(())
     }
 
+    /// Goes back to what a savepoint had.
+    pub(super) fn restore(&mut self, entries: Entries) {
+        self.entries = entries;
+        self.changed();
+    }
+
     fn changed(&mut self) {
         self.revision = next(&self.revisions);
     }

@@ -122,8 +122,8 @@ pub(super) struct TurnReminders {
     pub(super) may_write: Result<(), Code>,
     pub(super) stateless: bool,
     pub(super) read_only: bool,
-    pub(super) changes: RefCell<Changes>,
-    pub(super) timers: RefCell<timers::Changes>,
+    pub(super) changes: Rc<RefCell<Changes>>,
+    pub(super) timers: Rc<RefCell<timers::Changes>>,
     pub(super) operated: Cell<u32>,
     pub(super) problem: RefCell<String>,
 }

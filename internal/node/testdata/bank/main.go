@@ -1,7 +1,11 @@
 // Command bank is a guest whose accounts call each other.
 package main
 
-import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+import (
+	"cmp"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
 
 // Account is the state.
 type Account struct {
@@ -10,6 +14,8 @@ type Account struct {
 
 // Transfer is the input of its method.
 type Transfer struct {
+	// Type is the type of the others; empty: Account.
+	Type   string `json:"type,omitzero"`
 	To     string `json:"to"`
 	Amount int    `json:"amount"`
 	// Retry is another account to which the amount goes if the first one refuses it.
@@ -29,6 +35,8 @@ func (a *Account) Deposit(_ *actor.Context, amount int) (int, error) {
 
 // Transfer moves an amount to another account, and answers what is left.
 func (a *Account) Transfer(ctx *actor.Context, in Transfer) (int, error) {
+	deposit := deposit
+	deposit.Type = cmp.Or(in.Type, deposit.Type)
 	a.Balance -= in.Amount
 	_, err := deposit.Call(ctx, in.To, in.Amount)
 	if err != nil && in.Retry != "" {
@@ -39,6 +47,34 @@ func (a *Account) Transfer(ctx *actor.Context, in Transfer) (int, error) {
 		err = actor.Errorf("insufficient", "%d are missing", -a.Balance)
 	}
 	return a.Balance, err
+}
+
+// PayBack has another account pay back what it is given, and answers what the two have by then.
+func (a *Account) PayBack(ctx *actor.Context, in Transfer) (seen [2]int, err error) {
+	a.Balance -= in.Amount
+	reply, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: in.To}, "Return", Transfer{To: ctx.ID(), Amount: in.Amount})
+	return [2]int{a.Balance, reply}, err
+}
+
+// Return gives an amount back to an account that waits for it, and fails late for 12.
+func (a *Account) Return(ctx *actor.Context, in Transfer) (int, error) {
+	a.Balance++ // of interest
+	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: in.To}, "Receive", in.Amount)
+	if err == nil && in.Amount == 12 {
+		err = actor.Errorf("unlucky", "nobody returns %d", in.Amount)
+	}
+	return left, err
+}
+
+// Reconsider has PayBack fail, and goes on.
+func (a *Account) Reconsider(ctx *actor.Context, to string) (int, error) {
+	a.Balance--
+	_, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: to}, "Return", Transfer{To: ctx.ID(), Amount: 12})
+	if err == nil {
+		return 0, actor.Errorf("lucky", "no error")
+	}
+	a.Balance -= 2
+	return a.Balance, nil
 }
 
 // Trap writes and traps.
@@ -64,6 +100,10 @@ func init() {
 	actor.Register("Account",
 		actor.Method("Deposit", (*Account).Deposit),
 		actor.Method("Transfer", (*Account).Transfer),
+		actor.Method("Receive", (*Account).Deposit, actor.Reentrant()),
+		actor.Method("PayBack", (*Account).PayBack),
+		actor.Method("Return", (*Account).Return),
+		actor.Method("Reconsider", (*Account).Reconsider),
 		actor.Method("Trap", (*Account).Trap),
 		actor.Method("CallTrap", (*Account).CallTrap),
 		actor.ReadOnly("Get", (*Account).Get),

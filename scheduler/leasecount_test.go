@@ -21,7 +21,8 @@ func TestUsable(t *testing.T) {
 
 // TestCountsEndBeforeTheLeases: whatever a process holds a lease of, its count of it is over
 // before the lease is, however long the answers of the database take, and whenever that is
-// lost: as the host registers, as it is elected, as it leases a partition, or later.
+// lost: as the host registers, as it leases a partition, or later. Package leader has the same
+// test of the leader's lease.
 func TestCountsEndBeforeTheLeases(t *testing.T) {
 	const takes = testLease / 3
 	counted := map[string]bool{}
@@ -29,14 +30,14 @@ func TestCountsEndBeforeTheLeases(t *testing.T) {
 		run(t, func(c *testCluster) {
 			p := c.process("a", func(cfg *Config) { cfg.Dial = nil })
 			p.types = []protocol.Type{placedType("T", "checkout:2", 1)}
-			p.db.setTakes(takes)
-			down := time.AfterFunc(lost, func() { p.db.setDown(true) })
+			p.db.SetTakes(takes)
+			down := time.AfterFunc(lost, func() { p.db.SetDown(true) })
 			defer down.Stop()
 			if err := p.Start(c.t.Context()); err != nil {
 				c.t.Fatal(err)
 			}
 			p.alive.Store(true)
-			defer func() { p.db.setDown(false); p.db.setTakes(0) }()
+			defer func() { p.db.SetDown(false); p.db.SetTakes(0) }()
 			for began := time.Now(); time.Since(began) < lost+(checkoutLeases+1)*testLease; <-time.After(testLease / 100) {
 				for what, ends := range p.leases() {
 					counted[what] = true
@@ -47,65 +48,52 @@ func TestCountsEndBeforeTheLeases(t *testing.T) {
 			}
 		})
 	}
-	if len(counted) != 3 {
+	if len(counted) != 2 {
 		t.Errorf("leases were counted of %v alone", counted)
 	}
 }
 
 // leases returns when the leases end in the database that the process counts on now.
 func (p *process) leases() map[string]time.Time {
-	p.c.db.mu.Lock()
-	defer p.c.db.mu.Unlock()
+	p.c.db.Mu.Lock()
+	defer p.c.db.Mu.Unlock()
 	p.Service.mu.Lock()
 	defer p.Service.mu.Unlock()
 	counted := map[string]time.Time{}
-	if p.member.Current(p.now()) {
-		counted["host"] = p.c.db.hosts[p.self.ID].ExpiresAt
+	if p.ownership.Current(p.now()) {
+		counted["host"] = p.c.db.Hosts[p.self.ID].ExpiresAt
 	}
-	for _, t := range p.checkouts.types {
+	for _, t := range p.competing {
 		for _, o := range t.owns {
 			if o.lease != (actor.Lease{}) && p.now() < o.until {
-				counted["partition"] = p.c.db.leases[o.lease.Name].ExpiresAt
+				counted["partition"] = p.c.db.Leases[o.lease.Name].ExpiresAt
 			}
-		}
-	}
-	if t := p.term.Load(); t != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.leader.Leading(p.now()) {
-			counted["leader"] = p.c.db.leases[leaderLease].ExpiresAt
 		}
 	}
 	return counted
 }
 
-// TestLeasesAreRenewedUnderNoLock: what a leader orders, and what hosts answer, is taken
-// under locks that a renewal of the host's row or of the leader's lease does not wait for.
-func TestLeasesAreRenewedUnderNoLock(t *testing.T) {
+// TestRowIsRenewedUnderNoLock: what a leader orders is taken under a lock that a renewal of the
+// host's row does not wait for.
+func TestRowIsRenewedUnderNoLock(t *testing.T) {
 	p := newTestCluster(t).process("a")
-	if err := p.register(t.Context()); err != nil {
+	if err := p.registration.register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	term := newTerm(p.environment, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
-	if _, taken, err := p.db.AcquireLease(t.Context(), leaderLease, p.Self(), testLease); err != nil || !taken {
-		t.Fatal(taken, err)
-	}
-	row, lease := p.until.Load(), term.sent.Load()
+	row := p.until.Load()
 	p.Service.mu.Lock()
 	defer p.Service.mu.Unlock()
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	renewed := make(chan bool)
+	renewed := make(chan error, 1)
 	go func() {
-		_, err := p.renew(t.Context())
-		renewed <- err == nil && term.renew(t.Context())
+		_, err := p.registration.renew(t.Context())
+		renewed <- err
 	}()
 	select {
-	case ok := <-renewed:
-		if !ok || p.until.Load() <= row || term.sent.Load() <= lease {
-			t.Errorf("renewed: %t; the row's count was %d and is %d, the leader's was sent at %d and is at %d", ok, row, p.until.Load(), lease, term.sent.Load())
+	case err := <-renewed:
+		if err != nil || p.until.Load() <= row {
+			t.Errorf("renewed: %v; the row's count was %d and is %d", err, row, p.until.Load())
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("a renewal waits for the locks of orders")
+		t.Fatal("a renewal waits for the lock of orders")
 	}
 }

@@ -1,12 +1,10 @@
-package scheduler
+package leader
 
-import (
-	"github.com/greenroom-run/greenroom/scheduler/clock"
-)
+import "github.com/greenroom-run/greenroom/scheduler/clock"
 
-// patience is for how many leases a leader goes on that no other host reaches, and a host
-// keeps its row that has no session: longer than an election takes.
-const patience = 2
+// Patience is for how many leases a leader that no other host reaches keeps leading, and a
+// host without a session keeps its row: longer than an election takes.
+const Patience = 2
 
 // reach is what a leader knows of whether the other hosts reach it. It is pure state.
 type reach struct {
@@ -19,9 +17,9 @@ type reach struct {
 // connected notes that another host has a session.
 func (r *reach) connected() { r.met, r.cut = true, false }
 
-// saw notes how many other hosts were there at a reading of the rows, and how many of them
+// observe notes how many other hosts were there at a reading of the rows, and how many of them
 // had a session.
-func (r *reach) saw(now clock.Instant, others, sessions int) {
+func (r *reach) observe(now clock.Instant, others, sessions int) {
 	r.others = others
 	switch {
 	case sessions > 0:
@@ -41,5 +39,5 @@ func (r *reach) mayGrant() bool { return r.met || r.others < 2 }
 // lost reports whether the leader should let another one try. Of two hosts that do not
 // reach each other either leads as well as the other, if it can grant.
 func (r *reach) lost(now, lease clock.Instant, granting bool) bool {
-	return r.cut && now-r.since >= patience*lease && (r.others > 1 || !granting)
+	return r.cut && now-r.since >= Patience*lease && (r.others > 1 || !granting)
 }

@@ -9,12 +9,14 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/scheduler/ownership"
-	"github.com/greenroom-run/greenroom/scheduler/protocol"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
+
+// inspector answers questions of people about the cluster.
+type inspector struct{ *member }
 
 // HostInfo is a host of the cluster as people see it.
 type HostInfo struct {
@@ -46,28 +48,28 @@ type HostList struct {
 
 // Hosts lists the hosts that have a row in the store. What the leader alone knows is
 // left out if it does not answer.
-func (s *Service) Hosts(ctx context.Context) (HostList, error) {
+func (in *inspector) Hosts(ctx context.Context) (HostList, error) {
 	asked := time.Now()
-	hosts, now, err := s.cfg.Store.Hosts(ctx)
+	hosts, now, err := in.cfg.Store.Hosts(ctx)
 	if err != nil {
 		return HostList{}, err
 	}
 	took := time.Since(asked)
 	list := HostList{Now: now, ClockAhead: asked.Add(took / 2).Sub(now)}
-	leading := s.Leadership()
+	leading := in.Leadership()
 	if leading.Connected {
 		list.Epoch = leading.Epoch
 	}
 	shares := map[actor.HostID]*greenroomv1.HostShare{}
-	ask, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	ask, cancel := context.WithTimeout(ctx, in.cfg.Lease)
 	defer cancel()
-	if a, err := s.query(ask, &greenroomv1.LeaderQuery{}); err == nil {
+	if a, err := in.query(ask, &greenroomv1.LeaderQuery{}); err == nil {
 		list.Answered, list.Missing = true, protocol.FromIDs(a.GetMissing())
 		for _, h := range a.GetHosts() {
 			shares[actor.HostID(h.GetHostId())] = h
 		}
 	}
-	leases, at, err := s.cfg.Store.Leases(ctx, checkoutPrefix)
+	leases, at, err := in.cfg.Store.Leases(ctx, checkoutPrefix)
 	if err != nil {
 		return HostList{}, err
 	}
@@ -77,7 +79,7 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 			partitions[l.Holder]++
 		}
 	}
-	self := s.Self()
+	self := in.Self()
 	for _, h := range hosts {
 		share := shares[h.ID]
 		list.Hosts = append(list.Hosts, HostInfo{
@@ -93,10 +95,10 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 // Connected returns the hosts that have a session with the leader. It returns
 // [actor.ErrUnavailable] if this process has no such session, or if the leader does not
 // answer within the lease.
-func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+func (in *inspector) Connected(ctx context.Context) ([]actor.HostID, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Lease)
 	defer cancel()
-	a, err := s.query(ctx, &greenroomv1.LeaderQuery{})
+	a, err := in.query(ctx, &greenroomv1.LeaderQuery{})
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +112,8 @@ func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
 }
 
 // Others returns the other members that this process knows.
-func (s *Service) Others() []actor.Host {
-	v := s.view.Load()
+func (in *inspector) Others() []actor.Host {
+	v := in.view.Load()
 	others := make([]actor.Host, 0, len(v.members))
 	for id, h := range v.members {
 		if id != v.self {
@@ -123,9 +125,9 @@ func (s *Service) Others() []actor.Host {
 
 // FindHost returns the one member with an ID, the beginning of one, or a name.
 // [actor.ErrHostGone] without one; an [*actor.ArgumentError] if there are several.
-func (s *Service) FindHost(name string) (actor.HostID, error) {
+func (in *inspector) FindHost(name string) (actor.HostID, error) {
 	var found []actor.HostID
-	for id, h := range s.view.Load().members {
+	for id, h := range in.view.Load().members {
 		switch {
 		case string(id) == name:
 			return id, nil
@@ -157,8 +159,8 @@ type Location struct {
 
 // Where says where an actor is, without acquiring it. [actor.ErrTypeNotFound] for a type
 // that no host runs; for a sticky one the leader is asked.
-func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
-	v := s.view.Load()
+func (in *inspector) Where(ctx context.Context, key actor.Key) (Location, error) {
+	v := in.view.Load()
 	t, _ := v.of(key.App, key.Type)
 	if t == nil {
 		return Location{}, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", key.Type, key.App, actor.ErrTypeNotFound)
@@ -169,7 +171,7 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	case !placement.Exclusive(t.Policy):
 		return l, nil
 	case t.Policy == abi.PlacementSticky:
-		a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
+		a, err := in.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
 		if err != nil {
 			return Location{}, err
 		}
@@ -201,8 +203,8 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 
 // Sticky lists sticky actors of an app in order of type and ID, those after a key, limit
 // at most; of a type and an owner, or of all where they are empty. The leader is asked.
-func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
-	a, err := s.query(ctx, &greenroomv1.LeaderQuery{
+func (in *inspector) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
+	a, err := in.query(ctx, &greenroomv1.LeaderQuery{
 		App: app, Type: typ, Owner: string(owner), Limit: uint32(limit), //nolint:gosec // of a page
 		After: &greenroomv1.StickyEntry{Type: after.Type, Id: after.ID},
 	})
@@ -233,8 +235,8 @@ type Part struct {
 // Placement returns the table of a type as this process knows it; neighbours that are
 // alike are one range, but for those of static types. [actor.ErrTypeNotFound] for a type
 // that no host runs.
-func (s *Service) Placement(app, typ string) (policy string, parts []Part, err error) {
-	v := s.view.Load()
+func (in *inspector) Placement(app, typ string) (policy string, parts []Part, err error) {
+	v := in.view.Load()
 	t, _ := v.of(app, typ)
 	if t == nil {
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
@@ -276,10 +278,10 @@ type HostHeat struct {
 
 // Heat returns how hot a type is at the hosts that are asked for it. The leader is asked,
 // for as long as a lease.
-func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+func (in *inspector) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Lease)
 	defer cancel()
-	a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
+	a, err := in.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
 	if err != nil {
 		return nil, err
 	}
@@ -294,4 +296,32 @@ func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error)
 		list[i] = h
 	}
 	return list, nil
+}
+
+// query asks the leader what only the leader knows.
+func (in *inspector) query(ctx context.Context, q *greenroomv1.LeaderQuery) (*greenroomv1.LeaderAnswer, error) {
+	in.mu.Lock()
+	ss := in.session
+	if ss == nil {
+		in.mu.Unlock()
+		return nil, fmt.Errorf("no session with the leader of the cluster: %w", actor.ErrUnavailable)
+	}
+	ss.lastQuery++
+	q.CorrelationId = ss.lastQuery
+	answer := make(chan answerOrEnd, 1)
+	ss.queries[q.CorrelationId] = answer
+	ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Query{Query: q}})
+	in.mu.Unlock()
+	select {
+	case a, ok := <-answer:
+		if !ok {
+			return nil, fmt.Errorf("the session with the leader of the cluster broke: %w", actor.ErrUnavailable)
+		}
+		return a.answer, nil
+	case <-ctx.Done():
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		delete(ss.queries, q.CorrelationId)
+		return nil, ctx.Err()
+	}
 }

@@ -15,13 +15,13 @@ func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		run(t, func(c *testCluster) {
 			p, ctx := c.process("a"), c.t.Context()
-			if err := p.register(ctx); err != nil {
+			if err := p.registration.register(ctx); err != nil {
 				c.t.Fatal(err)
 			}
 			const policy = "checkout:1"
 			name := protocol.TypeName{App: "a", Type: "T"}
 			p.holdings.Order(protocol.Order{Types: []protocol.TypeName{name}, Kind: protocol.Unlock, Policy: policy, Ranges: []protocol.Range{{Last: placement.LastPoint}}}, p.now())
-			p.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
+			p.competing[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
 			was, taken, err := p.db.AcquireLease(ctx, checkoutName(name, 0, 1), "other", testLease/2)
 			if err != nil || !taken {
 				c.t.Fatal(taken, err)
@@ -30,10 +30,10 @@ func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
 			if held, err := p.db.RenewLease(ctx, was, testLease); err != nil || !held {
 				c.t.Fatal(held, err)
 			}
-			p.checkOut(ctx, name, 0, p.Self(), was, map[actor.HostID]bool{p.Self(): true, "other": there})
+			p.checkouts.checkOut(ctx, name, 0, p.Self(), was, map[actor.HostID]bool{p.Self(): true, "other": there})
 			now, _, err := p.db.Lease(ctx, was.Name)
-			if stays := now.Holder == "other" && now.ExpiresAt.After(time.Now()); err != nil || stays != there || (p.partitions() == 0) != there {
-				c.t.Errorf("its holder is there %t: it is %s's until %v from now; %d partitions are here", there, now.Holder, time.Until(now.ExpiresAt), p.partitions())
+			if stays := now.Holder == "other" && now.ExpiresAt.After(time.Now()); err != nil || stays != there || (p.heldPartitions() == 0) != there {
+				c.t.Errorf("its holder is there %t: it is %s's until %v from now; %d partitions are here", there, now.Holder, time.Until(now.ExpiresAt), p.heldPartitions())
 			}
 		})
 	}

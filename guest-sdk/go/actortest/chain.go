@@ -1,0 +1,308 @@
+package actortest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
+)
+
+const (
+	maxDepth  = 32 // of turns that call each other
+	maxActors = 64 // of a chain
+)
+
+// chain is a turn that no actor called and the turns that it calls: one transaction over
+// their actors.
+type chain struct {
+	harness *Harness
+	members map[actor.Ref]*member
+	open    []actor.Ref // whose turns run, the outermost first
+}
+
+// member is an actor of a chain, as the chain has changed it so far.
+type member struct {
+	stored  *row
+	overlay *overlay
+	schema  uint32 // of what the overlay has
+	written bool   // a turn that may change the actor has ended well
+}
+
+// savepoint is what the members were like before a call, by value.
+type savepoint map[actor.Ref]saved
+
+type saved struct {
+	values    map[string]value
+	revision  uint64
+	reminders map[string]*reminder
+	timers    []timerChange
+	schema    uint32
+	written   bool
+}
+
+// invoke runs one turn to its commit, as a host does; one that a fake forwards, to its end.
+//
+// by is what asks for the turn, nil for a call: of an actor, or from outside.
+func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
+	if h.chain != nil {
+		return h.chain.nested(ref, method, payload)
+	}
+	c := &chain{harness: h, members: map[actor.Ref]*member{}}
+	h.chain = c
+	defer func() { h.chain = nil }()
+	reply, err := c.turn(ref, method, payload, by)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	for ref, m := range c.members {
+		if m.written {
+			h.commitMember(ref, m)
+		}
+	}
+	return reply, nil
+}
+
+func (h *Harness) commitMember(ref actor.Ref, m *member) {
+	if o := m.overlay; !maps.EqualFunc(m.stored.state, o.values, value.equal) {
+		h.commit(ref, h.types[ref.Type].StateSchema, o.values, o.revision)
+	}
+	h.commitReminders(ref, m.overlay.reminders)
+	h.commitTimers(ref, m.overlay.timers)
+}
+
+// call answers what a guest calls, in a turn that is perhaps read-only.
+func (c *chain) call(m *abi.Message, readOnly bool) (actor.Payload, error) {
+	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
+	name := method{to.Type, strings.Clone(m.Method)}
+	in := actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
+	if to.Type == "" || to.ID == "" || name.name == "" {
+		return actor.Payload{}, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
+	}
+	if fake := c.harness.fakes[name]; fake != nil {
+		if slices.Contains(c.open, to) {
+			return actor.Payload{}, notReentrant(to)
+		}
+		before := c.save()
+		reply, err := fake(to.ID, in)
+		if err != nil {
+			c.goBack(before)
+			return actor.Payload{}, err
+		}
+		return encodePayload(reply)
+	}
+	spec, err := c.harness.method(to.Type, name.name)
+	if err == nil && readOnly && !spec.ReadOnly {
+		err = actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
+	}
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	return c.nested(to, name.name, in)
+}
+
+// method returns what a type says of a method.
+func (h *Harness) method(typ, name string) (abi.MethodSpec, error) {
+	spec, ok := h.types[typ]
+	if at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == name }); at >= 0 {
+		return spec.Methods[at], nil
+	}
+	for of := range h.fakes {
+		ok = ok || of.typ == typ
+	}
+	if !ok {
+		return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered, and no method of it is faked", typ))
+	}
+	return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", typ, name))
+}
+
+func notReentrant(ref actor.Ref) error {
+	return actor.ErrNotReentrant.Messagef("a turn of %s %s is waiting for this call", ref.Type, ref.ID)
+}
+
+// nested runs a called turn. One that fails changes nothing.
+func (c *chain) nested(ref actor.Ref, method string, payload actor.Payload) (actor.Payload, error) {
+	spec, err := c.harness.method(ref.Type, method)
+	switch _, known := c.members[ref]; {
+	case err != nil:
+		return actor.Payload{}, err
+	case slices.Contains(c.open, ref) && !spec.Reentrant:
+		return actor.Payload{}, notReentrant(ref)
+	case len(c.open) > maxDepth:
+		return actor.Payload{}, actor.NewError(actor.StatusFailedPrecondition, abi.CallTooDeep, "calls are nested at most "+strconv.Itoa(maxDepth)+" deep")
+	case !known && len(c.members) == maxActors:
+		return actor.Payload{}, actor.NewError(actor.StatusResourceExhausted, abi.CallTooMany, "a turn and what it calls have at most "+strconv.Itoa(maxActors)+" actors")
+	}
+	before := c.save()
+	reply, err := c.turn(ref, method, payload, nil)
+	if err != nil {
+		c.goBack(before)
+	}
+	return reply, err
+}
+
+func (c *chain) save() savepoint {
+	s := savepoint{}
+	for ref, m := range c.members {
+		o := m.overlay
+		s[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), m.schema, m.written}
+	}
+	return s
+}
+
+func (c *chain) goBack(to savepoint) {
+	for ref, m := range c.members {
+		s, known := to[ref]
+		if !known {
+			delete(c.members, ref)
+			continue
+		}
+		o := m.overlay
+		if o.revision != s.revision {
+			o.values = s.values
+			o.move()
+		}
+		o.reminders, o.timers, m.schema, m.written = s.reminders, s.timers, s.schema, s.written
+	}
+}
+
+// member returns an actor of the chain.
+func (c *chain) member(ref actor.Ref, spec *abi.TypeSpec) (*member, error) {
+	h := c.harness
+	if m := c.members[ref]; m != nil {
+		return m, nil
+	}
+	stored := h.actors[ref]
+	if stored == nil {
+		stored = &row{revision: h.nextRevision()}
+		h.actors[ref] = stored
+	}
+	if stored.schema > spec.StateSchema {
+		return nil, actor.NewError(actor.StatusFailedPrecondition, "schema_newer",
+			fmt.Sprintf("the state has schema %d, the module knows %d", stored.schema, spec.StateSchema))
+	}
+	m := &member{stored: stored, schema: stored.schema, overlay: &overlay{
+		harness: h, revision: stored.revision, values: maps.Clone(stored.state),
+		limit: limitOr(spec.Limits.StateBytes, defaultStateBytes), none: spec.Placement == abi.PlacementStateless,
+	}}
+	c.members[ref] = m
+	return m, nil
+}
+
+// turn runs a turn to its end: a migration first if the stored schema is old.
+func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
+	h := c.harness
+	called, err := h.method(ref.Type, method)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	spec := h.types[ref.Type]
+	if limit := limitOr(spec.Limits.PayloadBytes, defaultPayloadBytes); len(payload.Data) > limit {
+		return actor.Payload{}, tooLarge(actor.StatusInvalidArgument, "payload", len(payload.Data), limit)
+	}
+	m, err := c.member(ref, &spec)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	o := m.overlay
+	if by != nil && by.firing != nil {
+		o.reminders = map[string]*reminder{by.name: by.firing.then}
+	}
+	turn := abi.Turn{
+		App: App, Type: ref.Type, ID: ref.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
+		TimeUnixNano: h.now.UnixNano(), StoredSchema: m.schema,
+	}
+	if spec.Migrate && m.stored.version > 0 && m.schema < spec.StateSchema {
+		turn.What = abi.WhatMigrate
+		if _, err := c.run(ref, m, turn); err != nil {
+			return actor.Payload{}, err
+		}
+		m.schema = spec.StateSchema
+	}
+	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
+	turn.ContentType, turn.Payload = payload.ContentType, payload.Data
+	if by != nil {
+		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
+		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
+	} else if n := len(c.open); n > 0 {
+		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, c.open[n-1].Type, c.open[n-1].ID
+	}
+	if called.ReadOnly {
+		turn.Flags |= abi.FlagReadOnly
+	}
+	reply, err := c.run(ref, m, turn)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	if o.size() > o.limit {
+		err := tooLarge(actor.StatusFailedPrecondition, "state", o.size(), o.limit)
+		if len(c.open) > 0 {
+			err = actor.NewError(actor.StatusInternal, abi.CallFailed, err.Message)
+		}
+		return actor.Payload{}, err
+	}
+	m.written = m.written || !called.ReadOnly
+	return reply, nil
+}
+
+// run hands one frame to the guest: to the harness's instance, or to a new one if another
+// turn waits for it.
+func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, error) {
+	h, o := c.harness, m.overlay
+	instance, host, frame := h.instance, h.host, &h.frame
+	if len(c.open) > 0 {
+		host, frame = &turnHost{harness: h}, new([]byte)
+		instance = bridge.NewInstance(host)
+	} else if ref != h.last {
+		h.DropInstance()
+		instance, h.last = h.instance, ref
+	}
+	outer := o.turnOverlay // of the turn that waits, if the actor is entered again
+	o.turnOverlay = turnOverlay{readOnly: turn.Flags&abi.FlagReadOnly != 0, migrates: turn.What == abi.WhatMigrate}
+	c.open = append(c.open, ref)
+	defer func() { c.open, o.turnOverlay = c.open[:len(c.open)-1], outer }()
+
+	h.turns++
+	turn.Revision = o.revision
+	host.begin(ref, m.stored.version, o)
+	*frame = abi.AppendTurn((*frame)[:0], &turn)
+	result := instance.Turn(*frame)
+	// A guest that keeps a part of the frame is found out.
+	for i := range *frame {
+		(*frame)[i] = 0xAA
+	}
+	reply, failure := host.end()
+	switch {
+	case result == abi.TurnDone:
+		return reply, nil
+	case failure == nil:
+		return actor.Payload{}, actor.NewError(actor.StatusInternal, "guest_protocol", "the turn failed and gave no error")
+	}
+	return actor.Payload{}, failure
+}
+
+// resultOf returns the result frame of a call.
+func resultOf(reply actor.Payload, err error) []byte {
+	r := abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
+	var e *actor.Error
+	switch {
+	case errors.As(err, &e):
+		r.Error = abi.Error{
+			Status: cmp.Or(uint16(e.Status), abi.StatusUnknown), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
+			RetryAfterMillis:  uint32(min(max(e.RetryAfter, 0)/time.Millisecond, math.MaxUint32)),
+			DetailContentType: e.Detail.ContentType, Detail: e.Detail.Data,
+		}
+	case err != nil:
+		r.Error = abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
+	}
+	return abi.AppendResult(nil, &r)
+}

@@ -1,0 +1,419 @@
+//! A turn and the turns that it calls: one transaction over their actors.
+
+use super::overlay::{Entries, Overlay};
+use super::reminders::{self, TurnReminders};
+use super::{check_size, or_default, timers, Asks, Host, Row, World, APP, PAYLOAD_BYTES};
+use super::{Fired, STATE_BYTES};
+use crate::call;
+use crate::codec::{self, MessageFrame, TurnFrame};
+use crate::context::Key;
+use crate::convert::Payload;
+use crate::error::{Error, Status};
+use crate::host::Code;
+use crate::spec::{MethodSpec, Placement, TypeSpec};
+use crate::turn::Entry;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How many turns call each other, and how many actors they have.
+const MAX_DEPTH: usize = 32;
+const MAX_ACTORS: usize = 64;
+
+/// Stands for a method.
+pub(super) type Fake = Rc<dyn Fn(&str, Payload) -> Result<Payload, Error>>;
+
+/// A turn that nobody called, and the turns that it calls.
+#[derive(Default)]
+pub(super) struct Chain {
+    members: RefCell<HashMap<Key, Rc<Member>>>,
+    /// The actors whose turns run, the outermost first.
+    open: RefCell<Vec<Key>>,
+}
+
+/// An actor of a chain, as the chain has changed it so far.
+pub(super) struct Member {
+    pub(super) row: Row,
+    pub(super) overlay: Rc<RefCell<Overlay>>,
+    reminders: Rc<RefCell<reminders::Changes>>,
+    timers: Rc<RefCell<timers::Changes>>,
+    spec: TypeSpec,
+    /// The schema of what the overlay has.
+    schema: Cell<u32>,
+    /// Whether a turn that may change the actor has ended well.
+    written: Cell<bool>,
+}
+
+/// What a failed call goes back to.
+struct Savepoint(HashMap<Key, Saved>);
+
+struct Saved {
+    entries: Entries,
+    revision: u64,
+    reminders: reminders::Changes,
+    timers: timers::Changes,
+    schema: u32,
+    written: bool,
+}
+
+/// Makes a chain that of the host for a while.
+struct Running<'h>(&'h World);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.0.chain.borrow_mut() = None;
+    }
+}
+
+impl Host {
+    /// Runs one call to its commit; one that a fake forwards, to its end.
+    pub(super) fn invoke(
+        &self,
+        entry: &Entry,
+        key: &Key,
+        method: &MethodSpec,
+        payload: &Payload,
+        by: Option<Asks<'_>>,
+    ) -> Result<Payload, Error> {
+        let within = self.0.chain.borrow().clone();
+        if let Some(chain) = within {
+            return chain.nested(self, entry, key, method, payload);
+        }
+        let chain = Rc::<Chain>::default();
+        *self.0.chain.borrow_mut() = Some(chain.clone());
+        let _running = Running(&self.0);
+        let reply = chain.turn(self, entry, key, method, payload, by)?;
+        chain.commit(&self.0);
+        Ok(reply)
+    }
+}
+
+fn refuse(status: Status, code: &str, message: String) -> Error {
+    Error::new(status, code, message)
+}
+
+impl Chain {
+    /// Answers what a guest calls, in a turn that is perhaps `read_only`.
+    pub(super) fn call(
+        &self,
+        host: &Host,
+        m: &MessageFrame<'_>,
+        read_only: bool,
+    ) -> Result<Payload, Error> {
+        let world = &host.0;
+        let (actor_type, method) = (m.actor_type, m.method);
+        if actor_type.is_empty() || m.id.is_empty() || method.is_empty() {
+            let message = "a call needs a type, an ID and a method".to_string();
+            return Err(refuse(Status::InvalidArgument, call::INVALID_CALL, message));
+        }
+        let key = Key {
+            app: APP.to_string(),
+            actor_type: actor_type.to_string(),
+            id: m.id.to_string(),
+        };
+        let payload = Payload::new(m.content_type, m.payload);
+        let name = (actor_type.to_string(), method.to_string());
+        let fake = world.fakes.borrow().get(&name).cloned();
+        if let Some(fake) = fake {
+            self.check_closed(&key)?;
+            let before = self.save();
+            let result = fake(m.id, payload);
+            if result.is_err() {
+                self.go_back(before);
+            }
+            return result;
+        }
+        let entry = world.types.borrow().get(actor_type).copied();
+        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
+        match entry.and_then(|entry| Some((entry, entry.spec.method(method)?))) {
+            Some((_, target)) if read_only && !target.read_only => Err(refuse(
+                Status::FailedPrecondition,
+                "read_only",
+                format!("a read-only method calls {actor_type}.{method}, which is not read-only"),
+            )),
+            Some((entry, method)) => self.nested(host, &entry, &key, method, &payload),
+            None if entry.is_some() || faked => Err(refuse(
+                Status::NotFound,
+                call::METHOD_NOT_FOUND,
+                format!("{actor_type} has no method {method:?} here"),
+            )),
+            None => Err(refuse(
+                Status::NotFound,
+                call::TYPE_NOT_FOUND,
+                format!("there is no actor type {actor_type:?} here; in this test, call add_type or fake"),
+            )),
+        }
+    }
+
+    fn check_closed(&self, key: &Key) -> Result<(), Error> {
+        if self.open.borrow().contains(key) {
+            let message = format!(
+                "a turn of {} {} waits for this call",
+                key.actor_type, key.id
+            );
+            return Err(refuse(
+                Status::FailedPrecondition,
+                call::NOT_REENTRANT,
+                message,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs a called turn. One that fails changes nothing.
+    fn nested(
+        &self,
+        host: &Host,
+        entry: &Entry,
+        key: &Key,
+        method: &MethodSpec,
+        payload: &Payload,
+    ) -> Result<Payload, Error> {
+        if !method.reentrant {
+            self.check_closed(key)?;
+        }
+        if self.open.borrow().len() > MAX_DEPTH {
+            let message = format!("calls are nested at most {MAX_DEPTH} deep");
+            return Err(refuse(Status::FailedPrecondition, call::TOO_DEEP, message));
+        }
+        let (known, actors) = {
+            let members = self.members.borrow();
+            (members.contains_key(key), members.len())
+        };
+        if !known && actors == MAX_ACTORS {
+            let message = format!("a turn and what it calls have at most {MAX_ACTORS} actors");
+            return Err(refuse(Status::ResourceExhausted, call::TOO_MANY, message));
+        }
+        let before = self.save();
+        let result = self.turn(host, entry, key, method, payload, None);
+        if result.is_err() {
+            self.go_back(before);
+        }
+        result
+    }
+
+    fn save(&self) -> Savepoint {
+        let members = self.members.borrow();
+        let saved = members.iter().map(|(key, m)| (key.clone(), m.save()));
+        Savepoint(saved.collect())
+    }
+
+    fn go_back(&self, mut to: Savepoint) {
+        self.members.borrow_mut().retain(|key, member| {
+            let saved = to.0.remove(key);
+            let known = saved.is_some();
+            saved.into_iter().for_each(|saved| member.go_back(saved));
+            known
+        });
+    }
+
+    fn member(&self, world: &World, spec: &TypeSpec, key: &Key, row: Row) -> Rc<Member> {
+        let mut members = self.members.borrow_mut();
+        let member = members.entry(key.clone()).or_insert_with(|| {
+            Rc::new(Member {
+                overlay: Rc::new(RefCell::new(Overlay::new(
+                    row.entries.clone(),
+                    row.revision,
+                    world.revisions.clone(),
+                    spec.placement == Placement::Stateless,
+                ))),
+                reminders: Rc::default(),
+                timers: Rc::default(),
+                spec: *spec,
+                schema: Cell::new(row.schema),
+                written: Cell::new(false),
+                row,
+            })
+        });
+        member.clone()
+    }
+
+    /// Runs a turn to its end.
+    fn turn(
+        &self,
+        host: &Host,
+        entry: &Entry,
+        key: &Key,
+        method: &MethodSpec,
+        payload: &Payload,
+        by: Option<Asks<'_>>,
+    ) -> Result<Payload, Error> {
+        let (world, spec) = (&host.0, &entry.spec);
+        let caller = self.open.borrow().last().cloned();
+        if caller.is_none() && world.last.borrow().as_ref() != Some(key) {
+            host.drop_memory();
+            *world.last.borrow_mut() = Some(key.clone());
+        }
+        let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
+        let size = payload.body.len() as u64;
+        check_size(Status::InvalidArgument, "payload", size, limit)?;
+        let row = host.row(key);
+        if row.schema > spec.state_schema {
+            return Err(Error::new(
+                Status::FailedPrecondition,
+                "schema_newer",
+                format!(
+                    "the state has schema {}, the type knows {}",
+                    row.schema, spec.state_schema
+                ),
+            ));
+        }
+        let member = self.member(world, spec, key, row);
+        let stateless = spec.placement == Placement::Stateless;
+        let may_write = match (stateless, method.read_only) {
+            (true, _) => Err(Code::NO_STATE),
+            (_, true) => Err(Code::READ_ONLY),
+            _ => Ok(()),
+        };
+        let reminders = Rc::new(TurnReminders {
+            all: world.reminders.clone(),
+            key: key.clone(),
+            spec: *spec,
+            now: world.now.get(),
+            may_write,
+            stateless,
+            read_only: method.read_only,
+            changes: member.reminders.clone(),
+            timers: member.timers.clone(),
+            operated: Cell::new(0),
+            problem: RefCell::default(),
+        });
+        if let Some(Asks::Reminder(fired)) = by {
+            let mut changes = reminders.changes.borrow_mut();
+            changes.insert(fired.set.1.name.clone(), fired.then());
+        }
+        let invocation = format!("invocation-{}", world.turns.get() + 1);
+        let mut frame = TurnFrame {
+            app: &key.app,
+            actor_type: &key.actor_type,
+            id: &key.id,
+            invocation_id: &invocation,
+            time_unix_nano: world.now.get(),
+            ..TurnFrame::default()
+        };
+        if spec.migrate && member.row.version > 0 && member.schema.get() < spec.state_schema {
+            frame.what = codec::WHAT_MIGRATE;
+            frame.stored_schema = member.schema.get();
+            self.run(host, entry, key, &member, &reminders, &frame)?;
+            frame.stored_schema = 0;
+            member.schema.set(spec.state_schema);
+        }
+        frame.what = codec::WHAT_METHOD;
+        frame.method = method.name;
+        frame.content_type = &payload.content_type;
+        frame.payload = &payload.body;
+        match by {
+            Some(Asks::Timer(timer)) => {
+                frame.cause = codec::CAUSE_TIMER;
+                frame.cause_name = &timer.name;
+                frame.due_unix_nano = timer.due;
+                frame.attempt = 1;
+            }
+            Some(Asks::Reminder(Fired { set, firing })) => {
+                frame.cause = codec::CAUSE_REMINDER;
+                frame.cause_name = &set.1.name;
+                frame.due_unix_nano = firing.due;
+                frame.attempt = firing.attempt;
+                frame.missed = firing.missed;
+                let metadata = set.1.metadata.iter();
+                frame.metadata = metadata.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            }
+            None => {
+                if let Some(caller) = &caller {
+                    frame.cause = codec::CAUSE_CALL;
+                    frame.caller_type = &caller.actor_type;
+                    frame.caller_id = &caller.id;
+                }
+            }
+        }
+        if method.read_only {
+            frame.flags = codec::FLAG_READ_ONLY;
+        }
+        let reply = self.run(host, entry, key, &member, &reminders, &frame)?;
+        let limit = or_default(spec.limits.state_bytes, STATE_BYTES);
+        let size = member.overlay.borrow().size();
+        if let Err(e) = check_size(Status::FailedPrecondition, "state", size, limit) {
+            host.drop_memory(); // it may hold what is not committed now
+            return Err(match caller {
+                Some(_) => Error::new(Status::Internal, call::FAILED, e.message()),
+                None => e,
+            });
+        }
+        member
+            .written
+            .set(member.written.get() || !method.read_only);
+        Ok(reply)
+    }
+
+    /// Hands one frame to the actor, which is open meanwhile.
+    fn run(
+        &self,
+        host: &Host,
+        entry: &Entry,
+        key: &Key,
+        member: &Member,
+        reminders: &Rc<TurnReminders>,
+        frame: &TurnFrame<'_>,
+    ) -> Result<Payload, Error> {
+        let read_only = frame.flags & codec::FLAG_READ_ONLY != 0;
+        let outer = std::mem::replace(&mut member.overlay.borrow_mut().read_only, read_only);
+        self.open.borrow_mut().push(key.clone());
+        let result = host.run(entry, key, member, reminders, frame);
+        self.open.borrow_mut().pop();
+        member.overlay.borrow_mut().read_only = outer;
+        result
+    }
+
+    /// Whether the turn that runs was called.
+    pub(super) fn is_nested(&self) -> bool {
+        self.open.borrow().len() > 1
+    }
+
+    fn commit(&self, world: &World) {
+        for (key, member) in self.members.borrow().iter() {
+            if member.written.get() {
+                member.commit(world, key);
+            }
+        }
+    }
+}
+
+impl Member {
+    fn save(&self) -> Saved {
+        let overlay = self.overlay.borrow();
+        Saved {
+            entries: overlay.entries.clone(),
+            revision: overlay.revision,
+            reminders: self.reminders.borrow().clone(),
+            timers: self.timers.borrow().clone(),
+            schema: self.schema.get(),
+            written: self.written.get(),
+        }
+    }
+
+    fn go_back(&self, to: Saved) {
+        let mut overlay = self.overlay.borrow_mut();
+        if overlay.revision != to.revision {
+            overlay.restore(to.entries);
+        }
+        *self.reminders.borrow_mut() = to.reminders;
+        *self.timers.borrow_mut() = to.timers;
+        self.schema.set(to.schema);
+        self.written.set(to.written);
+    }
+
+    fn commit(&self, world: &World, key: &Key) {
+        let overlay = self.overlay.borrow();
+        if overlay.revision != self.row.revision {
+            let row = Row {
+                version: self.row.version + 1,
+                revision: overlay.revision,
+                schema: self.spec.state_schema,
+                entries: overlay.entries.clone(),
+            };
+            world.rows.borrow_mut().insert(key.clone(), row);
+        }
+        world.reminders.commit(key, &self.reminders.borrow());
+        world.reminders.timers.commit(key, &self.timers.borrow());
+    }
+}
