@@ -43,6 +43,7 @@ var (
 	ErrStopping        = &Condition{"stopping", "the host is stopping", true}
 	ErrDeadlock        = &Condition{"deadlock", "the turn and others have waited for each other's actors", true}
 	ErrChainTooLarge   = &Condition{"chain_too_large", "the turn and those that it called have changed too much for one commit", false}
+	ErrNotAtomic       = &Condition{"not_atomic", "not all of the actors can be in one transaction", false}
 	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
 	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request, or called an actor of another host; without an idempotency key it is not run again", false}
 	ErrKeyReused       = &Condition{"idempotency_key_reused", "the idempotency key was used before with another payload", false}
@@ -266,7 +267,7 @@ func Conditions() []*Condition {
 	return []*Condition{
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
-		ErrDeadlock, ErrChainTooLarge, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
+		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,

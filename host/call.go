@@ -34,6 +34,7 @@ type request struct {
 	arrived time.Time
 	sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
 	timer   *timer.Timer      // whose firing asks for the call; nil: none
+	list    []actor.Call      // of opAll
 	atomic  bool              // of opEnlist: the call is in the chain's commit, or fails
 	set     *timerRequest     // of opTimer
 }
@@ -48,6 +49,7 @@ const (
 	opFence   // see to it that no commit of an earlier owner can land; nothing else
 	opMigrate // migrate a state of an older schema; nothing else
 	opEnlist  // give the actor to a chain, which runs the turn itself
+	opAll     // a turn that calls what actor.MethodAll asks for
 )
 
 // timerRequest sets a timer, or cancels one.

@@ -14,6 +14,11 @@ func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// notTogether refuses calls of several actors, one of which is of the type that s serves.
+func notTogether(s *served) error {
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
+}
+
 // notReentrant refuses a call of an actor whose turn waits for it.
 func notReentrant(key *actor.Key) error {
 	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", key.Type, key.ID)

@@ -91,7 +91,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
-	case m != nil && m.open != nil && !meth.reentrant:
+	case m != nil && m.open != nil && !meth.reentrant && m.open.call.op != opAll:
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
 	case m == nil:
 		c.atomic = c.atomic || meth.atomic
@@ -331,7 +331,10 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
+	t.activation, t.began, t.chain, t.outermost, t.depth = m.a, by.began, ch, by.outermost, by.depth+1
+	if by.call.op != opAll {
+		t.from = by.call.inv.Key
+	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)

@@ -68,7 +68,7 @@ func New(cfg Config) (*Host, error) {
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, forwarding: forwarding{cfg.Peers, records}}
-	runs.call = h.chains.call
+	runs.call, runs.all = h.chains.call, h.chains.all
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
 		reminders: rems, timers: &h.timers,

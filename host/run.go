@@ -55,8 +55,9 @@ type runs struct {
 	records   *recordings
 	reminders *reminders
 	slots     *executor.Slots
-	// call runs what a guest calls.
+	// call runs what a guest calls, and all what a turn of opAll asks for.
 	call  func(t *run, msg *abi.Message) (*abi.Result, error)
+	all   func(t *run) ([]actor.Payload, error)
 	spare sync.Pool // of *run
 }
 
@@ -91,12 +92,16 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
 		fuel = o.Fuel
 	}
+	payloadBytes := s.limits.PayloadBytes
+	if t.call.op == opAll { // its calls have those of their types
+		fuel, payloadBytes = 0, actor.MaxCallBytes
+	}
 	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
-		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: fuel,
+		StateBytes: s.limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
@@ -118,9 +123,12 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	t.call.stats.runs++
 	t.instance = in
 	var err error
-	if t.call.op == opMigrate {
+	switch t.call.op {
+	case opAll:
+		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
+	case opMigrate:
 		err = t.Migrate(ctx, in.Guest, *migrateFrom)
-	} else {
+	default:
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
 	t.slot.Leave(t.Fuel().Used)

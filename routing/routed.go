@@ -271,6 +271,9 @@ type sentCall struct {
 // addOrigin adds the turn that calls, if one does: at a peer that does not know of any, the
 // called turn would have no caller, and actors that call each other in a circle would wait.
 func (s *sentCall) addOrigin() (err error) {
+	if s.c.inv.Method == actor.MethodAll && s.peer.protocol < protocolOrigin {
+		return noOwner("its host %s speaks a protocol without transactions over several actors; upgrade it", s.peer.id)
+	}
 	if s.c.inv.Origin == nil {
 		return nil
 	}
