@@ -11,6 +11,14 @@ import (
 // that name.
 const MethodAll = "*"
 
+// ValidateMethod checks the method of an invocation: a guest's, or [MethodAll].
+func ValidateMethod(name string) error {
+	if name == MethodAll {
+		return nil
+	}
+	return ValidateName("method", name)
+}
+
 // Bounds of the calls of [MethodAll].
 const (
 	MaxCalls     = 64

@@ -28,6 +28,7 @@ type callFlags struct {
 	idempotencyKey string
 	verbose        bool
 	timeout        time.Duration
+	all            string
 }
 
 func callCommand(c *cli) *cobra.Command {
@@ -51,14 +52,25 @@ not JSON), content_type, version (the actor's version after the call) and fuel
 last two to standard error. A version begins at a random number and rises with
 each change: use it to order versions, not to count changes.
 
+With --all the calls are those of a file, or of standard input for -: a JSON list
+of {"type", "id", "method", "payload"}. They run in order as one transaction: all
+take effect, or none does. One server must hold all their actors. Their replies
+are printed one after the other.
+
 Fields of a JSON payload that the method's input does not have are ignored by the
 SDKs, so a misspelt field has no effect.`,
 		Example: `  greenroom call Counter alice Add '{"amount": 5}'
   greenroom call Counter alice Get --query
   greenroom call Cart 'shop/7 || 🛒' AddItem @item.json
   jq -c .order order.json | greenroom call Cart alice Import - | jq .total
-  greenroom call -- Counter -5 Add '{"amount": 1}'`,
-		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
+  greenroom call -- Counter -5 Add '{"amount": 1}'
+  greenroom call --all transfer.json --idempotency-key payment-7`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.all != "" {
+				return takes()(cmd, args)
+			}
+			return takes("TYPE", "ID", "METHOD", "[PAYLOAD]")(cmd, args)
+		},
 		ValidArgsFunction: complete{c}.call,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("idempotency-key") {
@@ -70,6 +82,9 @@ SDKs, so a misspelt field has no effect.`,
 					return usagef("--idempotency-key is for calls that change their actor; leave it out with --query")
 				}
 			}
+			if f.all != "" {
+				return callAll(cmd.Context(), c, f)
+			}
 			return call(cmd.Context(), c, args, f)
 		},
 	}
@@ -79,6 +94,7 @@ SDKs, so a misspelt field has no effect.`,
 	flags.BoolVar(&f.strong, "strong", false, "with --query: confirm in the store that the answer is current")
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "a `key` of your own: the same call with the same key takes effect once, and gets the same reply")
+	flags.StringVar(&f.all, "all", "", "make the calls of this `file` as one transaction")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the actor's version and the fuel used to standard error")
 	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
 	return cmd

@@ -101,20 +101,7 @@ func TestGuestsCallAcrossServers(t *testing.T) {
 		t.Helper()
 		return put(t, n.URL+"/v2.0/actors/default/Account/"+id+"/method/"+method, in)
 	}
-	// Accounts by their server, once both have some.
-	ids := map[string][]string{}
-	for i := 0; len(ids[first.URL]) < accounts || len(ids[second.URL]) < accounts; i++ {
-		id := fmt.Sprint("acc", i)
-		res := call(first, id, "Deposit", "100")
-		if res.StatusCode != http.StatusOK {
-			t.Fatal(res.Status, res.body)
-		}
-		at := first.URL
-		if host := res.Header.Get("Greenroom-Host"); host != "" {
-			at = "http://" + host
-		}
-		ids[at] = append(ids[at], id)
-	}
+	ids := byServer(t, first, second, accounts)
 	here, there := ids[first.URL], ids[second.URL]
 	for i, n := range []*running{first, second} {
 		res := call(n, here[i], "Transfer", fmt.Sprintf(`{"to":%q,"amount":30}`, there[i]))

@@ -46,8 +46,10 @@ func New(e *edge.Edge, conf Config) {
 func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
 	var inv actor.Invocation // what the request is about, as far as that is known
 	var err error
-	switch resource := resourceOf(r.URL.EscapedPath()); resource {
-	case resourceReminders, resourceTimers:
+	switch resource := resourceOf(r.URL.EscapedPath()); {
+	case asksForSeveral(r.URL.EscapedPath()):
+		err = a.serveSeveral(w, r, &inv)
+	case resource == resourceReminders, resource == resourceTimers:
 		err = a.serveScheduled(w, r, resource, &inv)
 	default:
 		err = a.serveMethod(w, r, &inv)

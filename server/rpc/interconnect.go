@@ -282,7 +282,7 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	if err := inv.Key.Validate(); err != nil {
 		return inv, err
 	}
-	if err := actor.ValidateName("method", in.Method); err != nil {
+	if err := validateMethod(in); err != nil {
 		return inv, err
 	}
 	if limit := e.x.Edge.Conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
