@@ -44,7 +44,7 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		c.ctx = ctx
 	}
 	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
-	reply, err := cs.runMeanwhile(t, c)
+	reply, err := cs.run(t, c)
 	if err == nil {
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
 		if c.elsewhere {
@@ -53,17 +53,6 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		return r, nil
 	}
 	return resultOf(t.Context(), c, err)
-}
-
-// runMeanwhile is run while others may have the caller's processor, and its place in the pool of
-// instances.
-func (cs *chains) runMeanwhile(t *run, c *call) (actor.Payload, error) {
-	if t.slot.Pause() {
-		defer t.slot.Resume()
-	}
-	t.instance.Lend()
-	defer t.instance.Regain()
-	return cs.run(t, c)
 }
 
 // run runs a called turn.
@@ -95,13 +84,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
 	case m == nil:
 		c.atomic = c.atomic || meth.atomic
-		if m, err = cs.acquire(ch, c, s); m == nil && err == nil {
+		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
 			return cs.forwarding.call(t, c, meth.readOnly)
 		}
 	}
 	if err == nil && s != nil {
 		m.served = s
-		err = cs.forwarding.moved(cs.begin(c.ctx, m))
+		err = cs.forwarding.moved(cs.begin(t, c.ctx, m))
 	}
 	if err != nil {
 		return actor.Payload{}, err
@@ -139,20 +128,21 @@ func (cs *chains) of(t *run) *calls {
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(ch *calls, c *call, s *served) (*enlisted, error) {
+func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
 	for tries := 0; ; tries++ {
-		m, err := cs.enlist(ch, c, s)
+		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
 		}
-		if here, err := cs.forwarding.here(c, &ch.members[0].a.key, tries); !here {
+		if here, err := cs.forwarding.here(t, c, tries); !here {
 			return nil, err
 		}
 	}
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
+func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
+	ch := t.chain
 	switch {
 	case s.lane != LaneWarm:
 		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
@@ -163,7 +153,7 @@ func (cs *chains) enlist(ch *calls, c *call, s *served) (*enlisted, error) {
 	c.answered = make(chan struct{}, 1)
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
-		err = cs.await(ch, a, c)
+		t.waiting(func() { err = cs.await(ch, a, c) })
 	}
 	if err != nil {
 		cs.admission.memory.answered(c)
@@ -249,8 +239,17 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	return failedResult(c, err), nil
 }
 
-// begin reads an actor that a chain has just been given.
-func (cs *chains) begin(ctx context.Context, m *enlisted) error {
+// begin reads an actor that a chain has just been given, for a call of the turn t.
+func (cs *chains) begin(t *run, ctx context.Context, m *enlisted) (err error) {
+	if m.a.warmFor(m.served) {
+		return cs.read(ctx, m)
+	}
+	t.waiting(func() { err = cs.read(ctx, m) })
+	return err
+}
+
+// read is begin, which may wait for commits and for the store.
+func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	a, s, ts := m.a, m.served, cs.turns
 	if s != a.serving {
 		if dropped, err := a.awaitCommits(ctx); err != nil {
@@ -304,7 +303,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if readOnly || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
-	in, err := m.a.nestedInstance(c.ctx, s, outer != nil)
+	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -317,7 +316,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
-	// Its time is the caller's, but its processor its own.
+	t.caller = by
 	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
@@ -23,14 +24,15 @@ type forwarding struct {
 const hereTries = 3
 
 // here reports whether an actor that this host did not hold for the call c is tried here again;
-// otherwise another host is called. The error is why neither is done. from is the chain's first
-// actor.
-func (f *forwarding) here(c *call, from *actor.Key, tries int) (bool, error) {
-	key := &c.inv.Key
+// otherwise another host is called. The error is why neither is done.
+func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
+	key, from := &c.inv.Key, &t.chain.members[0].a.key
 	if f.peers == nil {
 		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s", key.Type, key.ID, from.Type, from.ID)
 	}
-	holder, self, err := f.peers.Locate(c.ctx, *key)
+	var holder, self actor.HostID
+	var err error
+	t.waiting(func() { holder, self, err = f.peers.Locate(c.ctx, *key) })
 	switch {
 	case err != nil:
 		return false, err
@@ -57,11 +59,11 @@ func (f *forwarding) moved(err error) error {
 func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error) {
 	ch, inv := t.chain, c.inv
 	var err error
-	if readOnly {
-		err = t.settled(true)
-		inv.ReadOnly, inv.Consistency = true, actor.ConsistencyStrong
+	if inv.ReadOnly = readOnly; readOnly {
+		inv.Consistency = actor.ConsistencyStrong
+		t.waiting(func() { err = t.settled(true) })
 	} else {
-		err = t.Leave()
+		t.waiting(func() { err = t.Leave() })
 	}
 	if err != nil {
 		return actor.Payload{}, &decidedError{err: err}
@@ -74,21 +76,28 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 	}
 	inv.Caller = t.call.inv.Caller
 	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
-	to := make(forwardedReply, 1)
-	begun := f.peers.Begin(c.ctx, inv, to)
 	var a forwardedAnswer
-	select {
-	case a = <-to:
-	case <-c.ctx.Done():
-		begun.GiveUp() // and how it ends is not waited for
-		a.err = actor.ErrAmbiguous
-	}
+	t.waiting(func() { a = f.send(c.ctx, inv) })
 	ch.fuel += a.reply.Fuel
 	if a.err == nil {
 		c.elsewhere = !readOnly
 		return a.reply.Payload, nil
 	}
 	return actor.Payload{}, f.failure(c, a.err, readOnly)
+}
+
+// send has another host run a call, and returns its answer. If ctx ends first, the outcome is
+// not known.
+func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAnswer {
+	to := make(forwardedReply, 1)
+	begun := f.peers.Begin(ctx, inv, to)
+	select {
+	case a := <-to:
+		return a
+	case <-ctx.Done():
+		begun.GiveUp()
+		return forwardedAnswer{err: actor.ErrAmbiguous}
+	}
 }
 
 // failure is what the caller gets of a forwarded call that failed with err.
@@ -135,7 +144,13 @@ func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost
 // at another host; false if there was none. In the first run here the commit finds out.
 func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
-	o, ok := f.recordings.known(c.ctx, m.a, c)
+	var o outcome
+	look := func() { o, ok = f.recordings.known(c.ctx, m.a, c) }
+	if c.doubtful { // the store is asked
+		t.waiting(look)
+	} else {
+		look()
+	}
 	switch {
 	case !ok:
 		return actor.Payload{}, false, nil

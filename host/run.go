@@ -39,13 +39,14 @@ type attempt struct {
 	recorded *result
 	sent     bool // something has left, and the call was looked up before
 	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
-	// nil before the first call; depth is how many turns
-	// it is nested in, and from is the actor that called it, if any did.
+	// nil before the first call; depth is how many turns it is nested in, and from and caller are
+	// the actor and the turn that called it, if any did.
 	chain     *calls
 	outermost *run
 	instance  *instance.Instance
 	depth     int
 	from      actor.Key
+	caller    *run
 }
 
 // runs makes runs of guests.
@@ -109,13 +110,29 @@ func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, no
 	})
 }
 
-// enter waits for a processor for the guest; on gives it back. The error is that of ctx.
+// enter waits for a processor for the guest; on gives it back. A called turn has that of its
+// caller. The error is that of ctx.
 func (t *run) enter(ctx *turnContext) error {
-	if err := t.slot.Enter(ctx, t.by.slots, &t.call.inv.Key); err != nil {
-		return err
+	who := &t.call.inv.Key
+	if t.caller == nil || !t.slot.TakeFrom(&t.caller.slot, ctx, who) {
+		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
+			return err
+		}
 	}
 	ctx.slot.Store(&t.slot)
 	return nil
+}
+
+// waiting is f, which may wait for other turns: they may have the processor of this one meanwhile,
+// and the place of its chain in the pool of instances.
+func (t *run) waiting(f func()) {
+	if t.slot.Pause() {
+		defer t.slot.Resume()
+	}
+	if in := t.outermost.instance; in.Lend() {
+		defer in.Regain()
+	}
+	f()
 }
 
 // on runs the turn on an instance. The turn has a processor.

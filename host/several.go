@@ -51,21 +51,21 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		one := &t.call.list[i]
 		return &actor.CallError{Index: i, Key: one.Key, Method: one.Method, Err: err}
 	}
-	ch := cs.of(t)
+	cs.of(t)
 	for i := range calls {
 		one := &t.call.list[i]
 		calls[i] = &call{request: request{
 			ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: true,
 			inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
 		}}
-		if err := cs.ready(ch, calls[i]); err != nil {
+		if err := cs.ready(t, calls[i]); err != nil {
 			return nil, failed(i, err)
 		}
 	}
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		if replies[i], err = cs.runMeanwhile(t, c); err != nil {
+		if replies[i], err = cs.run(t, c); err != nil {
 			return nil, failed(i, err)
 		}
 	}
@@ -73,8 +73,8 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 }
 
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
-func (cs *chains) ready(ch *calls, c *call) error {
-	m := ch.member(c.inv.Key)
+func (cs *chains) ready(t *run, c *call) error {
+	m := t.chain.member(c.inv.Key)
 	if m != nil {
 		_, err := m.served.method(&c.inv)
 		return err
@@ -85,9 +85,9 @@ func (cs *chains) ready(ch *calls, c *call) error {
 			return err
 		}
 	}
-	if m, err = cs.acquire(ch, c, s); err == nil {
+	if m, err = cs.acquire(t, c, s); err == nil {
 		m.served = s
-		err = cs.forwarding.moved(cs.begin(c.ctx, m))
+		err = cs.forwarding.moved(cs.begin(t, c.ctx, m))
 	}
 	var apart *actor.GuestError // no guest has run
 	if errors.As(err, &apart) && apart.Code == abi.CallNotAtomic {

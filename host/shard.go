@@ -438,17 +438,38 @@ func (a *activation) dropped() bool {
 	return a.member.Dropped() != nil
 }
 
-// nestedInstance is instanceFor for a turn that another one waits for, which has an instance
-// itself: it waits for none. again means that another turn of the actor has its dedicated instance:
-// then the caller discards the result.
-func (a *activation) nestedInstance(ctx context.Context, s *served, again bool) (*instance.Instance, error) {
-	if s.dedicated && !again {
-		return a.instanceFor(ctx, s)
-	}
-	if a.dedicated != nil && !s.dedicated {
+// nestedInstance is instanceFor for a turn that the turn by waits for, which has an instance itself.
+// again means that another turn of the actor has its dedicated instance: then the caller discards
+// the result.
+func (a *activation) nestedInstance(by *run, ctx context.Context, s *served, again bool) (in *instance.Instance, err error) {
+	switch {
+	case s.dedicated && !again:
+		if a.dedicated != nil && a.dedicated.Pool() == s.pool {
+			return a.dedicated, nil
+		}
+		by.waiting(func() { in, err = a.instanceFor(ctx, s) })
+		return in, err
+	case a.dedicated != nil && !s.dedicated:
 		a.takeDedicated().Discard()
 	}
-	return s.pool.AcquireMore(ctx)
+	if in = s.pool.Spare(); in == nil {
+		by.waiting(func() { in, err = s.pool.AcquireMore(ctx) })
+	}
+	return in, err
+}
+
+// warmFor reports whether a turn under s can begin without waiting for anything.
+func (a *activation) warmFor(s *served) bool {
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	return a.serving == s && a.Tip != nil && !a.unfenced(s)
+}
+
+// unfenced reports whether the newest state is to be read again before the first turn, since no
+// commit of this activation has moved the version past those of earlier owners. The caller has
+// the shard's lock.
+func (a *activation) unfenced(s *served) bool {
+	return s.sticky && a.hold == actor.Held && a.member.Committed()
 }
 
 // tenure is what an activation knows of the host's right to run its actor. The shard's

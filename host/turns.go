@@ -49,7 +49,7 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*r
 	newer := ts.table.catchUp(a)
 	tip, dropped := a.Tip, a.member.Dropped() != nil
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
-	unfenced := s.sticky && a.hold == actor.Held && a.member.Committed()
+	unfenced := a.unfenced(s)
 	sh.mu.Unlock()
 	if dropped || tip != nil && !newer && !unfenced {
 		return tip, nil //nolint:nilerr // why it was dropped is for the calls that go again

@@ -34,7 +34,7 @@ func (r *Router) Accept(h *greenroomv1.ExchangeHello) (*Accepted, *greenroomv1.E
 	case lowest > highest:
 		return nil, nil, &HelloError{fmt.Sprintf("the caller speaks the protocols %d to %d, this host %d to %d; upgrade the older one", h.GetMinProtocol(), h.GetMaxProtocol(), r.cfg.MinProtocol, r.cfg.MaxProtocol)}
 	}
-	answer := r.hello(actor.HostID(h.GetFrom()))
+	answer := r.peers.hello(actor.HostID(h.GetFrom()))
 	answer.MinProtocol, answer.MaxProtocol = uint32(highest), uint32(highest) //nolint:gosec // small numbers
 	return &Accepted{r: r, Peer: actor.HostID(h.GetFrom()), to: self}, answer, nil
 }
@@ -76,7 +76,7 @@ func (a *Accepted) Delete(ctx context.Context, key actor.Key) error {
 	if err := a.refused(); err != nil {
 		return err
 	}
-	return a.r.alone(ctx, key, a.Peer, func(ctx context.Context) error { return a.r.cfg.Local.Delete(ctx, key) }, nil)
+	return a.r.bring(ctx, key, a.Peer, func(ctx context.Context) error { return a.r.cfg.Local.Delete(ctx, key) }, nil)
 }
 
 // View is [host.Host.View], whoever holds the actor.

@@ -91,7 +91,7 @@ func (k *link) close() {
 
 // open opens a stream and says hello. When it fails, no call was sent.
 func (ch *channel) open() (*link, error) {
-	p, cfg := ch.p, &ch.p.ps.r.cfg
+	p, cfg := ch.p, ch.p.ps.cfg
 	ctx, cut := context.WithCancel(p.ctx)
 	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
 	defer timeout.Stop()

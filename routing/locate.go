@@ -11,7 +11,7 @@ import (
 // [actor.ErrNoOwner] if that takes too long.
 func (r *Router) Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error) {
 	self = r.cfg.Placement.Self()
-	for t := (trip{}); ; {
+	for t := (attempts{}); ; {
 		w := r.find(key)
 		switch {
 		case w.here:
@@ -23,7 +23,7 @@ func (r *Router) Locate(ctx context.Context, key actor.Key) (holder, self actor.
 		case w.lost:
 			return "", self, actor.ErrUnavailable
 		}
-		if err := r.waitAlone(ctx, key, &t, w.wait); err != nil {
+		if err := r.awaitChange(ctx, key, &t, w.wait); err != nil {
 			return "", self, err
 		}
 	}

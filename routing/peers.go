@@ -2,12 +2,8 @@ package routing
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +20,8 @@ import (
 
 // peers are the sessions to other hosts, each opened when there is a call for it.
 type peers struct {
-	r      *Router
+	ctx    context.Context //nolint:containedctx // of everything in the background
+	cfg    *Config
 	client *http.Client
 
 	mu      sync.RWMutex
@@ -33,71 +30,21 @@ type peers struct {
 }
 
 const (
-	// lookEvery is how often sessions are closed to hosts that are no members any more.
-	lookEvery = 500 * time.Millisecond
+	// removeEvery is how often sessions are closed to hosts that are no members any more.
+	removeEvery = 500 * time.Millisecond
 	// minReopen and maxReopen bound the growing pauses between attempts to open a
 	// channel.
 	minReopen = 20 * time.Millisecond
 	maxReopen = 500 * time.Millisecond
 )
 
-func newPeers(r *Router) *peers {
-	return &peers{r: r, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
-}
-
-// NewHTTPClient returns a client for streams between hosts over HTTP/2: in plain text
-// without conf. dial opens its connections; nil: a [net.Dialer] does. A peer that answers
-// nothing for timeout, not even pings, is given up.
-func NewHTTPClient(conf *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error), timeout time.Duration) *http.Client {
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: timeout}).DialContext
-	}
-	t := &http.Transport{
-		DialContext:         dial,
-		TLSHandshakeTimeout: timeout,
-		TLSClientConfig:     conf,
-		IdleConnTimeout:     90 * time.Second,
-		Protocols:           new(http.Protocols),
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: timeout / 3, PingTimeout: timeout - timeout/3},
-	}
-	if conf != nil {
-		t.Protocols.SetHTTP2(true)
-	} else {
-		t.Protocols.SetUnencryptedHTTP2(true)
-	}
-	return &http.Client{Transport: t}
-}
-
-// ExplainErrors returns a client whose errors of connecting say what to change, where that
-// is known, to make a host of the cluster of this name let this one in.
-func ExplainErrors(c *http.Client, cluster string) *http.Client {
-	return &http.Client{Transport: explained{c.Transport, cluster}}
-}
-
-type explained struct {
-	http.RoundTripper
-	cluster string
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (e explained) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := e.RoundTripper.RoundTrip(r)
-	if err != nil {
-		err = explain(err, e.cluster)
-	}
-	return res, err
-}
-
-// CloseIdleConnections is for [http.Client.CloseIdleConnections].
-func (e explained) CloseIdleConnections() {
-	if c, ok := e.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+func newPeers(ctx context.Context, cfg *Config) *peers {
+	return &peers{ctx: ctx, cfg: cfg, client: cfg.HTTPClient, all: map[actor.HostID]*peer{}}
 }
 
 // scheme is that of the addresses of peers.
 func (ps *peers) scheme() string {
-	if ps.r.cfg.TLS != nil {
+	if ps.cfg.TLS != nil {
 		return "https://"
 	}
 	return "http://"
@@ -112,7 +59,7 @@ func (ps *peers) get(id actor.HostID) *peer {
 	if p != nil {
 		return p
 	}
-	address, protocol, ok := ps.r.cfg.Placement.Peer(id)
+	address, protocol, ok := ps.cfg.Placement.Peer(id)
 	if id == "" || !ok {
 		return nil
 	}
@@ -131,35 +78,35 @@ func (ps *peers) get(id actor.HostID) *peer {
 func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 	base := ps.scheme() + address
 	p := &peer{
-		ps: ps, id: id, address: address, protocol: protocol, broken: make(chan struct{}),
+		ps: ps, id: id, address: address, protocol: protocol, session: session{broken: make(chan struct{})},
 		streams: connect.NewClient[invokestream.Request, invokestream.Response](
 			caller.WholeMessages{Client: ps.client}, base+greenroomv1connect.InterconnectServiceExchangeProcedure,
 			connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil)),
 		unary: greenroomv1connect.NewInterconnectServiceClient(ps.client, base, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
-	p.ctx, p.end = context.WithCancel(ps.r.ctx)
-	for range ps.r.cfg.Channels {
-		ch := &channel{Stream: caller.New(ps.r.cfg.MaxInFlight), p: p}
+	p.ctx, p.end = context.WithCancel(ps.ctx)
+	for range ps.cfg.Channels {
+		ch := &channel{Stream: caller.New(ps.cfg.MaxInFlight), p: p}
 		p.channels = append(p.channels, ch)
 		p.running.Go(ch.run)
 	}
 	return p
 }
 
-// lookAfter closes the sessions to hosts that are no members any more: what they owe an
-// answer to will not get one.
-func (ps *peers) lookAfter() {
-	tick := time.NewTicker(lookEvery)
+// removeGone closes the sessions to hosts that are no members any more: these hosts will not
+// answer what was sent to them.
+func (ps *peers) removeGone() {
+	tick := time.NewTicker(removeEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			for _, p := range ps.list() {
-				if _, _, ok := ps.r.cfg.Placement.Peer(p.id); !ok {
+				if _, _, ok := ps.cfg.Placement.Peer(p.id); !ok {
 					ps.remove(p)
 				}
 			}
-		case <-ps.r.ctx.Done():
+		case <-ps.ctx.Done():
 			return
 		}
 	}
@@ -210,6 +157,11 @@ type peer struct {
 	end     context.CancelFunc
 	running sync.WaitGroup // the owners of channels
 
+	session
+}
+
+// session is the state of the channels to a peer.
+type session struct {
 	mu      sync.Mutex
 	open    int           // channels
 	broken  chan struct{} // closed when one breaks, and replaced
@@ -223,27 +175,23 @@ func (p *peer) channel(key actor.Key) *channel {
 
 // reserve counts a call as one that the peer has or is to have, unless there are too
 // many of those.
-func (p *peer) reserve(s *sentCall) bool {
-	cfg := &p.ps.r.cfg
-	size := int64(len(s.Inv.Payload.Data))
+func (p *peer) reserve(size int64) bool {
+	cfg := p.ps.cfg
 	if n := p.calls.Add(1); n > int64(2*cfg.MaxInFlight*cfg.Channels) {
 		p.calls.Add(-1)
 		return false
 	}
 	if n := p.bytes.Add(size); n > cfg.MaxWaitingBytes && n > size {
-		p.bytes.Add(-size)
-		p.calls.Add(-1)
+		p.release(size)
 		return false
 	}
 	return true
 }
 
-// release takes a call off, once.
-func (p *peer) release(s *sentCall) {
-	if s.released.CompareAndSwap(false, true) {
-		p.calls.Add(-1)
-		p.bytes.Add(-int64(len(s.Inv.Payload.Data)))
-	}
+// release takes a call off.
+func (p *peer) release(size int64) {
+	p.calls.Add(-1)
+	p.bytes.Add(-size)
 }
 
 // api returns where clients reach the peer; empty if it did not say.
@@ -256,21 +204,21 @@ func (p *peer) api() string {
 
 // authorize adds the token to a request in plain text.
 func (p *peer) authorize(h http.Header) {
-	if cfg := &p.ps.r.cfg; cfg.Token != "" && cfg.TLS == nil {
+	if cfg := p.ps.cfg; cfg.Token != "" && cfg.TLS == nil {
 		h.Set("Authorization", "Bearer "+cfg.Token)
 	}
 }
 
 // hello is what this host says first.
 func (p *peer) hello() *greenroomv1.ExchangeHello {
-	return p.ps.r.hello(p.id)
+	return p.ps.hello(p.id)
 }
 
-func (r *Router) hello(to actor.HostID) *greenroomv1.ExchangeHello {
+func (ps *peers) hello(to actor.HostID) *greenroomv1.ExchangeHello {
 	return &greenroomv1.ExchangeHello{
-		Cluster: r.cfg.Cluster, From: string(r.cfg.Placement.Self()), To: string(to),
-		MinProtocol: uint32(r.cfg.MinProtocol), MaxProtocol: uint32(r.cfg.MaxProtocol), //nolint:gosec // small numbers
-		ApiAddress: r.cfg.APIAddress,
+		Cluster: ps.cfg.Cluster, From: string(ps.cfg.Placement.Self()), To: string(to),
+		MinProtocol: uint32(ps.cfg.MinProtocol), MaxProtocol: uint32(ps.cfg.MaxProtocol), //nolint:gosec // small numbers
+		ApiAddress: ps.cfg.APIAddress,
 	}
 }
 
@@ -284,10 +232,10 @@ func (p *peer) opened(h *greenroomv1.ExchangeHello) {
 	p.failure = ""
 	p.mu.Unlock()
 	if first {
-		p.ps.r.cfg.Events.SessionOpened(p.id)
+		p.ps.cfg.Events.SessionOpened(p.id)
 	}
 	if failure != "" {
-		p.ps.r.cfg.Logger.Info("a host of the cluster can be reached again", "host", string(p.id), "address", p.address)
+		p.ps.cfg.Logger.Info("a host of the cluster can be reached again", "host", string(p.id), "address", p.address)
 	}
 }
 
@@ -300,7 +248,7 @@ func (p *peer) broke() {
 	p.broken = make(chan struct{})
 	p.mu.Unlock()
 	if last {
-		p.ps.r.cfg.Events.SessionBroken(p.id)
+		p.ps.cfg.Events.SessionBroken(p.id)
 	}
 }
 
@@ -311,7 +259,7 @@ func (p *peer) notOpened(why string) {
 	p.failure = why
 	p.mu.Unlock()
 	if news && p.ctx.Err() == nil {
-		p.ps.r.cfg.Logger.Warn("a host of the cluster cannot be reached", "host", string(p.id), "address", p.address, "error", why)
+		p.ps.cfg.Logger.Warn("a host of the cluster cannot be reached", "host", string(p.id), "address", p.address, "error", why)
 	}
 }
 
@@ -320,35 +268,6 @@ type Unreachable struct {
 	Host    actor.HostID
 	Address string
 	Why     string // for people: what to change, if that is known
-}
-
-// Unreachable returns the hosts that this one has calls for, or had, and could not open
-// a session to, in order of their addresses.
-func (r *Router) Unreachable() []Unreachable {
-	var all []Unreachable
-	for _, p := range r.peers.list() {
-		p.mu.Lock()
-		if p.failure != "" {
-			all = append(all, Unreachable{p.id, p.address, p.failure})
-		}
-		p.mu.Unlock()
-	}
-	slices.SortFunc(all, func(a, b Unreachable) int { return strings.Compare(a.Address, b.Address) })
-	return all
-}
-
-// Broken returns a channel that is closed when the session to a host breaks that is
-// open now, or is opened next; it is closed already where the host is no member.
-func (r *Router) Broken(id actor.HostID) <-chan struct{} {
-	p := r.peers.get(id)
-	if p == nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.broken
 }
 
 // unsentError is why calls were not sent.

@@ -48,12 +48,12 @@ func (r *Router) Reach(ctx context.Context, hosts []actor.HostID) []Reach {
 			return
 		}
 		asked := time.Now()
-		res, err := p.unary.Reach(ctx, p.reachRequest(hosts))
+		res, err := ask(ctx, p, p.unary.Reach, p.reachRequest(hosts))
 		if err != nil {
 			return
 		}
-		all[i].ClockAhead, all[i].Answered = res.Msg.GetNow().AsTime().Sub(asked.Add(time.Since(asked)/2)), true
-		for _, u := range res.Msg.GetUnreachable() {
+		all[i].ClockAhead, all[i].Answered = res.GetNow().AsTime().Sub(asked.Add(time.Since(asked)/2)), true
+		for _, u := range res.GetUnreachable() {
 			all[i].Unreachable = append(all[i].Unreachable, Unreachable{actor.HostID(u.GetHostId()), u.GetAddress(), u.GetWhy()})
 		}
 	})
@@ -89,7 +89,7 @@ func (r *Router) try(ctx context.Context, id actor.HostID) (Unreachable, bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.PeerTimeout)
 	defer cancel()
-	_, err := p.unary.Reach(ctx, p.reachRequest(nil))
+	_, err := ask(ctx, p, p.unary.Reach, p.reachRequest(nil))
 	switch {
 	case err == nil, connect.CodeOf(err) == connect.CodeUnimplemented: // an older one
 		return Unreachable{}, true
@@ -104,12 +104,11 @@ func (r *Router) try(ctx context.Context, id actor.HostID) (Unreachable, bool) {
 	return Unreachable{id, p.address, why.Error()}, false
 }
 
-func (p *peer) reachRequest(hosts []actor.HostID) *connect.Request[greenroomv1.ExchangeReachRequest] {
-	req := connect.NewRequest(&greenroomv1.ExchangeReachRequest{Hello: p.hello()})
+func (p *peer) reachRequest(hosts []actor.HostID) *greenroomv1.ExchangeReachRequest {
+	req := &greenroomv1.ExchangeReachRequest{Hello: p.hello()}
 	for _, id := range hosts {
-		req.Msg.HostIds = append(req.Msg.HostIds, string(id))
+		req.HostIds = append(req.HostIds, string(id))
 	}
-	p.authorize(req.Header())
 	return req
 }
 

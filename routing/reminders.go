@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -13,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// NoticeReminders tells another host of reminders of its buckets. An error wraps
+// NoticeReminders notifies another host of changed reminders of its buckets. An error wraps
 // [actor.ErrUnavailable].
 func (r *Router) NoticeReminders(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error {
 	unavailable := func(why any) error {
@@ -25,12 +24,11 @@ func (r *Router) NoticeReminders(ctx context.Context, host actor.HostID, heads [
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*r.cfg.PeerTimeout)
 	defer cancel()
-	req := connect.NewRequest(&greenroomv1.ExchangeNoticeRequest{Hello: p.hello()})
+	req := &greenroomv1.ExchangeNoticeRequest{Hello: p.hello()}
 	for _, h := range heads {
-		req.Msg.Reminders = append(req.Msg.Reminders, &greenroomv1.NoticedReminder{Id: h.ID.String(), FireAt: timestamppb.New(h.FireAt)})
+		req.Reminders = append(req.Reminders, &greenroomv1.NoticedReminder{Id: h.ID.String(), FireAt: timestamppb.New(h.FireAt)})
 	}
-	p.authorize(req.Header())
-	if _, err := p.unary.NoticeReminders(ctx, req); err != nil {
+	if _, err := ask(ctx, p, p.unary.NoticeReminders, req); err != nil {
 		return unavailable(err)
 	}
 	return nil
@@ -49,19 +47,18 @@ func (r *Router) ReleaseReminders(ctx context.Context, host actor.HostID, keys [
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait+3*r.cfg.PeerTimeout)
 	defer cancel()
-	req := connect.NewRequest(&greenroomv1.ExchangeReleaseRequest{
+	req := &greenroomv1.ExchangeReleaseRequest{
 		Hello: p.hello(), Limit: uint32(limit), WaitMs: uint32(wait.Milliseconds()), //nolint:gosec // small numbers
-	})
-	for _, key := range keys {
-		req.Msg.Subscriptions = append(req.Msg.Subscriptions, protoKey(key))
 	}
-	p.authorize(req.Header())
-	res, err := p.unary.ReleaseReminders(ctx, req)
+	for _, key := range keys {
+		req.Subscriptions = append(req.Subscriptions, protoKey(key))
+	}
+	res, err := ask(ctx, p, p.unary.ReleaseReminders, req)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	ids := make([]actor.ReminderID, len(res.Msg.GetReminderIds()))
-	for i, text := range res.Msg.GetReminderIds() {
+	ids := make([]actor.ReminderID, len(res.GetReminderIds()))
+	for i, text := range res.GetReminderIds() {
 		if ids[i], err = actor.ParseReminderID(text); err != nil {
 			return nil, unavailable(err)
 		}

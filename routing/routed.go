@@ -21,15 +21,10 @@ type routed struct {
 	inv    actor.Invocation
 	to     host.Receiver
 	from   actor.HostID // the host that sent it, if one did: it does not go on to a third
-	forgot bool         // what was known of its owner, since that is who sent it
-	// byReaders: it may be tried once where the actor is not held, if it only reads. It is
-	// used by who moves the call.
-	byReaders bool
-
-	// trip and next are used by who moves the call, one at a time. next lets the call go on
+	// attempts and next are used by who moves the call, one at a time. next lets the call go on
 	// that waited behind this one; nil: none did.
-	trip trip
-	next func()
+	attempts attempts
+	next     func()
 
 	mu      sync.Mutex
 	stage   stage
@@ -55,8 +50,8 @@ const (
 
 // route moves a call to where it belongs now. Only one goroutine at a time does.
 func (c *routed) route() {
-	if c.byReaders {
-		c.byReaders = false
+	if c.attempts.byReaders {
+		c.attempts.byReaders = false
 		if w, ok := c.router.findReader(&c.inv, c.from != ""); ok && w.here {
 			c.beginHere()
 			return
@@ -68,10 +63,9 @@ func (c *routed) route() {
 	switch w := c.router.find(c.inv.Key); {
 	case w.here:
 		c.beginHere()
-	case w.host != "" && w.host == c.from && !c.forgot:
-		// It does not hold the actor, or would not have sent the call: so it does not
-		// any more, or not yet.
-		c.forgot = true
+	case w.host != "" && w.host == c.from && !c.attempts.forgot:
+		// The host that sent the call does not hold the actor any more, or not yet.
+		c.attempts.forgot = true
 		c.router.cfg.Placement.Learned(c.inv.Key, "")
 		c.route()
 	case w.host != "" && c.from != "":
@@ -146,7 +140,7 @@ func (l *localReceiver) Answer(reply actor.Reply, err error) {
 	c.mu.Lock()
 	c.stage, c.begun = stageMoving, nil
 	c.mu.Unlock()
-	c.trip.refused(here, "")
+	c.attempts.refused(here, "")
 	go c.again() // who answers must not be kept, by a turn least of all
 }
 
@@ -158,9 +152,9 @@ func (c *routed) again() {
 	}
 	w := c.router.find(c.inv.Key)
 	switch {
-	case !w.here && c.trip.redirects >= maxRedirects:
-		c.fail(c.trip.gaveUp())
-	case w.wait == nil && !c.trip.mayTry(w.id()):
+	case !w.here && c.attempts.redirects >= maxRedirects:
+		c.fail(c.attempts.exhausted())
+	case w.wait == nil && !c.attempts.mayTry(w.id()):
 		c.wait(nil)
 	default:
 		c.route()
@@ -169,7 +163,7 @@ func (c *routed) again() {
 
 // wait keeps the call until on is closed, or for a pause where that is nil.
 func (c *routed) wait(on <-chan struct{}) {
-	limit, err := c.trip.wait(c.router.cfg.MaxWait, on != nil)
+	limit, err := c.attempts.wait(c.router.cfg.MaxWait, on != nil)
 	if err != nil {
 		c.fail(err)
 		return
@@ -204,7 +198,7 @@ func (c *routed) woken(next func()) {
 func (c *routed) send(id actor.HostID, reader bool) {
 	p := c.router.peers.get(id)
 	if p == nil {
-		c.trip.unreachable(id, "its host is not a member of the cluster any more")
+		c.attempts.unreachable(id, "its host is not a member of the cluster any more")
 		c.wait(nil)
 		return
 	}
@@ -214,7 +208,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	s.Inv = forwardedInvocation(&c.inv)
 	s.Inv.ReadOnly = s.reads // a reader that holds the actor by now may have a newer deployment
 	if p.protocol >= protocolCaller {
-		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.trip.refusedBy)
+		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.attempts.refusedBy)
 	}
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
@@ -223,15 +217,15 @@ func (c *routed) send(id actor.HostID, reader bool) {
 		c.fail(err)
 		return
 	}
-	if !p.reserve(s) {
-		c.trip.unreachable(id, "its host has as many calls of this one's under way as it may")
+	if !p.reserve(s.size()) {
+		c.attempts.unreachable(id, "its host has as many calls of this one's under way as it may")
 		c.wait(nil)
 		return
 	}
 	c.mu.Lock()
 	if c.givenUp {
 		c.mu.Unlock()
-		p.release(s)
+		s.release()
 		c.fail(contextError(c.ctx))
 		return
 	}
@@ -284,10 +278,19 @@ func (s *sentCall) addOrigin() (err error) {
 	return err
 }
 
+func (s *sentCall) size() int64 { return int64(len(s.Inv.Payload.Data)) }
+
+// release takes the call off its peer, once.
+func (s *sentCall) release() {
+	if s.released.CompareAndSwap(false, true) {
+		s.peer.release(s.size())
+	}
+}
+
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
 	c, events := s.c, &s.c.router.cfg.Events
-	s.peer.release(s)
+	s.release()
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
 		c.mu.Unlock()
@@ -300,10 +303,10 @@ func (s *sentCall) Finished(*caller.Call) {
 	kind := wire.GetDetail().GetKind()
 	switch {
 	case errors.As(s.Err, &unsent):
-		c.trip.unreachable(s.peer.id, unsent.Error())
+		c.attempts.unreachable(s.peer.id, unsent.Error())
 	case s.Err != nil && (s.reads || c.inv.IdempotencyKey != "" || c.inv.Firing != nil): // may be sent twice
 		events.Forwarded("lost")
-		c.trip.unreachable(s.peer.id, s.Err.Error())
+		c.attempts.unreachable(s.peer.id, s.Err.Error())
 		c.mu.Lock()
 		if c.inv.Firing != nil { // it may have been delivered
 			again := *c.inv.Firing
@@ -323,14 +326,14 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):
 		events.Forwarded("redirect")
-		c.trip.refused(s.peer.id, actor.HostID(s.Reply.Owner))
+		c.attempts.refused(s.peer.id, actor.HostID(s.Reply.Owner))
 		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
 	case s.reads && !c.inv.ReadOnly && kind == string(actor.ErrNotReadOnly.Kind()): // it has not begun
 		events.Forwarded("refused")
-		c.trip.unreachable(s.peer.id, "a reader's newer deployment has a method that may change the actor")
+		c.attempts.unreachable(s.peer.id, "a reader's newer deployment has a method that may change the actor")
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
-		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
+		c.attempts.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
 	case (kind == string(actor.ErrCanceled.Kind()) || kind == string(actor.ErrDeadline.Kind())) && isOver(c.ctx):
 		// The peer was told to end the call, but not why, and what was left of its time,
 		// but not what its caller gave.
@@ -358,7 +361,7 @@ func (c *routed) GiveUp() {
 		}
 	case stageRemote:
 		if sent.channel.Cancel(&sent.Call) {
-			sent.peer.release(sent)
+			sent.release()
 			c.fail(contextError(c.ctx))
 			return
 		}
@@ -410,7 +413,7 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	}
 	c.mu.Unlock()
 	if sent != nil { // its slot stays taken until the peer's reply
-		sent.peer.release(sent)
+		sent.release()
 	}
 	if lost {
 		err = afterLost(&c.inv, err)

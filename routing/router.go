@@ -5,6 +5,8 @@ import (
 	cryptorand "crypto/rand"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -38,7 +40,7 @@ func New(cfg Config) (*Router, error) {
 	}
 	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)}
 	r.ctx, r.end = context.WithCancel(context.Background())
-	r.peers = newPeers(r)
+	r.peers = newPeers(r.ctx, &r.cfg)
 	return r, nil
 }
 
@@ -50,7 +52,7 @@ func (r *Router) Start(context.Context) error {
 		return errors.New("routing: Start was called before, or Stop; make a new Router")
 	}
 	r.started = true
-	r.running.Go(r.peers.lookAfter)
+	r.running.Go(r.peers.removeGone)
 	return nil
 }
 
@@ -129,9 +131,6 @@ type whereTo struct {
 	reader bool // host is a reader, and is not known to hold the actor
 }
 
-// here stands for the local host among the IDs of hosts.
-const here actor.HostID = "\x00"
-
 // id names the host.
 func (w whereTo) id() actor.HostID {
 	if w.here {
@@ -191,14 +190,14 @@ func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 
 // begin begins a call; readers may answer it if that is allowed.
 func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID, byReaders bool) host.Begun {
-	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from, byReaders: byReaders}
+	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from, attempts: attempts{byReaders: byReaders}}
 	c.route()
 	return c
 }
 
 // Delete implements the server's Host: see [host.Host.Delete].
 func (r *Router) Delete(ctx context.Context, key actor.Key) error {
-	return r.alone(ctx, key, "", func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },
+	return r.bring(ctx, key, "", func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },
 		func(ctx context.Context, p *peer, refusedBy actor.HostID) error { return p.delete(ctx, key, refusedBy) })
 }
 
@@ -230,12 +229,11 @@ func isAnswer(err error) bool {
 	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
 }
 
-// alone brings an operation that belongs to no stream to the host of its actor. from is the
+// bring brings an operation that belongs to no stream to the host of its actor. from is the
 // host that sent the operation; empty if none did. there receives, as refusedBy, the host
 // that refused the operation last; empty if none did.
-func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, local func(context.Context) error, there func(ctx context.Context, p *peer, refusedBy actor.HostID) error) error {
-	var t trip
-	forgot := false
+func (r *Router) bring(ctx context.Context, key actor.Key, from actor.HostID, local func(context.Context) error, there func(ctx context.Context, p *peer, refusedBy actor.HostID) error) error {
+	var t attempts
 	for {
 		w := r.find(key)
 		switch {
@@ -246,7 +244,7 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 		case w.lost:
 			return &actor.TurnError{Key: key, Err: actor.ErrUnavailable}
 		case !w.here && t.redirects >= maxRedirects:
-			return &actor.TurnError{Key: key, Err: t.gaveUp()}
+			return &actor.TurnError{Key: key, Err: t.exhausted()}
 		case w.wait == nil && !t.mayTry(w.id()):
 		case w.here:
 			if err := local(ctx); !errors.Is(err, actor.ErrNotOwner) {
@@ -254,8 +252,8 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 			}
 			t.refused(here, "")
 			continue
-		case w.host != "" && w.host == from && !forgot: // see routed.route
-			forgot = true
+		case w.host != "" && w.host == from && !t.forgot: // see routed.route
+			t.forgot = true
 			r.cfg.Placement.Learned(key, "")
 			continue
 		case w.host != "" && from != "":
@@ -264,19 +262,19 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 			p := r.peers.get(w.host)
 			if p == nil {
 				t.unreachable(w.host, errGone.Error())
-			} else if err := there(ctx, p, t.refusedBy); !t.goesOn(r, key, w.host, err) {
+			} else if err := there(ctx, p, t.refusedBy); !t.mayRetry(r.cfg.Placement, key, w.host, err) {
 				return err
 			}
 			continue
 		}
-		if err := r.waitAlone(ctx, key, &t, w.wait); err != nil {
+		if err := r.awaitChange(ctx, key, &t, w.wait); err != nil {
 			return &actor.TurnError{Key: key, Err: err}
 		}
 	}
 }
 
-// waitAlone waits before the next try.
-func (r *Router) waitAlone(ctx context.Context, key actor.Key, t *trip, on <-chan struct{}) error {
+// awaitChange waits until on is closed, or for a pause, before the next attempt.
+func (r *Router) awaitChange(ctx context.Context, key actor.Key, t *attempts, on <-chan struct{}) error {
 	limit, err := t.wait(r.cfg.MaxWait, on != nil)
 	if err != nil {
 		return err
@@ -311,4 +309,33 @@ func (r *Router) errFull() error {
 	}
 	calls, bytes := r.waiting.count()
 	return noOwner("%d calls with %d bytes wait for their actors' hosts already", calls, bytes)
+}
+
+// Unreachable returns the hosts that this one has calls for, or had, and could not open
+// a session to, in order of their addresses.
+func (r *Router) Unreachable() []Unreachable {
+	var all []Unreachable
+	for _, p := range r.peers.list() {
+		p.mu.Lock()
+		if p.failure != "" {
+			all = append(all, Unreachable{p.id, p.address, p.failure})
+		}
+		p.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Unreachable) int { return strings.Compare(a.Address, b.Address) })
+	return all
+}
+
+// Broken returns a channel that is closed when the session to a host breaks that is
+// open now, or is opened next; it is closed already where the host is no member.
+func (r *Router) Broken(id actor.HostID) <-chan struct{} {
+	p := r.peers.get(id)
+	if p == nil {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
 }

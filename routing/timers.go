@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -38,7 +37,7 @@ func (r *Router) timer(ctx context.Context, key actor.Key, name string, set *act
 		}
 		return err
 	}
-	err = r.alone(ctx, key, from, local, func(ctx context.Context, p *peer, refusedBy actor.HostID) (err error) {
+	err = r.bring(ctx, key, from, local, func(ctx context.Context, p *peer, refusedBy actor.HostID) (err error) {
 		existed, err = p.timer(ctx, key, name, set, refusedBy)
 		return err
 	})
@@ -58,7 +57,7 @@ func (r *Router) getTimer(ctx context.Context, key actor.Key, name string, from 
 		t, err = r.cfg.Timers.GetTimer(ctx, key, name)
 		return err
 	}
-	err = r.alone(ctx, key, from, local, func(ctx context.Context, p *peer, refusedBy actor.HostID) (err error) {
+	err = r.bring(ctx, key, from, local, func(ctx context.Context, p *peer, refusedBy actor.HostID) (err error) {
 		t, err = p.getTimer(ctx, key, name, refusedBy)
 		return err
 	})
@@ -100,26 +99,20 @@ func (p *peer) timer(ctx context.Context, key actor.Key, name string, set *actor
 }
 
 // askTimer asks about a timer of an actor.
-func (p *peer) askTimer(ctx context.Context, key actor.Key, ask *greenroomv1.ExchangeTimerRequest) (*greenroomv1.ExchangeTimerResponse, error) {
+func (p *peer) askTimer(ctx context.Context, key actor.Key, req *greenroomv1.ExchangeTimerRequest) (*greenroomv1.ExchangeTimerResponse, error) {
 	if p.protocol < protocolTrace {
 		return nil, &actor.TurnError{Key: key, Err: noOwner("its host speaks a protocol without timers")}
 	}
-	ask.Hello, ask.Actor = p.hello(), protoKey(key)
-	req := connect.NewRequest(ask)
-	p.authorize(req.Header())
-	setTrace(ctx, req.Header())
-	res, err := p.unary.Timer(ctx, req)
+	req.Hello, req.Actor = p.hello(), protoKey(key)
+	res, err := ask(ctx, p, p.unary.Timer, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
 		cond := actor.ErrAmbiguous
-		if ask.GetRead() {
+		if req.GetRead() {
 			cond = actor.ErrUnavailable
 		}
 		err = &actor.TurnError{Key: key, Err: cond}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return res.Msg, nil
+	return res, err
 }
 
 // EncodeTimer returns a timer as hosts tell each other at a time, without its actor and its

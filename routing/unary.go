@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -19,13 +18,11 @@ import (
 const HeaderOwner = "Greenroom-Owner"
 
 func (p *peer) delete(ctx context.Context, key actor.Key, refusedBy actor.HostID) error {
-	req := connect.NewRequest(&greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)})
+	req := &greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)}
 	if p.protocol >= protocolCaller {
-		req.Msg.RefusedBy = string(refusedBy)
+		req.RefusedBy = string(refusedBy)
 	}
-	p.authorize(req.Header())
-	setTrace(ctx, req.Header())
-	_, err := p.unary.Delete(ctx, req)
+	_, err := ask(ctx, p, p.unary.Delete, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
 		err = &actor.TurnError{Key: key, Err: actor.ErrAmbiguous}
 	}
@@ -33,19 +30,16 @@ func (p *peer) delete(ctx context.Context, key actor.Key, refusedBy actor.HostID
 }
 
 func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
-	req := connect.NewRequest(&greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)})
-	p.authorize(req.Header())
-	setTrace(ctx, req.Header())
-	res, err := p.unary.View(ctx, req)
+	res, err := ask(ctx, p, p.unary.View, &greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)})
 	if err != nil {
 		return host.View{}, p.unaryError(ctx, key, err)
 	}
-	a := res.Msg.GetActor()
+	a := res.GetActor()
 	v := host.View{
 		Key: key, Version: a.GetVersion(), Generation: a.GetGeneration(), StateSchema: a.GetStateSchema(),
 		StateSize: a.GetStateSize(), UpdatedAt: a.GetUpdatedAt().AsTime(), Active: a.GetActive(), QueueDepth: int(a.GetQueueDepth()),
 	}
-	for _, e := range res.Msg.GetEntries() {
+	for _, e := range res.GetEntries() {
 		format := abi.FormatBytes
 		if e.GetJson() {
 			format = abi.FormatJSON
@@ -55,14 +49,21 @@ func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
 	return v, nil
 }
 
-// setTrace adds the trace of an operation to the headers of a unary call.
-func setTrace(ctx context.Context, h http.Header) {
+// ask makes a unary call to a peer, as this host, and in the trace of ctx.
+func ask[Req, Res any](ctx context.Context, p *peer, call func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), msg *Req) (*Res, error) {
+	req := connect.NewRequest(msg)
+	p.authorize(req.Header())
 	if parent, state := actor.TraceOf(ctx).Headers(); parent != "" {
-		h.Set("Traceparent", parent)
+		req.Header().Set("Traceparent", parent)
 		if state != "" {
-			h.Set("Tracestate", state)
+			req.Header().Set("Tracestate", state)
 		}
 	}
+	res, err := call(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg, nil
 }
 
 func protoKey(k actor.Key) *greenroomv1.ActorKey {
@@ -91,7 +92,7 @@ func (p *peer) unaryError(ctx context.Context, key actor.Key, err error) error {
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" || isTLSError(err) {
-		return &unsentError{"its host cannot be reached: " + explain(err, p.ps.r.cfg.Cluster).Error()}
+		return &unsentError{"its host cannot be reached: " + explain(err, p.ps.cfg.Cluster).Error()}
 	}
 	return &lostError{err}
 }

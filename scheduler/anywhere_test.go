@@ -213,7 +213,7 @@ func TestAnyBeforeTold(t *testing.T) {
 		alone.cut(false)
 		<-w.Wait
 		c.eventually("it runs it", func() bool {
-			return alone.Find(k, abi.PlacementAny).Here && alone.mayRun(k, abi.PlacementAny) && alone.view.Load().told
+			return alone.Find(k, abi.PlacementAny).Here && alone.mayRun(k, abi.PlacementAny) && alone.view.Load().informed
 		})
 		alone.cut(true)
 		alone.setTypes(placedType("R", abi.PlacementAny, 4), placedType("A", abi.PlacementAny, 1))

@@ -113,7 +113,7 @@ func (c *checkouts) advance(ctx context.Context, name protocol.TypeName, self ac
 	for _, h := range hosts {
 		there[h.ID] = true
 		draining := c.drains[h.ID] || h.ID == self && c.draining != ""
-		if slices.Contains(h.Roles, protocol.RoleHost) && (!draining || h.ID == self && c.alone()) {
+		if slices.Contains(h.Roles, protocol.RoleHost) && (!draining || h.ID == self && c.noOtherHost()) {
 			next.Hosts = append(next.Hosts, h.ID)
 		}
 	}
@@ -181,7 +181,7 @@ func (c *checkouts) checkOut(ctx context.Context, name protocol.TypeName, p plac
 	mine := c.self.ID == self && c.competing[name] == t && c.holdings.Competing()[name] == t.policy
 	if mine {
 		t.owns[p] = ownedPartition{
-			lease: lease, until: sent + clock.Usable(c.length()), renewAt: sent + clock.RenewEvery(c.length()), cleanAt: c.now() + assignment.RipeAfter,
+			lease: lease, until: sent + clock.Usable(c.length()), renewAt: sent + clock.RenewEvery(c.length()), cleanAt: c.now() + assignment.CleanAfter,
 		}
 		c.countPartitions(c.partitionsUntil())
 		c.publish(false)

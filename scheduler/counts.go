@@ -19,15 +19,15 @@ const (
 	heatSample = 16
 	// heatFloor: a cell with less than this part of the calls of its type is not reported.
 	heatFloor = 1.0 / 1024
-	// heatRests: after so many reports without a call the counts of a type are freed.
-	heatRests = 12
+	// idleReports: after so many reports without a call the counts of a type are freed.
+	idleReports = 12
 )
 
 // callCounts counts the calls of one type. It takes memory once there are any.
 type callCounts struct {
 	cells  atomic.Pointer[[placement.Cells]atomic.Uint32] // of ring types that are called
 	others atomic.Uint32                                  // while there are no cells
-	rests  int                                            // reports without a call; of the one that reports
+	idle   int                                            // reports without a call; of the one that reports
 }
 
 // count notes a call, if it is among those that are counted. It never blocks and does not
@@ -50,7 +50,7 @@ func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells 
 	counts := c.cells.Load()
 	if counts == nil {
 		if others > 0 && ring {
-			c.rests = 0
+			c.idle = 0
 			c.cells.Store(new([placement.Cells]atomic.Uint32))
 		}
 		return float64(others) * heatSample / since.Seconds(), nil
@@ -65,9 +65,9 @@ func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells 
 		cells[placement.Cell(i)] = rate //nolint:gosec // an index of it
 	}
 	maps.DeleteFunc(cells, func(_ placement.Cell, rate float64) bool { return rate < total*heatFloor })
-	if c.rests++; total > 0 {
-		c.rests = 0
-	} else if c.rests >= heatRests {
+	if c.idle++; total > 0 {
+		c.idle = 0
+	} else if c.idle >= idleReports {
 		c.cells.Store(nil)
 	}
 	return total, cells

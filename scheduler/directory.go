@@ -25,7 +25,7 @@ func (d *directory) Holds(key actor.Key, policy string) actor.Hold {
 	v := d.view.Load()
 	t, _ := v.of(key.App, key.Type)
 	switch {
-	case t == nil && (placement.Exclusive(policy) || !v.told):
+	case t == nil && (placement.Exclusive(policy) || !v.informed):
 		return actor.NotHeld
 	case t == nil:
 		return actor.Held
@@ -63,7 +63,7 @@ func (d *directory) find(key actor.Key, policy string) placement.Where {
 	v := d.view.Load()
 	t, counts := v.of(key.App, key.Type)
 	switch {
-	case t == nil && !placement.Exclusive(policy) && d.cfg.hosts() && (v.told || policy != abi.PlacementAny):
+	case t == nil && !placement.Exclusive(policy) && d.cfg.hosts() && (v.informed || policy != abi.PlacementAny):
 		return d.anywhere(v, policy, placement.Where{Here: true})
 	case t == nil:
 		d.TypesChanged()

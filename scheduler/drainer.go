@@ -42,7 +42,7 @@ func (d *drainer) Drain(ctx context.Context, reason string) error {
 	for {
 		d.mu.Lock()
 		changed := d.view.Load().changed
-		alone, holding, owns := d.alone(), d.holdings.Holding() || d.heldPartitions() > 0, d.owned.count.Load() > 0
+		alone, holding, owns := d.noOtherHost(), d.holdings.Holding() || d.heldPartitions() > 0, d.owned.count.Load() > 0
 		underWay := d.holdings.UnderWay()
 		if !alone && !holding && owns && d.session != nil && !d.sticky.releasing {
 			d.sticky.releasing = true

@@ -94,7 +94,7 @@ func (f *follower) disconnected(ss *session) {
 	if ss.met {
 		f.registration.search.ended(f.now())
 	} else {
-		f.registration.search.looked(f.now())
+		f.registration.search.attempted(f.now())
 	}
 	f.leader.Connected = false
 	f.ownership.Disconnect(ss.Session)

@@ -80,12 +80,12 @@ func (m *member) TypesChanged() {
 	}
 }
 
-// publish replaces the view, at a cost that grows only with what has changed. With ripened,
+// publish replaces the view, at a cost that grows only with what has changed. With becameClean,
 // something that is held may have become clean. The caller has the lock.
-func (m *member) publish(ripened bool) {
+func (m *member) publish(becameClean bool) {
 	old := m.view.Load()
-	if ripened {
-		m.holdings.Ripen(m.now())
+	if becameClean {
+		m.holdings.RefreshClean(m.now())
 	}
 	views, types := m.holdings.Views(), old.types
 	if slots, changed := m.holdings.Slots(); changed {
@@ -111,7 +111,7 @@ func (m *member) publish(ripened bool) {
 	}
 	m.view.Store(&view{
 		self: m.self.ID, types: types, tables: views, partitions: partitions,
-		members: m.members, drains: m.drains, draining: m.draining != "", told: m.holdings.Told(), changed: make(chan struct{}),
+		members: m.members, drains: m.drains, draining: m.draining != "", informed: m.holdings.Informed(), changed: make(chan struct{}),
 	})
 	close(old.changed)
 }
@@ -131,8 +131,8 @@ func (m *member) setMembers(list []*greenroomv1.ClusterMember) {
 	m.publish(false)
 }
 
-// alone reports whether there is no other host to take over. The caller has the lock.
-func (r *roster) alone() bool {
+// noOtherHost reports whether there is no other host to take over. The caller has the lock.
+func (r *roster) noOtherHost() bool {
 	for id, h := range r.members {
 		if id != r.self.ID && slices.Contains(h.Roles, protocol.RoleHost) && !r.drains[id] {
 			return false

@@ -71,9 +71,9 @@ func (r *registration) followRenewals(ctx context.Context) {
 		if sent, ok := r.newestRenewal(r.self.ID); ok {
 			r.ownership.Renewed(sent, r.cfg.Lease)
 		}
-		cleanAt := r.holdings.Ripens(r.now() - clock.RenewEvery(r.cfg.Lease))
-		if ripens := cleanAt != 0 && cleanAt <= r.now(); r.wakes.Swap(false) || ripens {
-			r.publish(ripens)
+		cleanAt := r.holdings.CleanAt(r.now() - clock.RenewEvery(r.cfg.Lease))
+		if clean := cleanAt != 0 && cleanAt <= r.now(); r.wakes.Swap(false) || clean {
+			r.publish(clean)
 		}
 		if r.lost() {
 			r.sticky.wake()
@@ -220,10 +220,10 @@ func (r *registration) seek(epoch uint64) {
 }
 
 // idle reports whether no leader has to know of this host: it holds and owns nothing, runs
-// nothing of types that nobody holds, which takes a leader's word ([assignment.Holdings.Told]), has no
+// nothing of types that nobody holds, which takes a leader's word ([assignment.Holdings.Informed]), has no
 // session that a leader has answered, and does not leave. The caller has the lock.
 func (r *registration) idle() bool {
-	if r.cfg.hosts() && r.holdings.Told() && len(r.view.Load().types) > 0 {
+	if r.cfg.hosts() && r.holdings.Informed() && len(r.view.Load().types) > 0 {
 		return false
 	}
 	return (r.session == nil || !r.session.met) && r.draining == "" && !r.holdings.Holding() && r.owned.count.Load() == 0 && r.heldPartitions() == 0

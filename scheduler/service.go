@@ -32,7 +32,7 @@ type Service struct {
 	follower     *follower
 	elector      *leader.Elector
 
-	informed actor.HostID // the incarnation that has had the tables of its types, guarded by mu; see Ready
+	tablesOf actor.HostID // the incarnation that has had the tables of its types, guarded by mu; see Ready
 	life     sync.Mutex   // held by Start and Stop
 	cancel   context.CancelFunc
 }
@@ -140,17 +140,17 @@ func (s *Service) Ready() error {
 	now := s.now()
 	connected := s.session != nil && s.session.met
 	view := s.view.Load()
-	if connected && s.informed != s.self.ID && !slices.ContainsFunc(types, func(t protocol.Type) bool {
+	if connected && s.tablesOf != s.self.ID && !slices.ContainsFunc(types, func(t protocol.Type) bool {
 		ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky
 		table, _ := view.of(t.App, t.Name)
 		return ring && table == nil
 	}) {
-		s.informed = s.self.ID
+		s.tablesOf = s.self.ID
 	}
 	switch {
 	case !s.Current(time.Now()):
 		return errNoLease
-	case s.informed != s.self.ID:
+	case s.tablesOf != s.self.ID:
 		return errNoTables
 	case !connected && s.registration.search.since > 0 && now-s.registration.search.last <= s.cfg.Lease && now-s.registration.search.since >= leader.Patience*s.cfg.Lease:
 		return errCutOff

@@ -54,7 +54,7 @@ func (s *sticky) acquire(key actor.Key) placement.Where {
 	defer s.mu.Unlock()
 	if owned := s.owned.get(key); owned != nil && !owned.leaving.Load() && s.Current(time.Now()) {
 		return placement.Where{Here: true} // it has just come
-	} else if owned != nil || s.draining != "" && !s.alone() {
+	} else if owned != nil || s.draining != "" && !s.noOtherHost() {
 		return placement.Where{Wait: s.view.Load().changed}
 	}
 	a := s.asked[key]
@@ -100,7 +100,7 @@ func (s *sticky) answered(ss *session, m *greenroomv1.StickyAcquisitionResponse)
 	delete(s.asking, a.id)
 	delete(s.asked, key)
 	defer close(a.done)
-	if s.mayAsk != nil && len(s.asked) <= maxAsked*3/4 { // not one by one: all that wait look again
+	if s.mayAsk != nil && len(s.asked) <= maxAsked*3/4 { // not one by one: all that wait try again
 		close(s.mayAsk)
 		s.mayAsk = nil
 	}

@@ -22,8 +22,8 @@ type view struct {
 	// drains has those of the others that are draining; draining: this host is.
 	drains   map[actor.HostID]bool
 	draining bool
-	// told: what is in no table is held by nobody.
-	told bool
+	// informed: what is in no table is held by nobody.
+	informed bool
 	// changed is closed when another view is in force.
 	changed chan struct{}
 }

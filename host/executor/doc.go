@@ -28,6 +28,8 @@
 //     answer from outside, another turn, or the store. So each slot is soon free again. Who reads
 //     for a guest what is nearly always in memory, such as the settings of its app, gives the slot
 //     back only if it has to wait ([engine.Outside]).
+//   - A called turn has its caller's slot while it runs (TakeFrom), so that a chain of calls waits
+//     in the queue no more often than a single turn that uses as much fuel.
 //   - A turn gives its slot back once, however its guest ends; a turn whose context ends while
 //     it waits has none.
 //   - While turns of two apps wait, the fuel that each app's guests use differs by what

@@ -127,15 +127,16 @@ func (s *Slots) charge(t *Slot, used uint64) {
 // Slot is what a turn has of the [Slots]: one or none. The goroutine that runs the turn uses
 // it. It is used again, from Enter to Leave; the zero value is ready for Enter.
 type Slot struct {
-	slots *Slots
-	ctx   context.Context
-	who   *actor.Key
-	entry fair.Entry[*Slot]
-	dealt chan struct{} // gets a value when the slots are dealt to the turn
-	has   bool
-	used  uint64 // fuel, of the slot that it has or had last
-	may   uint64 // fuel that it may use before it goes into the queue again
-	total uint64 // fuel, since Enter
+	slots  *Slots
+	ctx    context.Context
+	who    *actor.Key
+	entry  fair.Entry[*Slot]
+	dealt  chan struct{} // gets a value when the slots are dealt to the turn
+	has    bool
+	lender *Slot  // whose slot it is, if it was taken from a turn that waits
+	used   uint64 // fuel, of the slot that it has or had last
+	may    uint64 // fuel that it may use before it goes into the queue again
+	total  uint64 // fuel, since Enter
 }
 
 var _ engine.Processor = (*Slot)(nil)
@@ -150,11 +151,36 @@ func (t *Slot) Enter(ctx context.Context, slots *Slots, who *actor.Key) error {
 // Leave gives the slot back, if the turn has one, after so much fuel since Enter. It is safe
 // twice.
 func (t *Slot) Leave(fuel uint64) {
-	if t.has {
+	used := t.used + fuel - min(fuel, t.total)
+	switch {
+	case t.lender != nil:
+		t.returnTo(t.lender, used)
+	case t.has:
 		t.has = false
-		t.slots.giveBack(t, t.used+fuel-min(fuel, t.total))
+		t.slots.giveBack(t, used)
 	}
-	t.ctx, t.who = nil, nil
+	t.ctx, t.who, t.lender = nil, nil, nil
+}
+
+// TakeFrom is Enter with the slot of a turn that waits for this one, and has it back with Leave. It
+// reports false if that turn has none.
+func (t *Slot) TakeFrom(waiting *Slot, ctx context.Context, who *actor.Key) bool {
+	if !waiting.has {
+		return false
+	}
+	t.slots, t.ctx, t.who, t.used, t.may, t.total = waiting.slots, ctx, who, waiting.used, waiting.may, 0
+	t.has, waiting.has, t.lender = true, false, waiting
+	return true
+}
+
+// returnTo gives the slot back to the turn that it was taken from.
+func (t *Slot) returnTo(waiting *Slot, used uint64) {
+	if !t.has { // its context has ended while it was in the queue
+		waiting.Resume()
+		return
+	}
+	t.has, waiting.has = false, true
+	waiting.used, waiting.may = used, t.may
 }
 
 // Pause implements [engine.Processor].

@@ -200,3 +200,89 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 		}
 	})
 }
+
+// A called turn goes on with the slot of the turn that waits for it, also where others wait for a
+// slot, and each of both pays for what its own guest uses.
+func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		mine, theirs := actor.Key{App: "mine", Type: "T"}, actor.Key{App: "theirs", Type: "T"}
+		var caller, called, other Slot
+		if err := caller.Enter(t.Context(), s, &mine); err != nil {
+			t.Fatal(err)
+		}
+		waiting, stop := context.WithCancel(t.Context())
+		entered := make(chan error, 1)
+		go func() { entered <- other.Enter(waiting, s, &theirs) }()
+		synctest.Wait()
+
+		caller.Yield(slice)
+		if !called.TakeFrom(&caller, t.Context(), &mine) || caller.has || !called.has {
+			t.Fatal("the called turn has not taken the slot")
+		}
+		called.Leave(3 * slice)
+		called.Leave(0)
+		if !caller.has || called.has || caller.used != 4*slice {
+			t.Fatalf("the caller has the slot: %t, after fuel of %d slices", caller.has, caller.used/slice)
+		}
+		synctest.Wait()
+		if len(entered) > 0 {
+			t.Fatal("another turn has got a slot meanwhile")
+		}
+
+		// A called turn that uses more goes behind the other one, and comes back.
+		called.TakeFrom(&caller, t.Context(), &mine)
+		yielded := make(chan struct{})
+		go func() {
+			called.Yield(10 * slice)
+			called.Leave(10 * slice)
+			close(yielded)
+		}()
+		if err := <-entered; err != nil {
+			t.Fatal(err)
+		}
+		other.Leave(slice)
+		<-yielded
+		if !caller.has || called.TakeFrom(&other, t.Context(), &mine) {
+			t.Errorf("the caller has the slot: %t", caller.has)
+		}
+		caller.Leave(slice)
+		if stop(); s.state.Load() != 0 {
+			t.Errorf("state %x at the end", s.state.Load())
+		}
+	})
+}
+
+// A called turn whose context ends in the queue leaves its caller with a slot.
+func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		who := actor.Key{App: "a", Type: "T"}
+		var caller, called, other Slot
+		if err := caller.Enter(t.Context(), s, &who); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = other.Enter(t.Context(), s, &actor.Key{App: "b", Type: "T"}) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		called.TakeFrom(&caller, ctx, &who)
+		ended := make(chan struct{})
+		go func() {
+			called.Yield(10 * slice)
+			called.Leave(10 * slice)
+			close(ended)
+		}()
+		synctest.Wait() // the other one has the slot
+		cancel()
+		synctest.Wait()
+		other.Leave(0)
+		<-ended
+		if !caller.has {
+			t.Error("the caller goes on without a slot")
+		}
+		caller.Leave(0)
+		if s.state.Load() != 0 {
+			t.Errorf("state %x at the end", s.state.Load())
+		}
+	})
+}

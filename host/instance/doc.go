@@ -1,8 +1,9 @@
 // Package instance keeps the instances of guests that a host has, in a pool for
 // each module and app, within the memory that guests may have together.
 //
-// Shared instances go from actor to actor: their number is bounded, the turn that waits
-// longest gets the next one, idle ones are used in last-in, first-out order, and an
+// Shared instances go from actor to actor: the turns that have one at a time are bounded, and the
+// turn that waits longest is next. Called turns do not count, since their callers do, or have lent
+// their place while they wait. Idle instances are used in last-in, first-out order, and an
 // instance is closed after it was idle for a while. Dedicated instances belong to an
 // activation and are only counted here.
 //

@@ -20,7 +20,7 @@ type Key struct {
 	App         string
 	Digest      actor.Digest
 	MemoryBytes int64
-	Max         int // shared instances
+	Max         int // turns that have a shared instance at a time, called ones aside
 }
 
 // Instance is a guest of a pool. One goroutine at a time uses it.
@@ -28,6 +28,7 @@ type Instance struct {
 	Guest     engine.Instance
 	pool      *Pool
 	release   func(*Instance) bool // of a dedicated one; see Make
+	placed    bool                 // its turn has one of the pool's places
 	idleSince time.Time
 	refused   error // why Take found no memory, the last time; nil if it never did
 
@@ -136,9 +137,9 @@ func (ps *Pools) CloseIdle(since time.Time) {
 	}
 }
 
-// Pool is the instances of one module for one app. Shared ones are bounded and
-// used in last-in, first-out order, so that what is not needed grows old;
-// dedicated ones belong to their activation, and only pass through here.
+// Pool is the instances of one module for one app. Shared ones are used in last-in, first-out
+// order, so that what is not needed grows old; dedicated ones belong to their activation, and
+// only pass through here.
 type Pool struct {
 	pools *Pools
 	app   *app
@@ -147,92 +148,40 @@ type Pool struct {
 	mu      sync.Mutex
 	program engine.Program // nil without instances: nothing else keeps its code in memory
 	open    int            // instances, and attempts to make one
-	made    int            // shared instances, and permissions to make one
-	idle    []*Instance    // the last one was used last
-	waiters []chan *Instance
+	idle    []*Instance    // shared ones, Max at most; the last one was used last
+	places  int            // turns that have a shared instance and that no other one waits for
+	waiters []chan struct{}
 }
 
-// GiveBack ends the use of a shared instance whose run ended with err.
-func (in *Instance) GiveBack(err error, now time.Time) {
-	in.idleSince = now
-	if Broken(err) || !in.pool.release(in) {
-		in.Discard()
-	}
-}
-
-// Acquire takes a shared instance, makes one, or waits for one until ctx ends.
+// Acquire waits until the pool has a place for one more turn, or until ctx ends, and takes an idle
+// instance or makes one.
 func (p *Pool) Acquire(ctx context.Context) (*Instance, error) {
-	p.mu.Lock()
-	if in := p.takeNewest(); in != nil {
-		p.mu.Unlock()
-		return in, nil
+	if err := p.takePlace(ctx); err != nil {
+		return nil, err
 	}
-	if p.made < p.key.Max {
-		p.made++
-		p.mu.Unlock()
-		return p.makeShared(ctx)
+	in, err := p.AcquireMore(ctx)
+	if err != nil {
+		p.returnPlace()
+		return nil, err
 	}
-	w := make(chan *Instance, 1)
-	p.waiters = append(p.waiters, w)
-	p.mu.Unlock()
-
-	select {
-	case in := <-w:
-		return p.granted(ctx, in)
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	at := slices.Index(p.waiters, w)
-	if at >= 0 {
-		p.waiters = slices.Delete(p.waiters, at, at+1)
-	}
-	p.mu.Unlock()
-	if at < 0 { // granted at the same moment: pass it on
-		switch in := <-w; {
-		case in == nil:
-			p.returnPermission()
-		case !p.release(in):
-			in.Discard()
-		}
-	}
-	return nil, ctx.Err()
+	in.placed = true
+	return in, nil
 }
 
-// AcquireMore is Acquire for a turn that another one waits for, which has an instance itself: where
-// all shared ones are in use it makes one more, which is closed after its use.
+// AcquireMore is Acquire for a turn that another one waits for, which has an instance itself: it
+// needs no place.
 func (p *Pool) AcquireMore(ctx context.Context) (*Instance, error) {
-	p.mu.Lock()
-	if in := p.takeNewest(); in != nil {
-		p.mu.Unlock()
+	if in := p.Spare(); in != nil {
 		return in, nil
 	}
-	p.made++
-	p.mu.Unlock()
-	return p.makeShared(ctx)
+	return p.Make(ctx, nil)
 }
 
-// Lend lets others have the place of a shared instance in its pool, while its turn waits for
-// another turn, until Regain.
-func (in *Instance) Lend() {
-	if !in.Dedicated() {
-		in.pool.returnPermission()
-	}
-}
-
-// Regain ends Lend. It waits for nothing: the pool may have more instances than it is to
-// have until one of them is given back.
-func (in *Instance) Regain() {
-	if in.Dedicated() {
-		return
-	}
-	in.pool.mu.Lock()
-	defer in.pool.mu.Unlock()
-	in.pool.made++
-}
-
-// takeNewest takes out the idle instance that was used last, nil if none is idle. The caller
-// has the lock.
-func (p *Pool) takeNewest() *Instance {
+// Spare is AcquireMore where that waits for nothing: it takes the idle instance that was used last,
+// and returns nil if none is idle.
+func (p *Pool) Spare() *Instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n := len(p.idle)
 	if n == 0 {
 		return nil
@@ -243,56 +192,87 @@ func (p *Pool) takeNewest() *Instance {
 	return in
 }
 
-// granted turns what a waiter got, an instance or the permission to make one,
-// into an instance.
-func (p *Pool) granted(ctx context.Context, in *Instance) (*Instance, error) {
-	if in != nil {
-		return in, nil
+// GiveBack ends the use of a shared instance whose run ended with err.
+func (in *Instance) GiveBack(err error, now time.Time) {
+	in.idleSince = now
+	if placed := in.placed; Broken(err) || !in.pool.keep(in) {
+		in.Discard()
+	} else if placed {
+		in.pool.returnPlace()
 	}
-	return p.makeShared(ctx)
 }
 
-func (p *Pool) makeShared(ctx context.Context) (*Instance, error) {
-	in, err := p.Make(ctx, nil)
-	if err != nil {
-		p.returnPermission()
-	}
-	return in, err
-}
-
-// returnPermission gives the permission to make a shared instance to whoever
-// waits longest.
-func (p *Pool) returnPermission() {
+// keep adds an instance to the idle ones, if there is room for it.
+func (p *Pool) keep(in *Instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.made > p.key.Max || !p.grant(nil) {
-		p.made--
-	}
-}
-
-// grant hands an instance, or with nil a permission, to the first waiter. The
-// caller has the lock.
-func (p *Pool) grant(in *Instance) bool {
-	if len(p.waiters) == 0 {
+	if len(p.idle) >= p.key.Max {
 		return false
 	}
-	p.waiters[0] <- in
+	in.placed = false
+	p.idle = append(p.idle, in)
+	return true
+}
+
+// Lend lets another turn have the place of the instance, while its turn waits for a called one,
+// until Regain. It reports false if the instance has no place.
+func (in *Instance) Lend() bool {
+	if !in.placed {
+		return false
+	}
+	in.placed = false
+	in.pool.returnPlace()
+	return true
+}
+
+// Regain ends Lend. It waits for nothing: more turns than the pool has places for may run until one
+// of them ends.
+func (in *Instance) Regain() {
+	in.pool.mu.Lock()
+	defer in.pool.mu.Unlock()
+	in.pool.places++
+	in.placed = true
+}
+
+// takePlace takes a place, which returnPlace gives back.
+func (p *Pool) takePlace(ctx context.Context) error {
+	p.mu.Lock()
+	if p.places < p.key.Max {
+		p.places++
+		p.mu.Unlock()
+		return nil
+	}
+	w := make(chan struct{})
+	p.waiters = append(p.waiters, w)
+	p.mu.Unlock()
+
+	select {
+	case <-w:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	at := slices.Index(p.waiters, w)
+	if at >= 0 {
+		p.waiters = slices.Delete(p.waiters, at, at+1)
+	}
+	p.mu.Unlock()
+	if at < 0 { // given at the same moment: pass it on
+		p.returnPlace()
+	}
+	return ctx.Err()
+}
+
+// returnPlace gives a place to the turn that waits longest.
+func (p *Pool) returnPlace() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.places > p.key.Max || len(p.waiters) == 0 {
+		p.places--
+		return
+	}
+	close(p.waiters[0])
 	p.waiters = slices.Delete(p.waiters, 0, 1)
-	return true
-}
-
-// release gives a shared instance to whoever waits longest, or keeps it. It reports false if
-// there are more than there are to be: then the instance stays the caller's.
-func (p *Pool) release(in *Instance) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.made > p.key.Max {
-		return false
-	}
-	if !p.grant(in) {
-		p.idle = append(p.idle, in)
-	}
-	return true
 }
 
 // Discard closes an instance, whoever's it was.
@@ -306,8 +286,9 @@ func (in *Instance) Discard() {
 	p.pools.gone(in)
 	p.closed()
 	p.pools.cfg.Closed(event)
-	if !in.Dedicated() {
-		p.returnPermission()
+	if in.placed {
+		in.placed = false
+		p.returnPlace()
 	}
 }
 

@@ -23,7 +23,7 @@ const chunkRanges = 64
 type rangeChunk struct {
 	ranges                             []HeldRange
 	holding, leaving, underWay, shared bool
-	ripe                               clock.Instant // of what is held, the last to become clean
+	cleanAt                            clock.Instant // of what is held, the last to become clean
 }
 
 // HeldRange is a range of a table as a host knows it, whether this host holds it or not. It
@@ -43,9 +43,9 @@ type HeldRange struct {
 	Moved    bool // it is where it is because of its heat
 	// held says what this host holds of its share, and may begin turns of, when the range was
 	// changed last or became clean.
-	held   actor.Hold
-	locked clock.Instant // of what is leaving or under way: when the LOCK came
-	ripe   clock.Instant // from when on what it holds is clean
+	held    actor.Hold
+	locked  clock.Instant // of what is leaving or under way: when the LOCK came
+	cleanAt clock.Instant // from when on what it holds is clean
 }
 
 // newHeldRanges makes a list of ranges, which it takes over.
@@ -66,7 +66,7 @@ func appendChunks(chunks []*rangeChunk, ranges []HeldRange) []*rangeChunk {
 			c.leaving, c.underWay = c.leaving || r.leaving, c.underWay || r.underWay
 			c.shared = c.shared || len(r.Readers) > 0
 			if len(r.among) > 0 {
-				c.holding, c.ripe = true, max(c.ripe, r.ripe)
+				c.holding, c.cleanAt = true, max(c.cleanAt, r.cleanAt)
 			}
 		}
 		chunks = append(chunks, c)
@@ -195,7 +195,7 @@ func (c *rangeChunk) changed(out []HeldRange, ranges []protocol.Range, last plac
 // is kept apart by the orders that it leaves for.
 func appendRange(out []HeldRange, r HeldRange, now clock.Instant) []HeldRange {
 	if n := len(out); n > 0 {
-		if last := &out[n-1]; last.alike(&r) && !r.leaving && !r.underWay && (last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
+		if last := &out[n-1]; last.alike(&r) && !r.leaving && !r.underWay && (last.cleanAt == r.cleanAt || last.cleanAt <= now && r.cleanAt <= now) {
 			return out
 		}
 	}
@@ -213,22 +213,22 @@ func (r *HeldRange) hold(now clock.Instant) actor.Hold {
 	switch {
 	case len(r.among) == 0 || r.leaving:
 		return actor.NotHeld
-	case now < r.ripe:
+	case now < r.cleanAt:
 		return actor.Held
 	default:
 		return actor.HeldClean
 	}
 }
 
-// ripens returns when the first of what is held becomes clean; 0 if all is.
-func (h heldRanges) ripens(now clock.Instant) (first clock.Instant) {
+// nextClean returns when the first of what is held becomes clean; 0 if all is.
+func (h heldRanges) nextClean(now clock.Instant) (first clock.Instant) {
 	for _, c := range h.chunks {
-		if c.ripe <= now {
+		if c.cleanAt <= now {
 			continue
 		}
 		for i := range c.ranges {
-			if r := &c.ranges[i]; len(r.among) > 0 && now < r.ripe && (first == 0 || r.ripe < first) {
-				first = r.ripe
+			if r := &c.ranges[i]; len(r.among) > 0 && now < r.cleanAt && (first == 0 || r.cleanAt < first) {
+				first = r.cleanAt
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func (h heldRanges) united(with heldRanges, now clock.Instant) (heldRanges, bool
 	out := h.change(other, now, func(r *HeldRange, by protocol.Range) {
 		i := sort.Search(len(from), func(i int) bool { return from[i].First >= by.First })
 		same = same && r.alike(from[i])
-		r.ripe = max(r.ripe, from[i].ripe)
+		r.cleanAt = max(r.cleanAt, from[i].cleanAt)
 	})
 	return out, same
 }
@@ -276,9 +276,9 @@ func (r *HeldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.I
 			r.locked = now
 		}
 	case protocol.Update:
-		r.Hosts, r.among, r.leaving, r.underWay, r.ripe, r.Moved = o.Hosts, o.Hosts, false, false, now, o.Moved
+		r.Hosts, r.among, r.leaving, r.underWay, r.cleanAt, r.Moved = o.Hosts, o.Hosts, false, false, now, o.Moved
 		if !o.Clean {
-			r.ripe = now + RipeAfter
+			r.cleanAt = now + CleanAfter
 		}
 	case protocol.Unlock, protocol.Remove, protocol.Form:
 		r.Hosts, r.Readers, r.underWay = o.Hosts, o.Readers, false
@@ -290,5 +290,5 @@ func (r *HeldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.I
 
 // claimed returns a range as the host holds it.
 func (r *HeldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
-	return protocol.Range{First: r.First, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.Moved}
+	return protocol.Range{First: r.First, Last: last, Hosts: r.among, Clean: now >= r.cleanAt, Moved: r.Moved}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// RipeAfter is how long after an unclean take-over nothing of an earlier holder is
+// CleanAfter is how long after an unclean take-over nothing of an earlier holder is
 // expected any more: as long as tombstones are kept, far above every timeout of a
 // statement.
-const RipeAfter = time.Hour
+const CleanAfter = time.Hour
 
 // Holdings is what one host holds of the tables, and where it believes the rest to be.
 // It stands beside the host's [ownership.Member], which knows its lease and session: every order
@@ -30,9 +30,9 @@ type Holdings struct {
 	groups map[uint64][]*heldTable
 	// remapped: since the last views, types have come, gone, or got another table.
 	remapped bool
-	// untold are the types that the host has begun a session with and whose places no leader has
+	// unplaced are the types that the host has begun a session with and whose places no leader has
 	// sent yet; nil before the first session.
-	untold map[protocol.TypeName]struct{}
+	unplaced map[protocol.TypeName]struct{}
 }
 
 // heldTable is the table of some types as a host knows it.
@@ -129,28 +129,28 @@ func (h *Holdings) Connect(types []protocol.Type) {
 	for _, t := range h.tables {
 		t.group = 0
 	}
-	if h.Told() {
+	if h.Informed() {
 		return
 	}
-	h.untold = make(map[protocol.TypeName]struct{}, len(types))
+	h.unplaced = make(map[protocol.TypeName]struct{}, len(types))
 	for _, t := range types {
-		h.untold[t.TypeName()] = struct{}{}
+		h.unplaced[t.TypeName()] = struct{}{}
 	}
 }
 
 // Reports notes that the host reports types in the place of others: of those that it does not
 // run any more a leader may tell nothing.
 func (h *Holdings) Reports(types map[protocol.TypeName]protocol.Type) {
-	for name := range h.untold {
+	for name := range h.unplaced {
 		if _, still := types[name]; !still {
-			delete(h.untold, name)
+			delete(h.unplaced, name)
 		}
 	}
 }
 
-// Told reports whether a leader has told where everything is. From then on no type without
+// Informed reports whether a leader has sent where everything is. From then on no type without
 // a table is held by anybody; before, any may be, whatever this host knows of it.
-func (h *Holdings) Told() bool { return h.untold != nil && len(h.untold) == 0 }
+func (h *Holdings) Informed() bool { return h.unplaced != nil && len(h.unplaced) == 0 }
 
 // Order takes an order of the newest session. What a LOCK makes the host hand over is
 // returned: it is not held from now on, and still claimed until [Holdings.HandedOver].
@@ -163,13 +163,13 @@ func (h *Holdings) Order(o protocol.Order, now clock.Instant) (moving Moving) {
 	}
 	tables := h.groups[o.Group]
 	if o.Group == 0 {
-		tables = []*heldTable{h.alone(o.Types)}
+		tables = []*heldTable{h.tableOf(o.Types)}
 	}
 	moving = Moving{Order: o, Since: now}
 	for _, t := range slices.Clone(tables) {
-		if len(h.untold) > 0 {
+		if len(h.unplaced) > 0 {
 			for _, name := range t.types.names {
-				delete(h.untold, name)
+				delete(h.unplaced, name)
 			}
 		}
 		if o.Kind == protocol.Remove && !t.any(isHolding) {
@@ -359,19 +359,19 @@ func (h *Holdings) Held(app, typ string, p placement.Point, now clock.Instant) a
 	return r.hold(now)
 }
 
-// Ripens returns when the first of what is held becomes clean; 0 if all is.
-func (h *Holdings) Ripens(now clock.Instant) clock.Instant {
+// CleanAt returns when the first of what is held becomes clean; 0 if all is.
+func (h *Holdings) CleanAt(now clock.Instant) clock.Instant {
 	first := clock.Instant(0)
 	for _, t := range h.tables {
-		if ripe := t.ripens(now); ripe != 0 && (first == 0 || ripe < first) {
-			first = ripe
+		if cleanAt := t.nextClean(now); cleanAt != 0 && (first == 0 || cleanAt < first) {
+			first = cleanAt
 		}
 	}
 	return first
 }
 
-// Ripen has views say of what has become clean that it is.
-func (h *Holdings) Ripen(now clock.Instant) { h.changeAll(now, func(*HeldRange) {}) }
+// RefreshClean makes the views show what has become clean.
+func (h *Holdings) RefreshClean(now clock.Instant) { h.changeAll(now, func(*HeldRange) {}) }
 
 // Slots returns the place of each type's table among those of views, and whether that has
 // changed since the last call.

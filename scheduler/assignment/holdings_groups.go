@@ -64,8 +64,8 @@ func (h *Holdings) of(types *typeSet) []*heldTable {
 	return h.separate(slices.DeleteFunc(slices.Clone(types.names), func(name protocol.TypeName) bool { return h.types[name] == nil }))
 }
 
-// alone returns the table of a type that an order of a leader without groups is for.
-func (h *Holdings) alone(names []protocol.TypeName) *heldTable { return h.separate(names[:1])[0] }
+// tableOf returns the table of a type that an order of a leader without groups is for.
+func (h *Holdings) tableOf(names []protocol.TypeName) *heldTable { return h.separate(names[:1])[0] }
 
 // form puts types into a group.
 func (h *Holdings) form(group uint64, names []protocol.TypeName, now clock.Instant) {

@@ -59,7 +59,7 @@ func TestHoldings(t *testing.T) {
 	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	h.HandedOver(m, 0) // too late
 	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	if h.Ripens(0) != RipeAfter || h.Ripens(RipeAfter) != 0 || h.Held("a", "T", placement.LastPoint, RipeAfter) != actor.HeldClean {
+	if h.CleanAt(0) != CleanAfter || h.CleanAt(CleanAfter) != 0 || h.Held("a", "T", placement.LastPoint, CleanAfter) != actor.HeldClean {
 		t.Error("an hour later it is not clean")
 	}
 }
@@ -102,8 +102,8 @@ func TestTold(t *testing.T) {
 	h := NewHoldings("a")
 	told := func(when string, want bool) {
 		t.Helper()
-		if h.Told() != want {
-			t.Errorf("%s: told: %t", when, h.Told())
+		if h.Informed() != want {
+			t.Errorf("%s: told: %t", when, h.Informed())
 		}
 	}
 	about := func(names ...string) {

@@ -63,7 +63,7 @@ type tableRange struct {
 	readers      []placement.HostID // read-only as well
 	moved        bool               // by heat, to where it is
 	clean        bool               // what its holders were told
-	ripe         bool               // in releasing: all that released it say that it is clean by now
+	nowClean     bool               // in releasing: all that released it say that it is clean by now
 	phase        phase
 	slow         bool               // it has been on the move for long
 	version      uint64             // of the newest LOCK or UPDATE
@@ -99,7 +99,7 @@ func (t *rangeTable) adopt(id placement.HostID, claims []protocol.Range) {
 		holds := slices.Contains(r.holds, id)
 		switch {
 		case claimed < 0 && holds:
-			r.holds, r.waits, r.ripe = without(r.holds, id), without(r.waits, id), false
+			r.holds, r.waits, r.nowClean = without(r.holds, id), without(r.waits, id), false
 		case claimed < 0:
 			r.waits = without(r.waits, id)
 		case holds && r.phase == updating:
@@ -157,7 +157,7 @@ func (t *rangeTable) lock(i int) {
 	r := &t.ranges[i]
 	whole := len(r.holds) == len(r.hosts) // otherwise nobody answers for a share of it
 	r.phase, r.slow, r.waits, r.version = releasing, false, r.holds, t.version
-	r.clean, r.ripe = r.clean && whole, len(r.holds) > 0 && whole
+	r.clean, r.nowClean = r.clean && whole, len(r.holds) > 0 && whole
 }
 
 // find returns the range of a point.
@@ -229,9 +229,9 @@ func sameSet(a, b []placement.HostID) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(id placement.HostID) bool { return !slices.Contains(b, id) })
 }
 
-// rests reports whether nothing of a table moves or should, and nothing of it was moved
+// isStable reports whether nothing of a table moves or should, and nothing of it was moved
 // because of its heat.
-func (t *rangeTable) rests() bool {
+func (t *rangeTable) isStable() bool {
 	return !t.full && len(t.open) == 0 && !t.switching && t.policy == t.role.policy && len(t.moved) == 0
 }
 

@@ -161,7 +161,7 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]prot
 				if !found {
 					i--
 				}
-				r.ripe = r.ripe && i >= 0 && r.first <= ranges[i].Last && ranges[i].Clean
+				r.nowClean = r.nowClean && i >= 0 && r.first <= ranges[i].Last && ranges[i].Clean
 			}
 			r.holds, r.waits = without(r.holds, id), without(r.waits, id)
 		}
@@ -203,7 +203,7 @@ func (t *Tables) Cleared(id placement.HostID) {
 			r := &table.ranges[i]
 			r.waits = without(r.waits, id)
 			if slices.Contains(r.holds, id) {
-				r.holds, r.clean, r.ripe = without(r.holds, id), false, false
+				r.holds, r.clean, r.nowClean = without(r.holds, id), false, false
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func (t *Tables) Plan(granting bool) []protocol.Order {
 		}
 	}
 	clear(t.dirty)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(t.tables)), func(table *rangeTable) bool { return !table.rests() }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(t.tables)), func(table *rangeTable) bool { return !table.isStable() }) {
 		clear(t.awaited) // hosts that have ended do not answer
 	}
 	orders := t.orders
@@ -338,7 +338,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 		var moving []protocol.Range
 		for i := range table.ranges {
 			r := &table.ranges[i]
-			r.clean = r.clean || r.phase == releasing && r.ripe
+			r.clean = r.clean || r.phase == releasing && r.nowClean
 			table.lock(i)
 			moving = append(moving, table.at(i, nil))
 		}
@@ -355,7 +355,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 	table.setMoved(nil)
 	for i := range table.ranges {
 		r := &table.ranges[i]
-		r.phase, r.clean = stable, r.clean || r.ripe
+		r.phase, r.clean = stable, r.clean || r.nowClean
 	}
 	if placement.Assigned(policy) && policy != "" {
 		// What nobody will be given is to be known as well.
@@ -478,7 +478,7 @@ func (t *Tables) move(table *rangeTable) {
 		// Nobody holds it.
 		want = t.receivers(all, connected, r.first)
 		if r.phase == releasing {
-			r.clean = r.clean || r.ripe
+			r.clean = r.clean || r.nowClean
 			if len(want) == 0 {
 				r.readers = nil
 				unassigned = append(unassigned, table.at(i, nil))

@@ -131,11 +131,11 @@ func (t *Tables) split(table *rangeTable, types []protocol.TypeName) *rangeTable
 // unite makes one of a table and another one, if both are at rest and the same but for what
 // is clean: that is what is clean in both.
 func (t *Tables) unite(table *rangeTable) {
-	if t.tables[table.group] != table || !table.rests() {
+	if t.tables[table.group] != table || !table.isStable() {
 		return
 	}
 	for _, other := range t.sorted() {
-		if other == table || other.role != table.role || !other.rests() || !table.same(other) {
+		if other == table || other.role != table.role || !other.isStable() || !table.same(other) {
 			continue
 		}
 		into, from := table, other

@@ -122,7 +122,7 @@ var tablesSteps = []tablesStep{
 		}
 	}},
 	{12, "time passes", func(c chance) { c.w.now += clock.Instant(10 + 25*c.IntN(3)) }},
-	{1, "an hour passes", func(c chance) { c.w.now += RipeAfter }},
+	{1, "an hour passes", func(c chance) { c.w.now += CleanAfter }},
 	{3, "a host freezes or wakes", func(c chance) {
 		if h := c.host(func(*tablesHost) bool { return true }); h != nil {
 			h.frozen = !h.frozen

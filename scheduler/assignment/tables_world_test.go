@@ -123,7 +123,7 @@ func newTablesWorld() *tablesWorld {
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
 		for _, p := range tablesPoints {
-			w.unsettled[tablesPoint{k, p}] = RipeAfter
+			w.unsettled[tablesPoint{k, p}] = CleanAfter
 		}
 	}
 	return w
@@ -146,7 +146,7 @@ func (h *tablesHost) anywhere(w *tablesWorld, k int) bool {
 	case !h.member.Current(w.now), policy == "", placement.Exclusive(policy):
 		return false
 	case t == nil:
-		return h.holdings.Told() || w.broken == toldFirst
+		return h.holdings.Informed() || w.broken == toldFirst
 	default:
 		return !placement.Exclusive(t.policy)
 	}
@@ -173,7 +173,7 @@ func (w *tablesWorld) ended(h *tablesHost) {
 		for _, p := range tablesPoints {
 			if t := h.holdings.types[name]; t != nil {
 				if r := t.Find(p); len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id {
-					w.unsettled[tablesPoint{k, p}] = w.now + RipeAfter
+					w.unsettled[tablesPoint{k, p}] = w.now + CleanAfter
 				}
 			}
 		}

@@ -30,15 +30,15 @@ type term struct {
 	// what is known of them only becomes newer.
 	reading chan struct{}
 
-	mu       sync.Mutex
-	leader   *ownership.Leader
-	tables   *assignment.Tables
-	sessions map[actor.HostID]*hostSession
-	members  map[actor.HostID]actor.Host // the rows that were read last
-	pending  []pendingAcquisition        // asked for before anything could be given
-	newest   deployments
-	heat     *assignment.Heat
-	reach    reach
+	mu          sync.Mutex
+	leader      *ownership.Leader
+	tables      *assignment.Tables
+	sessions    map[actor.HostID]*hostSession
+	members     map[actor.HostID]actor.Host // the rows that were read last
+	pending     []pendingAcquisition        // asked for before anything could be given
+	deployments deployments
+	heat        *assignment.Heat
+	reach       reach
 	// otherLease are the hosts that were warned of since their leases are of another length.
 	otherLease map[actor.HostID]bool
 }
@@ -52,7 +52,7 @@ type pendingAcquisition struct {
 func newTerm(cfg *Config, l actor.Lease, sent clock.Instant) *term {
 	return &term{
 		termLease: newTermLease(cfg, l, sent), ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, cfg.Lease), tables: assignment.NewTables(cfg.Ranges),
-		departed: make(chan struct{}, 1), reading: make(chan struct{}, 1), sessions: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
+		departed: make(chan struct{}, 1), reading: make(chan struct{}, 1), sessions: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, deployments: deployments{},
 		heat: assignment.NewHeat(cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
 }

@@ -180,7 +180,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 // reported takes the types of a host, and notifies the hosts that know an older deployment.
 func (t *term) reported(h *hostSession, types []protocol.Type) {
 	id := h.session.Host
-	news, behind := t.newest.reported(t.tables.TypesOf(id), types)
+	news, behind := t.deployments.reported(t.tables.TypesOf(id), types)
 	t.tables.Reported(id, types)
 	notify := func(h *hostSession, apps []string) {
 		if len(apps) > 0 && h.protocol >= protocol.WithTypesOutdated {

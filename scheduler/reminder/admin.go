@@ -190,7 +190,7 @@ func (a *Admin) setPaused(ctx context.Context, names []actor.ReminderName, pause
 				failed = errors.Join(failed, commitErr)
 			}
 		}
-		a.service.takeovers.tell(resumed)
+		a.service.takeovers.notify(resumed)
 		if failed != nil {
 			return found, changed, failed
 		}
@@ -303,4 +303,13 @@ func (a *Admin) Notice(heads []store.ReminderHead) { a.service.Notice(heads) }
 // Table is [Service.Table].
 func (a *Admin) Table(app string) (rows []actor.BucketRow, changed <-chan struct{}) {
 	return a.service.Table(app)
+}
+
+// Prefix returns the prefix of the IDs of an app's reminders, which it keeps for ever.
+func (a *Admin) Prefix(ctx context.Context, app string) (actor.Prefix, error) {
+	if rows, _ := a.Table(app); len(rows) > 0 {
+		return rows[0].Bucket.Prefix, nil
+	}
+	id, err := a.service.creators.token(ctx, app) // the app's first, perhaps
+	return id.Prefix, err
 }

@@ -172,7 +172,7 @@ func Surplus(rows []actor.BucketRow, live []actor.HostID, self actor.HostID) []a
 // most of what this one delivers now. So each move makes the shares more even, and none is
 // taken back. A bucket that is hot alone stays where it is, and others go. What this
 // instance creates from stays too: it hears at once of what is set there, and another one
-// would only with its next look.
+// would only with its next poll.
 //
 // One at a time: begun is the one that it was the last time, if any, and is brought to its
 // end whatever the rates are by now.

@@ -9,7 +9,7 @@ import (
 )
 
 // allocator performs what [Allocate] decides while this process leads. It is for the goroutine
-// that looks at the store.
+// that polls the store.
 type allocator struct {
 	store Store
 	// What was seen, and since when by the local clock.

@@ -5,9 +5,9 @@ import "time"
 const (
 	pollEvery  = 2 * time.Second  // buckets, recent tokens, progress
 	recentFor  = time.Minute      // for how long a token that was handed out may still be committed
-	sweepEvery = 30 * time.Second // a look at what is due in the store
-	// So often, and first of all, such looks begin to go through all that is due, which then
-	// is done within the hour.
+	sweepEvery = 30 * time.Second // a scan for what is due in the store
+	// So often, and first of all, such scans begin to go through all that is due, which takes less
+	// than an hour.
 	sweepAllEvery = 40 * time.Minute
 	startMargin   = 2 * time.Minute // reading begins so much before what was delivered
 	loadGroup     = 256             // reminders read, and steps committed, at once

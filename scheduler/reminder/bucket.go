@@ -76,7 +76,7 @@ type progress struct {
 	deliveredTill time.Time
 	leftToken     *uint32
 	saved         time.Time // deliveredTill as it was saved
-	sweeps        sweeps    // for the goroutine that looks at the store
+	sweeps        sweeps    // for the goroutine that polls the store
 }
 
 // bucketRate is how many deliveries began a second, as of measured, by the local clock; since

@@ -175,3 +175,50 @@ func (c *Config) validate() error {
 	}
 	return nil
 }
+
+// Members says which processes there are, and whether this one leads.
+type Members interface {
+	// Self is this process among them. It is another one after the process was taken for
+	// gone: then it owns no bucket any more, and creates from none that it had.
+	Self() actor.HostID
+	// Live returns the processes that create and deliver, in one order everywhere, and
+	// whether this one is to allocate. It is asked every two seconds.
+	Live(ctx context.Context) (live []actor.HostID, leading bool, err error)
+	// Connected returns those of the processes that Live returned last which can be given
+	// buckets: all, unless a leader knows which of them can take part.
+	Connected(live []actor.HostID) []actor.HostID
+	// Current reports whether no other process can take this one for gone by now. It is
+	// asked before each delivery.
+	Current() bool
+	// Leave ends this process's part.
+	Leave(ctx context.Context) error
+}
+
+// Peers reaches the other instances.
+type Peers interface {
+	// Release is [Service.Release] of another instance.
+	Release(ctx context.Context, host actor.HostID, r ReleaseRequest) ([]actor.ReminderID, error)
+	// Notice is [Service.Notice] of another instance. There are at most [MaxRelease] heads.
+	Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error
+}
+
+// ReleaseRequest asks an instance for reminders that wait for subscribers.
+type ReleaseRequest struct {
+	// Subscriptions are those that the asking instance has subscribers of, at most
+	// [MaxReleaseSubscriptions].
+	Subscriptions []actor.Key
+	// Limit is how many it takes, 1 to [MaxRelease].
+	Limit int
+	// Wait is how long it waits for the first, at most [MaxReleaseWait].
+	Wait time.Duration
+}
+
+// Bounds of a [ReleaseRequest].
+const (
+	MaxReleaseSubscriptions = 256
+	MaxRelease              = loadGroup
+	MaxReleaseWait          = 10 * time.Second
+)
+
+// releaseWait is how long an instance that has no reminders to release waits for the first.
+const releaseWait = 2 * time.Second

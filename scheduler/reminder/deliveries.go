@@ -3,47 +3,12 @@ package reminder
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/store"
 )
-
-// delivery is a firing on its way.
-type delivery struct {
-	reminder *actor.Reminder
-	plan     Plan
-	late     time.Duration // how long after its time it began
-	entry    fair.Entry[*delivery]
-
-	mu    sync.Mutex
-	over  bool        // there is an answer
-	watch func() bool // ends the watch over its time; nil: none has begun
-}
-
-// begun has a delivery given up when its time is out, unless it is over.
-func (d *delivery) begun(ctx context.Context, giveUp func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.over {
-		d.watch = context.AfterFunc(ctx, giveUp)
-	}
-}
-
-// answered notes that a delivery is over, and reports false if it was.
-func (d *delivery) answered() bool {
-	d.mu.Lock()
-	was, watch := d.over, d.watch
-	d.over = true
-	d.mu.Unlock()
-	if watch != nil {
-		watch()
-	}
-	return !was
-}
 
 // deliveries has what is due read, planned and delivered. Its methods may be called concurrently.
 type deliveries struct {
@@ -51,7 +16,7 @@ type deliveries struct {
 	planner  *Planner
 	clock    *dbClock
 	tenure   *tenure
-	pending  *pending
+	outcomes outcomes
 	queue    *dispatch
 	counters *counters
 	subs     *subscribers
@@ -81,15 +46,15 @@ func (ds *deliveries) run(ctx context.Context) {
 			}
 			continue
 		}
-		now, next, some, more := ds.pending.due()
+		now, next, some, more := ds.outcomes.due()
 		for more {
-			now, next, some, more = ds.pending.due()
+			now, next, some, more = ds.outcomes.due()
 		}
 		for of, ok := ds.queue.nextRoom(); ok; of, ok = ds.queue.nextRoom() {
-			ds.pending.room(of)
+			ds.outcomes.room(of)
 		}
 		if running < loaders {
-			if g := ds.pending.take(ds.queue); len(g.due) > 0 {
+			if g := ds.outcomes.take(ds.queue); len(g.due) > 0 {
 				running++
 				go func() {
 					ds.loadGroup(ctx, g)
@@ -106,7 +71,7 @@ func (ds *deliveries) run(ctx context.Context) {
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-ds.pending.wake:
+		case <-ds.outcomes.wake:
 		case <-ended:
 			running--
 		case <-ctx.Done():
@@ -120,12 +85,12 @@ func (ds *deliveries) loadGroup(ctx context.Context, g group) {
 	for _, of := range g.stillDeferred { // once these wait, too
 		ds.queue.watch(of)
 	}
-	ds.pending.loaded(g)
+	ds.outcomes.loaded(g)
 }
 
 // load reads due reminders and plans what happens to them.
 func (ds *deliveries) load(ctx context.Context, due []Due) {
-	ids, of := ds.pending.claim(due)
+	ids, of := ds.outcomes.claim(due)
 	if len(ids) == 0 {
 		return
 	}
@@ -138,12 +103,12 @@ func (ds *deliveries) load(ctx context.Context, due []Due) {
 	} else if err != nil {
 		ds.cfg.Logger.Warn("due reminders were not read", "error", err)
 		for _, id := range ids {
-			ds.pending.postpone(id, longestWait)
+			ds.outcomes.postpone(id, longestWait)
 		}
 		return
 	}
 	for i := range rows {
-		if ds.pending.stillOwns(of[i], &rows[i], ids[i]) {
+		if ds.outcomes.stillOwns(of[i], &rows[i], ids[i]) {
 			ds.consider(ids[i], &rows[i])
 		}
 	}
@@ -155,43 +120,36 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 	now := ds.clock.now()
 	switch {
 	case r.Version == 0 || r.Paused:
-		ds.pending.done(id)
+		ds.outcomes.done(id)
 		return
 	case r.FireAt.After(now):
-		ds.pending.doneUntil(id, r.FireAt)
+		ds.outcomes.doneUntil(id, r.FireAt)
 		return
 	}
 	plan, err := ds.planner.Plan(r, now)
 	if err != nil {
 		// It was valid when it was set: a time zone that this binary does not know.
 		ds.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
-		ds.pending.postpone(id, longestWaitUnserved)
+		ds.outcomes.postpone(id, longestWaitUnserved)
 		return
 	}
 	if !plan.Deliver {
 		ds.steps.add(step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
 		return
 	}
-	plan.Firing.Fresh = ds.pending.fresh(r)
+	plan.Firing.Fresh = ds.outcomes.fresh(r)
 	if r.Key.IsSubscription() {
-		if wait := ds.pending.inheritedFor(r); wait > 0 {
-			ds.pending.again(id, wait)
+		if wait := ds.outcomes.inheritedFor(r); wait > 0 {
+			ds.outcomes.again(id, wait)
 			return
 		}
 		ds.subs.offer(&delivery{reminder: r, plan: plan})
 		return
 	}
 	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (scope{}) {
-		ds.pending.setAside(id, full)
+		ds.outcomes.setAside(id, full)
 		ds.queue.watch(full) // there may have been room again before it was set aside
 	}
-}
-
-// backoff is how long to wait after so many waits: twice as long each time, up to
-// longest, and up to a quarter less.
-func backoff(id actor.ReminderID, waits uint32, longest time.Duration) time.Duration {
-	wait := min(firstWait<<min(waits, 16), longest)
-	return wait - spread(id, waits, wait/4)
 }
 
 // begin begins to deliver one firing, and returns when that is under way, or over.
@@ -199,18 +157,18 @@ func (ds *deliveries) begin(d *delivery) {
 	id := d.reminder.ID
 	runs := ds.queue.runs() // before it is asked whether it may, which ends them
 	may := ds.tenure.valid()
-	leaves := !ds.pending.begins(id)
+	leaves := !ds.outcomes.begins(id)
 	switch { // it may have waited for long
 	case leaves: // unless the bucket stays after all, which is read while this is still under way
-		ds.pending.again(id, 0)
+		ds.outcomes.again(id, 0)
 		ds.queue.end(d)
 		return
 	case !may:
-		ds.pending.again(id, firstWait)
+		ds.outcomes.again(id, firstWait)
 		ds.queue.end(d)
 		return
 	case d.reminder.FireAt.After(ds.clock.now()): // the database's clock was set back since it was planned
-		ds.pending.doneUntil(id, d.reminder.FireAt)
+		ds.outcomes.doneUntil(id, d.reminder.FireAt)
 		ds.queue.end(d)
 		return
 	}
@@ -244,26 +202,26 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case err == nil:
 		then := d.plan.Firing.Step.Then
 		if then != nil {
-			ds.pending.doneUntil(id, then.FireAt)
+			ds.outcomes.doneUntil(id, then.FireAt)
 		} else {
-			ds.pending.done(id)
+			ds.outcomes.done(id)
 		}
 		ds.counters.delivered(d, DeliveryFired)
 		ds.counters.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
 	case ds.queue.ctx.Err() != nil:
-		ds.pending.done(id) // the service ends, and the delivery with it; the next owner delivers
+		ds.outcomes.done(id) // the service ends, and the delivery with it; the next owner delivers
 	case errors.Is(err, actor.ErrFiringTaken):
 		ds.counters.delivered(d, DeliveryTaken)
-		ds.pending.again(id, 0) // the row says how it goes on
+		ds.outcomes.again(id, 0) // the row says how it goes on
 	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// Not the actor's failure, or nobody knows whether it was committed: the same
 		// firing goes again, and is found taken if it was.
 		ds.counters.delivered(d, DeliveryRetried)
-		if ds.pending.borrows(id) {
+		if ds.outcomes.borrows(id) {
 			ds.giveBack(d.reminder, firstWait) // it may come here again, and go as before
 		} else {
-			ds.pending.postpone(id, longestWait)
+			ds.outcomes.postpone(id, longestWait)
 		}
 	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
 		ds.counters.delivered(d, DeliveryUnserved)
@@ -288,7 +246,7 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 func (ds *deliveries) waitForDeployment(r *actor.Reminder, why error) {
 	then := r.ReminderProgress
 	if then.LastError = shorten(reasonOf(why)); then.LastError == r.LastError {
-		ds.pending.postpone(r.ID, longestWaitUnserved)
+		ds.outcomes.postpone(r.ID, longestWaitUnserved)
 		return
 	}
 	then.FireAt = schedule.Ceil(ds.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))

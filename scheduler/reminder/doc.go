@@ -14,9 +14,10 @@
 // # Parts of a service
 //
 //	owner        takes buckets over, reads and sweeps them, gives them up (the goroutine that
-//	             looks at the store); its allocator acts while this instance leads
+//	             polls the store); its allocator acts while this instance leads
 //	creators     hand out tokens
 //	pending      what is in memory, under one lock; what is due and unread is dealt by app
+//	outcomes     how a reminder goes on that was read from memory: done, read again, set aside
 //	deliveries   read and plan what is due; dispatch deals the places of deliveries by app
 //	steps        commit what no turn commits, dealt by app
 //	subscribers  execute what has no actor; takeovers fetch it from other instances

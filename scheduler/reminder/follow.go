@@ -17,34 +17,6 @@ import (
 // MaxFollowed is how many reminders one [Follower] follows at most.
 const MaxFollowed = loadGroup
 
-// movedKnown is for how long the ID that a recurring reminder had before a take-over leads to
-// the one that it has now. One that fires once has little use for it: it is taken over to be
-// executed.
-const movedKnown = 30 * 24 * time.Hour
-
-// movedCall is what the new ID of a reminder that was taken over is recorded under, as the reply
-// to a call with an idempotency key is.
-func movedCall(app string, id actor.ReminderID) actor.KeyedCall {
-	return actor.KeyedCall{Actor: actor.Key{App: app, Type: "greenroom.reminder", ID: id.String()}, Method: "greenroom.moved", Key: "id"}
-}
-
-func movedRecord(app string, from, to actor.ReminderID) actor.IdempotencyRecord {
-	c := movedCall(app, from)
-	return actor.IdempotencyRecord{
-		Actor: c.Actor, Method: c.Method, Key: c.Key, TTL: movedKnown,
-		Reply: actor.Payload{ContentType: "text/plain; charset=utf-8", Data: []byte(to.String())},
-	}
-}
-
-// Prefix returns the prefix of the IDs of an app's reminders, which it keeps for ever.
-func (a *Admin) Prefix(ctx context.Context, app string) (actor.Prefix, error) {
-	if rows, _ := a.Table(app); len(rows) > 0 {
-		return rows[0].Bucket.Prefix, nil
-	}
-	id, err := a.service.creators.token(ctx, app) // the app's first, perhaps
-	return id.Prefix, err
-}
-
 // Followed says what a reminder is that is followed.
 type Followed struct {
 	// ID is the one that is followed.
@@ -108,17 +80,17 @@ type followed struct {
 // Run follows until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	known := map[actor.ReminderID]followed{}
-	look := time.NewTicker(pollEvery)
-	defer look.Stop()
-	for looks := 0; ; looks++ {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for polls := 0; ; polls++ {
 		select {
 		case <-f.wake:
-		case <-look.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 		// One that is paused is not taken over, and must be read whole.
-		news, err := f.look(ctx, known, looks%pausedLooks == 0)
+		news, err := f.poll(ctx, known, polls%pausedPolls == 0)
 		if err != nil && ctx.Err() == nil {
 			f.admin.service.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "reminders that a client follows were not read", slog.String("app", f.app), slog.Any("error", err))
 		}
@@ -133,11 +105,11 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// pausedLooks is after how many looks at the others a follower reads reminders that are paused.
-const pausedLooks = 15
+// pausedPolls is after how many polls of the others a follower reads reminders that are paused.
+const pausedPolls = 15
 
-// look returns what is new about the reminders that are followed.
-func (f *Follower) look(ctx context.Context, known map[actor.ReminderID]followed, paused bool) ([]Followed, error) {
+// poll returns what is new about the reminders that are followed.
+func (f *Follower) poll(ctx context.Context, known map[actor.ReminderID]followed, paused bool) ([]Followed, error) {
 	f.mu.Lock()
 	read := slices.Clone(f.added) // read whole
 	f.mu.Unlock()
@@ -148,7 +120,7 @@ func (f *Follower) look(ctx context.Context, known map[actor.ReminderID]followed
 	}
 	read = append(read, missing...)
 	var news []Followed
-	tell := func(id actor.ReminderID, r actor.Reminder) {
+	report := func(id actor.ReminderID, r actor.Reminder) {
 		delete(known, id)
 		if r.Version > 0 {
 			known[r.ID] = followed{nameOf(&r), r.Paused}
@@ -168,13 +140,13 @@ func (f *Follower) look(ctx context.Context, known map[actor.ReminderID]followed
 			case r.Version > 0 && at+i >= added: // it is followed, and is or was paused
 				known[id] = followed{was.name, r.Paused}
 			case r.Version > 0:
-				tell(id, *r)
+				report(id, *r)
 			default:
 				now, err := f.find(ctx, id, was.name)
 				if err != nil {
 					return news, err
 				}
-				tell(id, now)
+				report(id, now)
 			}
 		}
 	}

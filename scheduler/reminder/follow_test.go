@@ -109,7 +109,7 @@ func TestFollowWhatChanges(t *testing.T) {
 		}
 		again := set("often", once(time.Hour))
 		var list []Followed
-		for range pausedLooks { // what is paused is looked at less often
+		for range pausedPolls { // what is paused is looked at less often
 			list = append(list, w.news(f)...)
 		}
 		byID := map[actor.ReminderID]actor.Reminder{}
@@ -227,14 +227,14 @@ func TestFollowReadsLittle(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		before := w.store.loads()
-		after(2 * pausedLooks * pollEvery)
+		after(2 * pausedPolls * pollEvery)
 		if n := w.store.loads() - before; n > 3 {
 			t.Errorf("%d were read", n)
 		}
 		if _, _, err := a.SetPaused(w.Context(), []actor.ReminderName{named("paused")}, false); err != nil {
 			t.Fatal(err)
 		}
-		after(pausedLooks * pollEvery)
+		after(pausedPolls * pollEvery)
 		again, _, err := a.Set(w.Context(), asked("paused", once(time.Hour)))
 		if err != nil {
 			t.Fatal(err)

@@ -138,7 +138,7 @@ func TestFreshWhereClocksAreApart(t *testing.T) {
 		s.pending.mu.Unlock()
 		for after, want := range map[time.Duration]bool{-time.Minute: false, 0: false, clocksApart: true} {
 			r := actor.Reminder{ID: b.Token(1), ReminderProgress: actor.ReminderProgress{FireAt: time.Now().Add(after)}}
-			if got := s.pending.fresh(&r); got != want {
+			if got := s.deliveries.outcomes.fresh(&r); got != want {
 				t.Errorf("a firing that is due %v after the bucket was taken over: fresh %t", after, got)
 			}
 		}
@@ -154,7 +154,7 @@ func TestFreshAfterAnotherOwnerBetweenLooks(t *testing.T) {
 		s := w.start(cfg)
 		r := w.set(s, "n", true, once(time.Hour))
 		after(pollEvery / 2)
-		if r.FireAt = time.Now(); !s.pending.fresh(&r) {
+		if r.FireAt = time.Now(); !s.deliveries.outcomes.fresh(&r) {
 			t.Error("nobody else had the bucket")
 		}
 		for i, owner := range []actor.HostID{"two", "one"} {
@@ -163,7 +163,7 @@ func TestFreshAfterAnotherOwnerBetweenLooks(t *testing.T) {
 			}
 		}
 		after(pollEvery)
-		if r.FireAt = time.Now(); s.pending.fresh(&r) {
+		if r.FireAt = time.Now(); s.deliveries.outcomes.fresh(&r) {
 			t.Error("another owner may have delivered it")
 		}
 	})

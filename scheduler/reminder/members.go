@@ -9,24 +9,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Members says which processes there are, and whether this one leads.
-type Members interface {
-	// Self is this process among them. It is another one after the process was taken for
-	// gone: then it owns no bucket any more, and creates from none that it had.
-	Self() actor.HostID
-	// Live returns the processes that create and deliver, in one order everywhere, and
-	// whether this one is to allocate. It is asked every two seconds.
-	Live(ctx context.Context) (live []actor.HostID, leading bool, err error)
-	// Connected returns those of the processes that Live returned last which can be given
-	// buckets: all, unless a leader knows which of them can take part.
-	Connected(live []actor.HostID) []actor.HostID
-	// Current reports whether no other process can take this one for gone by now. It is
-	// asked before each delivery.
-	Current() bool
-	// Leave ends this process's part.
-	Leave(ctx context.Context) error
-}
-
 // alone is the one process of a store that nobody shares.
 type alone struct{ self actor.HostID }
 

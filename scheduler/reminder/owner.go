@@ -10,7 +10,7 @@ import (
 )
 
 // owner takes over the buckets of this instance, reads them ahead, and gives up what another
-// one is to have. Its methods are for the goroutine that looks at the store.
+// one is to have. Its methods are for the goroutine that polls the store.
 type owner struct {
 	cfg       *Config
 	clock     *dbClock
@@ -26,99 +26,6 @@ type owner struct {
 	polled time.Time
 	// shed is the bucket that is being given up for its rate, if there is one.
 	shed actor.Bucket
-}
-
-// run polls the store until ctx ends.
-func (o *owner) run(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		if err := o.poll(ctx); err != nil && ctx.Err() == nil {
-			o.cfg.Logger.Warn("reminders: the store was not read", "error", err)
-		}
-		o.awaitPoll(ctx, ticker.C)
-	}
-}
-
-// awaitPoll returns when it is time for the next poll, or ctx ends. Until then it reads what was left
-// out whenever memory has space for it.
-func (o *owner) awaitPoll(ctx context.Context, tick <-chan time.Time) {
-	for {
-		select {
-		case <-o.pending.memory.space:
-			if err := o.readAllLeftOut(ctx, o.polled); err != nil && ctx.Err() == nil {
-				o.cfg.Logger.Warn("reminders: what was left out was not read", "error", err)
-			}
-		case <-tick:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// poll looks at the buckets, reads ahead, and writes down how far it is.
-func (o *owner) poll(ctx context.Context) error {
-	o.tenure.valid()
-	o.pending.countPoll()
-	now, err := o.cfg.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	o.clock.set(now)
-	o.polled = now
-	asked := time.Now()
-	live, leading, err := o.members.Live(ctx)
-	if err != nil {
-		return err
-	}
-	self := o.members.Self()
-	creates := o.become(self)
-	rows, err := o.bucketRows(ctx)
-	if err != nil {
-		return err
-	}
-	creates.abandon(rows)
-	valid, lapses := o.tenure.state()
-	if !valid {
-		if rows, err = o.reclaim(ctx, rows, self); err != nil {
-			return err
-		}
-	}
-	// What concerns shares is among those that can take part.
-	connected := o.members.Connected(live)
-	if leading {
-		if rows, err = o.allocator.lead(ctx, rows, View{Now: now, Live: live, Connected: connected}, asked); err != nil {
-			return err
-		}
-	} else {
-		o.allocator.follow()
-	}
-	o.reconcile(rows, now, self)
-	o.tenure.resume(lapses) // the rows say anew whose the buckets are
-	o.subs.reconcile(now)
-	o.table.publish(rows, connected)
-	for _, r := range Retire(rows, connected, self, now) {
-		o.creators.retire(ctx, r)
-	}
-	if err := o.leave(ctx, append(Surplus(rows, connected, self), o.sheds(rows, connected, self)...)); err != nil {
-		return err
-	}
-	if err := o.readAllLeftOut(ctx, now); err != nil {
-		return err
-	}
-	if err := o.readAllAhead(ctx, now); err != nil {
-		return err
-	}
-	for _, b := range o.buckets() {
-		if err := o.readRecent(ctx, b, now); err != nil {
-			return err
-		}
-		if err := o.sweep(ctx, b, now); err != nil {
-			return err
-		}
-	}
-	return o.save(ctx)
 }
 
 // sheds returns what this instance gives up for its rate, and remembers it until it has.
@@ -234,7 +141,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		o.pending.mu.Unlock()
 		if b != nil { // what waits does not begin
 			for _, id := range o.queue.drop(r.Bucket) {
-				o.pending.done(id)
+				outcomes{o.pending}.done(id)
 			}
 		}
 		o.pending.mu.Lock()
@@ -334,7 +241,7 @@ func (o *owner) reclaim(ctx context.Context, rows []actor.BucketRow, self actor.
 }
 
 // freed reports whether the owner before has given up a bucket that this instance was given,
-// by the rows as they were at the last look; false also if that is not known. A bucket that is
+// by the rows as they were at the last poll; false also if that is not known. A bucket that is
 // given up has an epoch without an owner, and a lost owner's has none.
 func (o *owner) freed(r *actor.BucketRow, self actor.HostID) bool {
 	if r.Epoch <= 2 {

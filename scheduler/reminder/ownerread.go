@@ -125,13 +125,6 @@ func (o *owner) skipEmpty(ctx context.Context, b *ownedBucket, now, end time.Tim
 	return true, nil
 }
 
-// empty reports whether there is no reminder in a bucket.
-func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
-	first := b.bucket.First()
-	heads, err := o.cfg.Store.RecentReminders(ctx, b.bucket, []store.TokenRange{{From: first, To: first + actor.BucketSize - 1}}, 1)
-	return len(heads) == 0, err
-}
-
 // readPage reads the next page of a bucket, if memory has space for it, and reports whether there
 // are others to be read now.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {

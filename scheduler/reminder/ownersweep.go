@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -240,4 +241,11 @@ func (o *owner) found(b *ownedBucket, heads []store.ReminderHead) {
 	}
 	b.passed = nil
 	o.pending.rouse()
+}
+
+// empty reports whether there is no reminder in a bucket.
+func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
+	first := b.bucket.First()
+	heads, err := o.cfg.Store.RecentReminders(ctx, b.bucket, []store.TokenRange{{From: first, To: first + actor.BucketSize - 1}}, 1)
+	return len(heads) == 0, err
 }

@@ -150,7 +150,7 @@ func (t *retry) resume(ctx context.Context, r *actor.Reminder) error {
 	step := t.service.planner.Paused(r, false, t.Now())
 	err := t.commit(ctx, retryMethod, r.Name, actor.ReminderEffects{Steps: []actor.ReminderStep{step}})
 	if err == nil {
-		t.service.takeovers.tell([]store.ReminderHead{{ID: r.ID, FireAt: step.Then.FireAt}})
+		t.service.takeovers.notify([]store.ReminderHead{{ID: r.ID, FireAt: step.Then.FireAt}})
 	}
 	return err
 }

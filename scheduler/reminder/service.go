@@ -53,17 +53,17 @@ func New(cfg Config) (*Service, error) {
 	s.creators = &creators{cfg: &s.cfg, members: s.members, tenure: s.tenure, pending: s.pending, tasks: &s.tasks}
 	s.creators.renew()
 	s.deliveries = &deliveries{
-		cfg: &s.cfg, planner: s.planner, clock: s.clock, tenure: s.tenure, pending: s.pending, queue: queue, counters: s.counters,
-		steps: newSteps(&s.cfg, s.pending, queue, s.counters),
+		cfg: &s.cfg, planner: s.planner, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, queue: queue, counters: s.counters,
+		steps: newSteps(&s.cfg, outcomes{s.pending}, queue, s.counters),
 	}
 	queue.begin = s.deliveries.begin
 	s.subs = newSubscribers(s.deliveries, &s.tasks)
 	s.takeovers = &takeovers{
-		cfg: &s.cfg, clock: s.clock, tenure: s.tenure, pending: s.pending, counters: s.counters, table: s.table, creators: s.creators,
+		cfg: &s.cfg, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, counters: s.counters, table: s.table, creators: s.creators,
 		deliveries: s.deliveries, subs: s.subs, tasks: &s.tasks,
 	}
 	s.deliveries.subs = s.subs
-	s.deliveries.steps.subs, s.deliveries.steps.notify = s.subs, s.takeovers.tell
+	s.deliveries.steps.subs, s.deliveries.steps.notify = s.subs, s.takeovers.notify
 	s.owner = &owner{
 		cfg: &s.cfg, clock: s.clock, members: s.members, tenure: s.tenure, pending: s.pending, queue: queue, subs: s.subs,
 		table: s.table, allocator: newAllocator(cfg.Store), creators: s.creators,
@@ -185,8 +185,8 @@ func (s *Service) Unused(app string, tokens []actor.ReminderID) {
 	s.creators.current().giveBack(app, tokens)
 }
 
-// Committed tells of the reminders of a commit that was applied, so that those which are
-// due soon are not found by the next look at the store only.
+// Committed notes the reminders of a commit that was applied, so that those that are due soon need
+// not wait for the next poll of the store.
 func (s *Service) Committed(e *actor.ReminderEffects) {
 	if len(e.Set) == 0 && len(e.Steps) == 0 {
 		return
@@ -220,7 +220,7 @@ func (s *Service) Release(ctx context.Context, r ReleaseRequest) ([]actor.Remind
 }
 
 // Notice takes reminders into memory that were changed at another instance and are due soon, if
-// this one owns their buckets: it would find them at its next look at what is due.
+// this one owns their buckets: without a notice, the next sweep finds them.
 func (s *Service) Notice(heads []store.ReminderHead) { s.pending.noticed(heads) }
 
 // Table returns the buckets of an app as they were when the store was read last, within

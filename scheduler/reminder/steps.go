@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
+	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -27,7 +30,7 @@ type step struct {
 // may be called concurrently.
 type steps struct {
 	cfg      *Config
-	pending  *pending
+	outcomes outcomes
 	queue    *dispatch
 	counters *counters
 	subs     *subscribers
@@ -41,9 +44,9 @@ type steps struct {
 	idle        *sync.Cond // signals that uncommitted is 0
 }
 
-func newSteps(cfg *Config, p *pending, queue *dispatch, c *counters) *steps {
+func newSteps(cfg *Config, p outcomes, queue *dispatch, c *counters) *steps {
 	s := &steps{
-		cfg: cfg, pending: p, queue: queue, counters: c, added: make(chan struct{}, 1), waiting: fair.New[step](fair.Config{}),
+		cfg: cfg, outcomes: p, queue: queue, counters: c, added: make(chan struct{}, 1), waiting: fair.New[step](fair.Config{}),
 	}
 	s.idle = sync.NewCond(&s.mu)
 	return s
@@ -52,7 +55,7 @@ func newSteps(cfg *Config, p *pending, queue *dispatch, c *counters) *steps {
 // add has a step committed. After the end of deliveries the step is left to the next owner.
 func (s *steps) add(st step) {
 	if s.queue.ctx.Err() != nil {
-		s.pending.done(st.id)
+		s.outcomes.done(st.id)
 		if st.executed != nil {
 			s.subs.settle(st.executed)
 		}
@@ -142,23 +145,29 @@ func (s *steps) ended(st *step, err error) {
 		// Done is done: the subscriber is not asked again.
 		s.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
 		go func() {
-			sleep(s.queue.ctx, firstWait)
+			clock.Pause(s.queue.ctx, firstWait)
 			s.add(*st)
 		}()
 		return
 	}
 	switch {
 	case err == nil && (then == nil || then.Paused):
-		s.pending.done(id)
+		s.outcomes.done(id)
 	case err == nil:
-		s.pending.doneUntil(id, then.FireAt)
-		if !s.pending.owns(id.Bucket()) {
+		s.outcomes.doneUntil(id, then.FireAt)
+		if !s.outcomes.owns(id.Bucket()) {
 			s.notify([]store.ReminderHead{{ID: id, FireAt: then.FireAt}})
 		}
 	case taken:
-		s.pending.again(id, 0)
+		s.outcomes.again(id, 0)
 	default:
 		s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
-		s.pending.postpone(id, longestWait)
+		s.outcomes.postpone(id, longestWait)
 	}
+}
+
+func put(r *actor.Reminder, at time.Time) actor.ReminderStep {
+	then := r.ReminderProgress
+	then.FireAt = schedule.Ceil(at)
+	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
 }

@@ -1,7 +1,6 @@
 package reminder
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -158,20 +157,5 @@ func (c *Subscriber) timedOut(id uint64) {
 	if x != nil {
 		c.subs.deliveries.ended(x.delivery, actor.ErrDeadline, true)
 		c.subs.settle(x.delivery)
-	}
-}
-
-// sleep waits, and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -33,34 +33,11 @@ func (sub *subscription) wanted(now time.Time) bool {
 	return len(sub.subscribers) > 0 || now.Sub(sub.asked) < 2*releaseWait
 }
 
-// waitingReminder is one that is due, and that nobody executes.
-type waitingReminder struct {
-	id actor.ReminderID
-	at time.Time // its FireAt
-}
-
-// waitingHeap has the reminder that is due for the longest time first.
-type waitingHeap []waitingReminder
-
-func (h waitingHeap) Len() int           { return len(h) }
-func (h waitingHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h waitingHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements [heap.Interface].
-func (h *waitingHeap) Push(x any) { *h = append(*h, x.(waitingReminder)) } //nolint:forcetypeassert // of park
-
-// Pop implements [heap.Interface].
-func (h *waitingHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
 // subscribers are those of an instance, with what waits for them and what they execute. Its
 // methods may be called concurrently.
 type subscribers struct {
 	deliveries *deliveries
-	pending    *pending
+	outcomes   outcomes
 	tasks      *tasks
 
 	mu    sync.Mutex
@@ -83,7 +60,7 @@ type subscribers struct {
 }
 
 func newSubscribers(ds *deliveries, t *tasks) *subscribers {
-	return &subscribers{deliveries: ds, pending: ds.pending, tasks: t, byKey: map[actor.Key]*subscription{}, changed: make(chan struct{}), served: map[*subscription]struct{}{},
+	return &subscribers{deliveries: ds, outcomes: ds.outcomes, tasks: t, byKey: map[actor.Key]*subscription{}, changed: make(chan struct{}), served: map[*subscription]struct{}{},
 		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of payloads with subscribers", Total: maxExecutingBytes, PerApp: maxExecutingBytes / 2, Always: actor.MaxReminderPayload})}
 }
 
@@ -132,7 +109,7 @@ func (ss *subscribers) subscribe(app string, names []string, limit int) (*Subscr
 	c := &Subscriber{subs: ss, limit: limit, ready: make(chan struct{}, 1), ended: make(chan struct{}), open: map[uint64]*execution{}}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.stopping || !ss.pending.started() {
+	if ss.stopping || !ss.outcomes.started() {
 		return nil, fmt.Errorf("subscribe to reminders: %w", actor.ErrStopping)
 	}
 	for _, name := range names {
@@ -187,17 +164,17 @@ func (ss *subscribers) readOverflowed(now time.Time) {
 		sub.overflowed = false
 		ss.tidy(sub)
 	}
-	ss.pending.readAgain()
+	ss.outcomes.readAgain()
 }
 
 // unanswered has an execution done again.
 func (ss *subscribers) unanswered(x *execution) {
 	if x.taken || ss.deliveries.queue.ctx.Err() != nil {
 		ss.deliveries.ended(x.delivery, actor.ErrCanceled, false)
-	} else if r := x.delivery.reminder; ss.pending.borrows(r.ID) {
+	} else if r := x.delivery.reminder; ss.outcomes.borrows(r.ID) {
 		ss.deliveries.giveBack(r, 0)
 	} else {
-		ss.pending.again(r.ID, 0) // nobody has seen it
+		ss.outcomes.again(r.ID, 0) // nobody has seen it
 	}
 	ss.settle(x.delivery)
 }
@@ -240,7 +217,7 @@ func (ss *subscribers) offered(d *delivery) bool {
 	if (resumed || len(sub.waiting)+len(sub.resumed) == 0) && ss.execute(sub, d) {
 		return true
 	}
-	if ss.pending.borrows(id) {
+	if ss.outcomes.borrows(id) {
 		ss.tidy(sub)
 		return false
 	}
@@ -250,8 +227,8 @@ func (ss *subscribers) offered(d *delivery) bool {
 
 // park lets a reminder wait that was loaded; ss.mu is held.
 func (ss *subscribers) park(sub *subscription, id actor.ReminderID, at time.Time) {
-	full := len(sub.waiting) >= maxWaiting || !sub.wanted(ss.now()) && ss.pending.awaited() >= maxWaiting
-	switch waits := ss.pending.wait(id, !full); {
+	full := len(sub.waiting) >= maxWaiting || !sub.wanted(ss.now()) && ss.outcomes.awaited() >= maxWaiting
+	switch waits := ss.outcomes.wait(id, !full); {
 	case !waits: // or its owner will see to it
 		ss.tidy(sub)
 	case full:
@@ -269,7 +246,7 @@ func (ss *subscribers) pop(sub *subscription, n int) []waitingReminder {
 	var list []waitingReminder
 	for len(list) < n && len(sub.waiting) > 0 {
 		w := heap.Pop(&sub.waiting).(waitingReminder) //nolint:forcetypeassert // of park
-		if ss.pending.unwait(w.id) {
+		if ss.outcomes.unwait(w.id) {
 			list = append(list, w)
 		}
 	}
@@ -341,7 +318,7 @@ func (ss *subscribers) execute(sub *subscription, d *delivery) bool {
 	c.open[id] = x
 	c.untaken = append(c.untaken, x)
 	ss.executing++
-	ss.pending.begins(d.reminder.ID)
+	ss.outcomes.begins(d.reminder.ID)
 	select {
 	case c.ready <- struct{}{}:
 	default:
@@ -398,8 +375,8 @@ func (ss *subscribers) end() {
 	}
 }
 
-// reconcile goes on after a look at the store, of a database time: it forgets what waits of
-// buckets that are not owned any more, and has what was left in the store read.
+// reconcile follows a poll of the store at a database time: it drops the waiting reminders of
+// buckets that are not owned any more, and has those read that were left in the store.
 func (ss *subscribers) reconcile(now time.Time) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -410,10 +387,10 @@ func (ss *subscribers) reconcile(now time.Time) {
 	}
 }
 
-// dropWaiting forgets what waits of buckets that are not owned any more; ss.mu is held.
+// dropWaiting drops the waiting reminders of buckets that are not owned any more; ss.mu is held.
 func (ss *subscribers) dropWaiting() {
 	for _, sub := range ss.byKey {
-		if kept := ss.pending.keepWaiting(sub.waiting); len(kept) != len(sub.waiting) {
+		if kept := ss.outcomes.keepWaiting(sub.waiting); len(kept) != len(sub.waiting) {
 			sub.waiting = kept
 			heap.Init(&sub.waiting)
 			ss.tidy(sub)
@@ -457,7 +434,7 @@ func (ss *subscribers) releaseTo(ctx context.Context, r ReleaseRequest) ([]actor
 
 // release takes what waits off the memory; ss.mu is held.
 func (ss *subscribers) release(r ReleaseRequest) []actor.ReminderID {
-	if ss.stopping || !ss.pending.started() {
+	if ss.stopping || !ss.outcomes.started() {
 		return nil
 	}
 	now := ss.now()
@@ -473,7 +450,7 @@ func (ss *subscribers) release(r ReleaseRequest) []actor.ReminderID {
 			continue // it is about to be executed here
 		}
 		for _, w := range ss.pop(sub, r.Limit-len(ids)) {
-			ss.pending.released(w.id)
+			ss.outcomes.released(w.id)
 			ids = append(ids, w.id)
 		}
 		ss.tidy(sub)

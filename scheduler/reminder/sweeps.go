@@ -6,8 +6,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// sweeps is how far the looks of an owner at what is due have come. It is for the goroutine
-// that looks at the store.
+// sweeps is the progress of an owner's scans for what is due. It is for the goroutine that polls
+// the store.
 type sweeps struct {
 	at time.Time // when the last one was, by the local clock
 	// idle is how long there is until the next one of a bucket that is closed and was found

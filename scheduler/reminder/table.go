@@ -9,7 +9,7 @@ import (
 )
 
 // bucketTable has the owner of each bucket and the instances that there are, as of the last
-// look at the store. Its methods may be called concurrently.
+// poll of the store. Its methods may be called concurrently.
 type bucketTable struct {
 	mu      sync.Mutex
 	rows    []actor.BucketRow

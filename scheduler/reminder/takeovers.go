@@ -8,40 +8,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/store"
-)
-
-// Peers reaches the other instances.
-type Peers interface {
-	// Release is [Service.Release] of another instance.
-	Release(ctx context.Context, host actor.HostID, r ReleaseRequest) ([]actor.ReminderID, error)
-	// Notice is [Service.Notice] of another instance. There are at most [MaxRelease] heads.
-	Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error
-}
-
-// ReleaseRequest asks an instance for reminders that wait for subscribers.
-type ReleaseRequest struct {
-	// Subscriptions are those that the asking instance has subscribers of, at most
-	// [MaxReleaseSubscriptions].
-	Subscriptions []actor.Key
-	// Limit is how many it takes, 1 to [MaxRelease].
-	Limit int
-	// Wait is how long it waits for the first, at most [MaxReleaseWait].
-	Wait time.Duration
-}
-
-// Bounds of a [ReleaseRequest].
-const (
-	MaxReleaseSubscriptions = 256
-	MaxRelease              = loadGroup
-	MaxReleaseWait          = 10 * time.Second
-)
-
-const (
-	releaseWait = 2 * time.Second
-	// releasedFor is how long who released a reminder leaves it alone: enough for the
-	// other one's commit.
-	releasedFor = 10 * time.Second
 )
 
 // takeovers takes over what waits at other instances for subscribers that are here. Its methods
@@ -50,7 +18,7 @@ type takeovers struct {
 	cfg        *Config
 	clock      *dbClock
 	tenure     *tenure
-	pending    *pending
+	outcomes   outcomes
 	counters   *counters
 	table      *bucketTable
 	creators   *creators
@@ -59,10 +27,10 @@ type takeovers struct {
 	tasks      *tasks
 }
 
-// tell has the owners of reminders that were changed here take notice, in the background. Who does
-// not hear of it finds them at its next look at what is due. An owner is told also of what is due
-// beyond the window: it may take the bucket for empty, and not read it.
-func (t *takeovers) tell(changed []store.ReminderHead) {
+// notify notifies the owners of reminders that were changed here, in the background. An owner that
+// gets no notice finds the reminders at its next poll. Owners are notified also of what is due
+// beyond the window: an owner may take the bucket for empty, and not read it.
+func (t *takeovers) notify(changed []store.ReminderHead) {
 	if t.cfg.Peers == nil {
 		return
 	}
@@ -105,7 +73,7 @@ func (t *takeovers) run(ctx context.Context) {
 			asked[host] = cancel
 			t.tasks.run(func() { t.takeOverFrom(its, host) })
 		}
-		if !sleep(ctx, pollEvery) {
+		if !clock.Pause(ctx, pollEvery) {
 			for _, cancel := range asked {
 				cancel()
 			}
@@ -130,14 +98,14 @@ func (t *takeovers) takeOverFrom(ctx context.Context, host actor.HostID) {
 		if err == nil && len(ids) > 0 {
 			err = t.takeOver(ctx, keys, ids)
 		} else if err == nil { // an instance that stops has nothing to release, and answers at once
-			sleep(ctx, releaseWait-time.Since(asked))
+			clock.Pause(ctx, releaseWait-time.Since(asked))
 		}
 		failed := err != nil
 		if failed {
 			if ctx.Err() == nil && !failing {
 				t.cfg.Logger.Warn("reminders that subscribers here wait for were not taken over", "from", host, "error", err)
 			}
-			sleep(ctx, pollEvery)
+			clock.Pause(ctx, pollEvery)
 		}
 		failing = failed
 	}
@@ -164,9 +132,9 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 			t.doneAll(of)
 			return err
 		}
-		if t.pending.owns(id.Bucket()) {
-			commits, of = append(commits, moved(r, id, t.pending.deliveredTill(id.Bucket()))), append(of, nil)
-		} else if t.pending.borrow(r.ID) {
+		if t.outcomes.owns(id.Bucket()) {
+			commits, of = append(commits, moved(r, id, t.outcomes.deliveredTill(id.Bucket()))), append(of, nil)
+		} else if t.outcomes.borrow(r.ID) {
 			commits, of = append(commits, putOff(r, now.Add(t.cfg.ExecutionTimeout+releasedFor))), append(of, r)
 		}
 	}
@@ -176,7 +144,7 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 	for i, err := range t.cfg.Store.Commit(ctx, commits) {
 		borrowed := of[i]
 		if borrowed != nil && err != nil {
-			t.pending.done(borrowed.ID)
+			t.outcomes.done(borrowed.ID)
 		}
 		switch {
 		case err == nil && borrowed != nil:
@@ -185,7 +153,7 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 		case err == nil:
 			r := &commits[i].Reminders.Set[0]
 			t.counters.takenOver()
-			t.pending.noticed([]store.ReminderHead{{ID: r.ID, FireAt: r.FireAt}})
+			t.outcomes.noticed([]store.ReminderHead{{ID: r.ID, FireAt: r.FireAt}})
 		case errors.Is(err, actor.ErrFiringTaken), errors.Is(err, actor.ErrKeyExists): // it fired, or was changed, meanwhile
 		default:
 			t.cfg.Logger.Warn("a reminder was not taken over", "reminder", commits[i].Reminders.Steps[0].ID.String(), "error", err)
@@ -215,7 +183,7 @@ func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit 
 func (t *takeovers) doneAll(reminders []*actor.Reminder) {
 	for _, r := range reminders {
 		if r != nil {
-			t.pending.done(r.ID)
+			t.outcomes.done(r.ID)
 		}
 	}
 }
@@ -228,8 +196,21 @@ func putOff(r *actor.Reminder, until time.Time) actor.Commit {
 	return c
 }
 
-func put(r *actor.Reminder, at time.Time) actor.ReminderStep {
-	then := r.ReminderProgress
-	then.FireAt = schedule.Ceil(at)
-	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
+// movedCall is what the new ID of a reminder that was taken over is recorded under, as the reply
+// to a call with an idempotency key is.
+func movedCall(app string, id actor.ReminderID) actor.KeyedCall {
+	return actor.KeyedCall{Actor: actor.Key{App: app, Type: "greenroom.reminder", ID: id.String()}, Method: "greenroom.moved", Key: "id"}
 }
+
+func movedRecord(app string, from, to actor.ReminderID) actor.IdempotencyRecord {
+	c := movedCall(app, from)
+	return actor.IdempotencyRecord{
+		Actor: c.Actor, Method: c.Method, Key: c.Key, TTL: movedKnown,
+		Reply: actor.Payload{ContentType: "text/plain; charset=utf-8", Data: []byte(to.String())},
+	}
+}
+
+// movedKnown is for how long the ID that a recurring reminder had before a take-over leads to
+// the one that it has now. One that fires once has little use for it: it is taken over to be
+// executed.
+const movedKnown = 30 * 24 * time.Hour

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
 // mayDeliverEvery is how often a process asks whether it may still deliver, or may again.
@@ -14,8 +15,8 @@ const mayDeliverEvery = 250 * time.Millisecond
 
 // ownerTimeout is how long an owner is gone when its buckets go to others. Its own count of
 // its lease ended before the lease did, and within mayDeliverEvery from then on it has ended
-// its deliveries: this is for turns to stop. The leader counts from one look to another, so
-// that it takes one look at least.
+// its deliveries: this is for turns to stop. The leader counts from one poll to another, so
+// that it takes at least one poll.
 const ownerTimeout = time.Second
 
 // tenure is whether the buckets that this process has read are its own. It lapses when another
@@ -55,7 +56,7 @@ func (t *tenure) check() bool {
 }
 
 // lapse ends all deliveries, until it is known anew whose the buckets are; t.mu is held. It is
-// called again as long as the reason lasts: a look that had begun before does not settle it.
+// called again as long as the reason lasts: a poll that had begun before does not end the lapse.
 func (t *tenure) lapse() {
 	t.lapsed = true
 	t.lapses++
@@ -97,7 +98,7 @@ func (t *tenure) become(self actor.HostID) bool {
 func (t *tenure) watch(ctx context.Context) {
 	for {
 		began := time.Now()
-		if !sleep(ctx, mayDeliverEvery) {
+		if !clock.Pause(ctx, mayDeliverEvery) {
 			return
 		}
 		t.mu.Lock()
