@@ -56,6 +56,7 @@ var (
 	ErrModuleDamaged   = &Condition{"module_damaged", "the module's stored bytes do not match its digest", false}
 	ErrNoGeneration    = &Condition{"generation_not_found", "the actor type has no such deployment generation", false}
 	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
+	ErrHostTooOld      = &Condition{"host_too_old", "a host of the cluster does not know what the module uses", false}
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
 	ErrModulesFull     = &Condition{"modules_full", "the app stores as many modules as it may", false}
@@ -269,7 +270,7 @@ func Conditions() []*Condition {
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
-		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
+		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,
 	}

@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -229,6 +231,28 @@ func (t *run) Leave() error {
 	// With an idempotency key the caller has said that it may be sent again, and a
 	// reminder is delivered until a turn of it was committed.
 	t.call.stats.sent = !t.call.cause.Recorded()
+	return nil
+}
+
+// several is the guest of a turn that [actor.MethodAll] asks for: it calls actors, the turn's own
+// among them, and its reply has all replies. What migrates the state is the instance.
+type several struct {
+	engine.Instance
+	turn *run
+}
+
+// Run implements [engine.Instance].
+func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
+	if frame.What == abi.WhatMigrate {
+		return s.Instance.Run(ctx, frame, calls)
+	}
+	replies, err := s.turn.by.all(s.turn)
+	if err != nil {
+		return err
+	}
+	if calls.Reply("", actor.EncodePayloads(replies)) != 0 {
+		return fmt.Errorf("%w: the replies have more than %d bytes together", actor.ErrPayloadTooLarge, actor.MaxCallBytes)
+	}
 	return nil
 }
 

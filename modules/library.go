@@ -22,6 +22,9 @@ type library struct {
 	maxBytes       int64
 	maxStoredBytes int64
 	log            *slog.Logger
+	// hosts and imports are those of [Config].
+	hosts   func(ctx context.Context) ([]actor.Host, error)
+	imports func(ctx context.Context, app string, d actor.Digest) ([]string, error)
 }
 
 // Stage is how far an upload has come.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
-	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
 // TestGuestsCallEachOther transfers between accounts of a guest: all of it happens, or
@@ -92,16 +91,12 @@ func TestGuestsCallEachOther(t *testing.T) {
 // TestGuestsCallAcrossServers transfers between accounts of two servers: a call of an account
 // that the other one holds is committed there, on its own.
 func TestGuestsCallAcrossServers(t *testing.T) {
-	url := pgtest.URL(t)
-	first := start(t, inCluster(url, nil))
-	first.deploy(t, "default", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
-	second := start(t, inCluster(url, nil))
 	const accounts = 6
 	call := func(n *running, id, method, in string) answer {
 		t.Helper()
 		return put(t, n.URL+"/v2.0/actors/default/Account/"+id+"/method/"+method, in)
 	}
-	ids := byServer(t, first, second, accounts)
+	first, second, ids := twoBanks(t, accounts)
 	here, there := ids[first.URL], ids[second.URL]
 	for i, n := range []*running{first, second} {
 		res := call(n, here[i], "Transfer", fmt.Sprintf(`{"to":%q,"amount":30}`, there[i]))

@@ -122,6 +122,19 @@ func (o *held) Settled(key actor.Key) {
 // router: nothing runs until then.
 type peers struct{ *routing.Router }
 
+// clusterHosts returns what finds the hosts that run actors; nil for a node that is alone.
+func (n *Node) clusterHosts(st store.Cluster) func(context.Context) ([]actor.Host, error) {
+	if n.cfg.Cluster == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]actor.Host, error) {
+		hosts, now, err := st.Hosts(ctx)
+		return slices.DeleteFunc(hosts, func(h actor.Host) bool {
+			return !h.ExpiresAt.After(now) || !slices.Contains(h.Roles, scheduler.RoleHost)
+		}), err
+	}
+}
+
 // typesChanged notifies the service that this process serves other types, or newer ones.
 func (o *held) typesChanged() {
 	if o == nil {

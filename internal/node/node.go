@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -87,6 +88,14 @@ func (n *Node) start(ctx context.Context) error {
 
 	mods, err = modules.New(modules.Config{
 		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes, MaxStoredBytes: n.cfg.MaxStoredModules,
+		Hosts: n.clusterHosts(st),
+		Imports: func(ctx context.Context, app string, d actor.Digest) ([]string, error) {
+			code, err := st.ModuleBytes(ctx, app, d)
+			if err != nil {
+				return nil, err
+			}
+			return wasm.HostFunctions(code)
+		},
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
 			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })

@@ -91,11 +91,7 @@ func TestInvokeAll(t *testing.T) {
 // TestInvokeAllInACluster: calls go to the server that holds their actors, and are refused if none
 // holds all.
 func TestInvokeAllInACluster(t *testing.T) {
-	url := pgtest.URL(t)
-	first := start(t, inCluster(url, nil))
-	first.deploy(t, "default", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
-	second := start(t, inCluster(url, nil))
-	ids := byServer(t, first, second, 2)
+	first, second, ids := twoBanks(t, 2)
 	for form, c := range allClients(t, first.URL) {
 		for _, of := range [][]string{ids[first.URL], ids[second.URL]} {
 			if replies, err := c.InvokeAll(t.Context(), form, transfer(of[0], of[1], 10)...); len(replies) != 3 || err != nil {
@@ -122,13 +118,22 @@ func TestInvokeAllInACluster(t *testing.T) {
 	}
 }
 
-// byServer returns accounts with a balance of 100 by the server that holds them, a number of each.
-func byServer(t *testing.T, first, second *running, number int) map[string][]string {
+// twoBanks starts two servers that divide the accounts among themselves, and returns accounts with
+// a balance of 100 by the server that holds them, a number of each.
+func twoBanks(t *testing.T, number int) (first, second *running, held map[string][]string) {
 	t.Helper()
-	held := map[string][]string{}
-	deposit := func(id, amount string) {
-		t.Helper()
-		res := put(t, first.URL+"/v2.0/actors/default/Account/"+id+"/method/Deposit", amount)
+	url := pgtest.URL(t)
+	named := func(name string) func(*node.Config) {
+		return func(c *node.Config) { c.Cluster.HostName = name }
+	}
+	first = start(t, inCluster(url, named("bank-1")))
+	m := first.deploy(t, "default", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
+	second = start(t, inCluster(url, named("bank-2")))
+	first.place(t, m, "Account", "static:bank-1,bank-2")
+	held = map[string][]string{}
+	for i := 0; len(held[first.URL]) < number || len(held[second.URL]) < number; i++ {
+		id := fmt.Sprint("acc", i)
+		res := put(t, first.URL+"/v2.0/actors/default/Account/"+id+"/method/Deposit", "100")
 		if res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, res.body)
 		}
@@ -138,14 +143,5 @@ func byServer(t *testing.T, first, second *running, number int) map[string][]str
 		}
 		held[at] = append(held[at], id)
 	}
-	// Until the second server has got its part.
-	until(t, "both servers hold actors", func() bool {
-		deposit(fmt.Sprint("probe", len(held[first.URL])), "0")
-		return len(held[second.URL]) > 0
-	})
-	clear(held)
-	for i := 0; len(held[first.URL]) < number || len(held[second.URL]) < number; i++ {
-		deposit(fmt.Sprint("acc", i), "100")
-	}
-	return held
+	return first, second, held
 }
