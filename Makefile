@@ -12,7 +12,7 @@ DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook
+MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook examples/bank/transfers examples/philosophers
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
@@ -77,7 +77,7 @@ test-rust:
 
 test-tinygo: ## Build every Go example, the template and guests of tests with the TinyGo on PATH, and run them.
 	tinygo version
-	go test -count=1 -vet=off -timeout 40m -run 'TinyGo|TestWebhookExample|TestSubscriptionExample|TestReadOfAMap|TestGuestThatReachesMethodsByName' ./internal/node
+	go test -count=1 -vet=off -timeout 40m -run 'TinyGo|TestWebhookExample|TestSubscriptionExample|TestBankExample|TestPhilosophersExample|TestReadOfAMap|TestGuestThatReachesMethodsByName' ./internal/node
 	go test -count=1 -vet=off -timeout 40m -run 'TestScripts/new_go' ./cmd/greenroom
 
 test-cockroach: ## Run what a store may change on the CockroachDB of GREENROOM_TEST_COCKROACH_URL: contract, guarantees, servers that are killed.

@@ -172,10 +172,22 @@ type TypeSpec struct {
 	Migrate     bool         `json:"migrate,omitempty"`
 	Methods     []MethodSpec `json:"methods"`
 	Limits      Limits       `json:"limits,omitzero"`
+	// CoLocate says which other actors the type's actors are placed with.
+	CoLocate CoLocate `json:"co_locate,omitzero"`
 	// Capabilities are what the type uses beyond its own state.
 	Capabilities Capabilities `json:"capabilities,omitzero"`
 	// Warnings are what the SDK found about the type that its author should know.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// CoLocate puts all actors of the types of a group that have the same group key on one host:
+// SPEC.md section 3. Without a group, a type has a place of its own.
+type CoLocate struct {
+	Group string `json:"group"`
+	// Separator divides an ID into parts, the first Parts of which are the group key. Without
+	// one the key is the whole ID.
+	Separator string `json:"separator,omitempty"`
+	Parts     int    `json:"parts,omitempty"`
 }
 
 // Capabilities are what a type may use, if its app was given it: SPEC.md section 3.
@@ -194,6 +206,7 @@ type MethodSpec struct {
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Idempotent bool   `json:"idempotent,omitempty"`
 	Reentrant  bool   `json:"reentrant,omitempty"`
+	Private    bool   `json:"private,omitempty"`
 	// Atomic is [AtomicRequired] or empty: whether the method may be called by an actor of
 	// another host, and committed on its own.
 	Atomic string `json:"atomic,omitempty"`

@@ -34,6 +34,7 @@ func manifestVectors() []manifestVector {
 			Capabilities: abi.Capabilities{HTTP: []string{"api.example.com", "*.example.org"}, Config: []string{"region"}, Secrets: []string{"stripe.key"}},
 		}}},
 	}
+	private := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: []abi.MethodSpec{{Name: "M", Private: true}}}
 	ring := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: m}
 	sticky := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "dedicated", Pool: "user", Methods: m}
 	stickyShared := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "shared", Pool: "user", Methods: m}
@@ -48,6 +49,17 @@ func manifestVectors() []manifestVector {
 	}
 	warned := ring
 	warned.Warnings = []string{"unexported fields are not state: cache"}
+	grouped := func(c abi.CoLocate) abi.TypeSpec {
+		t := ring
+		t.CoLocate = c
+		return t
+	}
+	// pair is two types of one group, with members each.
+	pair := func(a, b string) string {
+		return `{"abi":1,"types":[{"name":"A","methods":[{"name":"M"}],"co_locate":{"group":"g"}` + a + `},{"name":"B","methods":[{"name":"M"}],"co_locate":{"group":"g"}` + b + `}]}`
+	}
+	pairTypes := []abi.TypeSpec{grouped(abi.CoLocate{Group: "g"}), grouped(abi.CoLocate{Group: "g"})}
+	pairTypes[0].Name, pairTypes[1].Name = "A", "B"
 	return []manifestVector{
 		ok("the least", with(""), ring),
 		ok("sticky types are dedicated", with(`,"placement":"sticky"`), sticky),
@@ -56,8 +68,26 @@ func manifestVectors() []manifestVector {
 		full,
 		ok("only a window for idempotency keys", with(`,"limits":{"idempotency_window_ms":9223372036854775807}`), window),
 
+		ok("a private method", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","private":true}]}]}`, private),
 		ok("a warning", with(`,"warnings":["unexported fields are not state: cache"]`), warned),
 
+		ok("placed with a group, by the whole ID", with(`,"co_locate":{"group":"orders"}`), grouped(abi.CoLocate{Group: "orders"})),
+		ok("placed with a group, by the part before a separator", with(`,"co_locate":{"group":"orders","separator":"/"}`), grouped(abi.CoLocate{Group: "orders", Separator: "/", Parts: 1})),
+		ok("placed with a group, by two parts", with(`,"co_locate":{"group":"orders","separator":"::","parts":2}`), grouped(abi.CoLocate{Group: "orders", Separator: "::", Parts: 2})),
+		ok("two types of a group", pair("", `,"placement":"ring"`), pairTypes...),
+		bad("two types of a group with different placements", pair("", `,"placement":"sticky"`), "manifest_bad_value"),
+		bad("a group of any types", with(`,"placement":"any","co_locate":{"group":"g"}`), "manifest_bad_value"),
+		bad("a group of stateless types", with(`,"placement":"stateless","co_locate":{"group":"g"}`), "manifest_bad_value"),
+		bad("a group without a name", with(`,"co_locate":{"separator":"/"}`), "manifest_missing_member"),
+		bad("a group that is a text", with(`,"co_locate":"orders"`), "manifest_wrong_type"),
+		bad("a group with a bad name", with(`,"co_locate":{"group":"@orders"}`), "manifest_bad_name"),
+		bad("a group with an empty separator", with(`,"co_locate":{"group":"g","separator":""}`), "manifest_bad_value"),
+		bad("a group with a separator of 17 bytes", with(`,"co_locate":{"group":"g","separator":"`+strings.Repeat("/", 17)+`"}`), "manifest_bad_value"),
+		bad("a group with a separator that is a control character", with(`,"co_locate":{"group":"g","separator":"\u000a"}`), "manifest_bad_value"),
+		bad("a group of no parts", with(`,"co_locate":{"group":"g","separator":"/","parts":0}`), "manifest_bad_value"),
+		bad("a group of 17 parts", with(`,"co_locate":{"group":"g","separator":"/","parts":17}`), "manifest_bad_value"),
+		bad("parts without a separator", with(`,"co_locate":{"group":"g","parts":2}`), "manifest_bad_value"),
+		bad("a group with an unknown member", with(`,"co_locate":{"group":"g","key":"id"}`), "manifest_unknown_member"),
 		bad("a warning of nothing", with(`,"warnings":[""]`), "manifest_bad_value"),
 		bad("a warning of 513 bytes", with(`,"warnings":["`+strings.Repeat("w", 513)+`"]`), "manifest_bad_value"),
 		bad("a warning that is no text", with(`,"warnings":[1]`), "manifest_wrong_type"),

@@ -13,6 +13,9 @@
 //   - cause: what a turn runs for: a call, a call with an idempotency key, a reminder or a
 //     timer ([Cause]).
 //   - chain: a turn and the turns that it calls, of other actors; they commit together.
+//   - caller: who asks for a turn by a call: the actor whose turn calls, which the guest
+//     knows as From of its Cause, or a client outside, which logs know by the name of its
+//     token ([Invocation]).
 //   - effects: everything a turn asks for.
 //   - commit: effects made durable, all or none ([Commit]): a set of rows to write,
 //     rows to fence, and a list for each other kind of effect.

@@ -60,9 +60,10 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
-	// Caller is the name of the token with which the call was admitted, at whichever
-	// host it entered the cluster; for logs. Empty: none was asked for.
-	Caller string
+	// Token is the name of the token with which the call was admitted, at whichever
+	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
+	// calls is no token's: it is From of the turn's cause.
+	Token string
 	// Trace is the trace that the call belongs to, with the span of this host's part in
 	// it. Nil: none.
 	Trace *Trace

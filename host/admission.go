@@ -47,6 +47,9 @@ func (ad *admission) admit(c *call) result {
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
+	if m.private && c.fromOutside() {
+		return result{err: errPrivate(&c.inv)}
+	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
 	if c.cause == actor.CauseKeyedCall {
@@ -58,7 +61,7 @@ func (ad *admission) admit(c *call) result {
 		return ad.queued(c, s, here)
 	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
-	case m.readOnly:
+	case m.readOnly && !c.chained:
 	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
@@ -74,6 +77,8 @@ func (ad *admission) admit(c *call) result {
 		if err := ad.migrate(c, s); err != nil {
 			return result{err: err, stats: r.stats}
 		}
+	case errors.Is(r.err, errChained):
+		c.chained = true
 	case !errors.Is(r.err, errMoved):
 		return r
 	}

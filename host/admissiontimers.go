@@ -10,14 +10,18 @@ import (
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
-// admitTimer is admit for a call that sets or cancels a timer.
+// admitTimer is admit for a call from outside that sets or cancels a timer.
 func (ad *admission) admitTimer(c *call) result {
 	var s *served
+	var m method
 	var err error
 	if c.set.set == nil {
 		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
-	} else if s, _, err = ad.find(c); err != nil {
-		s, _, err = ad.findNew(c, err)
+	} else if s, m, err = ad.find(c); err != nil {
+		s, m, err = ad.findNew(c, err)
+	}
+	if err == nil && m.private {
+		err = errPrivate(&c.inv)
 	}
 	if err != nil {
 		return result{err: err}

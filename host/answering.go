@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -12,6 +13,7 @@ import (
 type answering struct {
 	events *Events
 	memory *callMemory
+	logger *slog.Logger
 }
 
 // send answers calls.
@@ -70,6 +72,12 @@ func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 	end.Duration, end.QueueWait = now.Sub(c.arrived), now.Sub(c.arrived)
 	if !r.stats.began.IsZero() {
 		end.QueueWait = r.stats.began.Sub(c.arrived)
+	}
+	if chain := r.stats.chain; chain != nil {
+		end.Chain = &chain.ChainStats
+		if r.err != nil {
+			chain.log(an.logger, c, r.err)
+		}
 	}
 	an.events.TurnEnd(end)
 	return r.reply, r.err

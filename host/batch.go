@@ -30,8 +30,8 @@ func (b *batch) Size() int64 {
 	return int64(size)
 }
 
-// app is the app of all the batch's actors.
-func (b *batch) app() string { return b.parts[0].a.key.App }
+// App implements [pipeline.Work].
+func (b *batch) App() string { return b.parts[0].a.key.App }
 
 // set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
 func (b *batch) set(i int, state *overlay.State, s *served) {
@@ -121,7 +121,7 @@ func (b *batch) countTimers(c *timer.Changes) {
 // count counts n bytes until the batch has landed.
 func (b *batch) count(n int64) {
 	b.replyMemory += n
-	b.memory.Add(b.app(), n)
+	b.memory.Add(b.App(), n)
 }
 
 // remind adds what a turn does to reminders.

@@ -138,6 +138,8 @@ type progress struct {
 	migrated bool
 	// elsewhere means that another host committed what a turn called.
 	elsewhere bool
+	// chained means that the read-only method calls other actors, and needs a turn for that.
+	chained bool
 	// looking means that the call is looked up before it is admitted. The lock of the actor's
 	// shard guards it.
 	looking bool
@@ -177,11 +179,12 @@ type result struct {
 // turnStats is what TurnEnd tells beside the outcome.
 type turnStats struct {
 	lane  Lane
+	sent  bool      // something was sent to the outside that may not be sent again: ErrLeft
 	began time.Time // zero: never started
 	ended time.Time // when its answer was there; zero: not known
 	runs  int
-	sent  bool // something was sent to the outside that may not be sent again: ErrLeft
 	fuel  uint64
+	chain *chainRecord // of all runs; nil: it has called nothing
 }
 
 // keyedCall names c for the store.
@@ -218,6 +221,11 @@ func (c *call) methodOf(s *served) (method, error) {
 		c.found, c.by = m, s
 	}
 	return m, err
+}
+
+// fromOutside reports whether no actor of the app asks for the turn.
+func (c *call) fromOutside() bool {
+	return c.op == opInvoke && c.inv.Origin == nil && (c.cause == actor.CauseCall || c.cause == actor.CauseKeyedCall)
 }
 
 // placed tells the receiver that the call has its place.

@@ -63,10 +63,20 @@ func failedResult(c *call, err error) *abi.Result {
 	case errors.Is(err, actor.ErrNotOwner):
 		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
 	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, string(condition.Kind()), err.Error()
-		if condition.Retryable() {
-			r.Status, r.Retryable = abi.StatusUnavailable, true
-		}
+		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
 	}
 	return r
+}
+
+// statusOf is the status of a call that the host has refused.
+func statusOf(why *actor.Condition) uint16 {
+	switch {
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+		return abi.StatusNotFound
+	case why == actor.ErrPayloadTooLarge:
+		return abi.StatusInvalidArgument
+	case why.Retryable():
+		return abi.StatusUnavailable
+	}
+	return abi.StatusFailedPrecondition
 }

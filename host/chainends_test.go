@@ -139,8 +139,14 @@ func TestChainEndsWithItsHost(t *testing.T) {
 			s.wantNumbers(t, map[string]int64{"a": 0, "b": 0})
 		})
 	})
-	for _, lost := range []bool{false, true} {
-		t.Run(fmt.Sprint("callee moves, lost ", lost), func(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		lost, stays bool // whether the caller stays
+	}{
+		{"callee moves", false, true}, {"all move", false, false}, {"all are lost", true, false},
+	} {
+		lost := tt.lost
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				holdings := hosttest.NewHoldings(actor.HeldClean)
 				fake := sharedFake()
@@ -151,7 +157,12 @@ func TestChainEndsWithItsHost(t *testing.T) {
 				synctest.Wait()
 				waits := s.start(t.Context(), "b", "Look")
 				synctest.Wait()
-				holdings.Set(nothingHeld)
+				holdings.Set(func(k actor.Key) actor.Hold {
+					if tt.stays && k.ID == "a" {
+						return actor.HeldClean
+					}
+					return actor.NotHeld
+				})
 				moved := make(chan error, 1)
 				if lost {
 					s.DropAll()
@@ -164,10 +175,9 @@ func TestChainEndsWithItsHost(t *testing.T) {
 				<-waits
 				close(g.leave)
 				var guest *actor.GuestError
-				if got := <-held; !errors.As(got.err, &guest) || guest.Code != abi.CallNotAtomic { // c is not held any more
-					if !lost || !errors.Is(got.err, actor.ErrNotOwner) {
-						t.Error(got.err)
-					}
+				got := <-held // c is not held any more
+				if refused := errors.As(got.err, &guest) && guest.Code == abi.CallNotAtomic; refused != tt.stays || !refused && !errors.Is(got.err, actor.ErrNotOwner) {
+					t.Error(got.err)
 				}
 				if !lost {
 					if err := <-moved; err != nil {

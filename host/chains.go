@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -23,13 +25,14 @@ const (
 type chains struct {
 	graph      chain.Graph[*activation]
 	reminders  *reminders
+	logger     *slog.Logger
 	admission  *admission
 	turns      *turns
 	forwarding forwarding
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
+func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
 		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: msg.Flags&abi.MessageAtomic != 0,
@@ -43,16 +46,75 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, error) {
 		defer cancel()
 		c.ctx = ctx
 	}
-	c.stats.runs = max(0, t.call.stats.runs-1) // of the chain
+	runs := max(0, t.call.stats.runs-1) // of the chain
+	c.stats.runs = runs
+	if t.activation != nil {
+		cs.join(t)
+	}
+	place := cs.record(t).began(c, t.depth+1)
 	reply, err := cs.run(t, c)
-	if err == nil {
+	cs.ended(t, c, c.stats.runs-runs, err)
+	switch {
+	case err == nil:
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
 		if c.elsewhere {
 			r.Flags = abi.ResultCommitted
 		}
-		return r, nil
+		return r, 0, nil
+	case errors.Is(err, errReadOnly):
+		cs.record(t).failed(place, "read_only")
+		return nil, abi.CodeReadOnly, nil
 	}
-	return resultOf(t.Context(), c, err)
+	r, err := resultOf(t.Context(), c, err)
+	code := "ended"
+	if err == nil {
+		code = r.Code
+	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
+		code = string(why.Kind())
+	}
+	cs.record(t).failed(place, code)
+	return r, 0, err
+}
+
+// record returns that of t's chain.
+func (cs *chains) record(t *run) *chainRecord {
+	if t.chain == nil {
+		return nil
+	}
+	return t.outermost.call.stats.chain
+}
+
+// ended reports the end of a called turn.
+func (cs *chains) ended(t *run, c *call, runs int, err error) {
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Caller: t.call.inv.Key, Depth: t.depth + 1,
+		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+	}
+	end.QueueWait = end.Duration
+	if !c.stats.began.IsZero() {
+		end.QueueWait = c.stats.began.Sub(c.arrived)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errChained):
+		return
+	case errors.Is(err, errDropped), errors.Is(err, errMoved), errors.Is(err, errRecorded):
+		err = actor.ErrStale // of the chain, which runs again
+	case errors.Is(err, errReadOnly):
+		err = actor.ErrNotReadOnly
+	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
+		end.Lane = LaneNone
+	}
+	if err != nil {
+		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
+	}
+	if trap := (*actor.TrapError)(nil); errors.As(err, &trap) { // whose caller gets no stack
+		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
+			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
+			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
+		})...)
+	}
+	cs.admission.answering.events.TurnEnd(end)
 }
 
 // run runs a called turn.
@@ -60,13 +122,16 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.activation == nil {
+	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
+		return actor.Payload{}, errChained
+	}
+	if t.chain == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
-	ch := cs.of(t)
+	ch := t.chain
 	ch.calls++
 	m := ch.member(c.inv.Key)
 	var s *served // nil: the chain has the actor
@@ -80,8 +145,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
+	case t.readOnly && !meth.readOnly:
+		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant && m.open.call.op != opAll:
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
+		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		c.atomic = c.atomic || meth.atomic
 		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
@@ -92,10 +162,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		m.served = s
 		err = cs.forwarding.moved(cs.begin(t, c.ctx, m))
 	}
+	if errors.Is(err, actor.ErrNotOwner) {
+		err = cs.apart(ch, c)
+	}
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	recorded := !meth.readOnly && cs.forwarding.records(t)
+	recorded := !meth.readOnly && m.a != nil && cs.forwarding.records(t)
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
@@ -113,10 +186,12 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	return reply, cs.forwarding.moved(err)
 }
 
-// of returns the chain of a turn, which begins with its first call.
-func (cs *chains) of(t *run) *calls {
+// join gives a turn a chain, with its first call.
+func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{Chain: cs.graph.Begin()}, t
+		t.chain, t.outermost = &calls{}, t
+		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
+		t.call.stats.chain.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
@@ -124,7 +199,6 @@ func (cs *chains) of(t *run) *calls {
 			t.chain.setName(o.Chain)
 		}
 	}
-	return t.chain
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
@@ -133,6 +207,9 @@ func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
+		}
+		if first := t.chain.members[0]; cs.forwarding.peers == nil || !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+			return nil, cs.apart(t.chain, c)
 		}
 		if here, err := cs.forwarding.here(t, c, tries); !here {
 			return nil, err
@@ -145,7 +222,7 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	ch := t.chain
 	switch {
 	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any or stateless", c.inv.Key.Type)
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -169,6 +246,18 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	default:
 		return m, nil
 	}
+}
+
+// apart is the error of a call of an actor that this host does not hold. If it does not hold
+// the chain's first actor any more either, both may be together at another host by now: the
+// chain goes there.
+func (cs *chains) apart(ch *calls, c *call) error {
+	first := ch.members[0]
+	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+		return errHandedOver
+	}
+	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; types of one co_locate group are always together",
+		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 
 // await waits until the call has the place of a's turn.
@@ -215,12 +304,12 @@ func errDeadlock(ch *calls) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{errDropped, errMoved, errRecorded, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{errDropped, errMoved, errRecorded, errChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, errHandedOver)
 }
 
 // resultOf is what the caller gets of a call that failed with err; an error ends the caller,
@@ -288,7 +377,8 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
 	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
-	if m.a.dropped() {
+	stateless := m.a == nil
+	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
 	}
 	row, rev, effects := m.row, m.rev, m.effects
@@ -300,7 +390,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		effects = outer.SideEffects()
 		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
 	}
-	if readOnly || outer != nil { // its caches belong to no other turn
+	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
 	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
@@ -317,7 +407,8 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	t.caller = by
-	ctx := c.begin(time.Now(), s.limits.TurnDeadline)
+	c.stats.began = time.Now()
+	ctx := c.begin(c.stats.began, s.limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline
 	}
@@ -326,7 +417,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !ts.ownership.stillHeld(m.a) {
+	if !stateless && !ts.ownership.stillHeld(m.a) {
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
@@ -355,7 +446,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly {
+	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
 	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
@@ -391,7 +482,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		one := &t.call.list[i]
 		return &actor.CallError{Index: i, Key: one.Key, Method: one.Method, Err: err}
 	}
-	cs.of(t)
+	cs.join(t)
 	for i := range calls {
 		one := &t.call.list[i]
 		calls[i] = &call{request: request{
@@ -405,7 +496,10 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		if replies[i], err = cs.run(t, c); err != nil {
+		place := cs.record(t).began(c, t.depth+1)
+		replies[i], err = cs.run(t, c)
+		if cs.ended(t, c, c.stats.runs, err); err != nil {
+			cs.record(t).failed(place, "ended")
 			return nil, failed(i, err)
 		}
 	}
@@ -416,14 +510,20 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 func (cs *chains) ready(t *run, c *call) error {
 	m := t.chain.member(c.inv.Key)
 	if m != nil {
-		_, err := m.served.method(&c.inv)
+		meth, err := m.served.method(&c.inv)
+		if err == nil && meth.private {
+			err = errPrivate(&c.inv)
+		}
 		return err
 	}
-	s, _, err := cs.admission.find(c)
+	s, meth, err := cs.admission.find(c)
 	if err != nil {
-		if s, _, err = cs.admission.findNew(c, err); err != nil {
+		if s, meth, err = cs.admission.findNew(c, err); err != nil {
 			return err
 		}
+	}
+	if meth.private {
+		return errPrivate(&c.inv)
 	}
 	if m, err = cs.acquire(t, c, s); err == nil {
 		m.served = s

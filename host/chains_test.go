@@ -21,144 +21,26 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// op is one thing that a scripted method does. What it sees goes into its reply.
-type op struct {
-	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
-	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
-	// "untime" a timer.
-	Do  string `json:"do"`
-	N   int64  `json:"n,omitempty"`
-	ID  string `json:"id,omitempty"`
-	Ops []op   `json:"ops,omitempty"`
-	// Look calls the read-only method, and Again the one that may be called by turns that the
-	// actor's own waits for.
-	Look  bool `json:"look,omitempty"`
-	Again bool `json:"again,omitempty"`
-}
+type op = hosttest.Op
 
-func script(ops ...op) string {
-	text, err := json.Marshal(ops)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-// scripted is a method that does what its payload says.
-func scripted(t *hosttest.Turn) error {
-	var ops []op
-	if err := json.Unmarshal(t.Frame.Payload, &ops); err != nil {
-		return err
-	}
-	if err := trustCache(t); err != nil {
-		return err
-	}
-	var seen []string
-	for _, o := range ops {
-		switch o.Do {
-		case "add":
-			n, err := t.Add("n", o.N)
-			if err != nil {
-				return err
-			}
-			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
-			seen = append(seen, fmt.Sprint(n))
-		case "call", "must":
-			method := "Do"
-			if o.Look {
-				method = "Look"
-			}
-			if o.Again {
-				method += "Again"
-			}
-			reply, err := t.Call("T", o.ID, method, script(o.Ops...))
-			var refused *actor.GuestError
-			switch {
-			case errors.As(err, &refused) && o.Do == "call":
-				reply = refused.Code
-			case err != nil:
-				return err
-			}
-			seen = append(seen, "("+reply+")")
-		case "fail":
-			return hosttest.Fail("on_purpose")
-		case "trap":
-			panic("on purpose")
-		default:
-			did, err := sideEffect(t, &o)
-			if err != nil {
-				return err
-			}
-			seen = append(seen, did)
-		}
-	}
-	return t.Reply(strings.Join(seen, " "))
-}
-
-// sideEffect does something to reminders or timers, and returns what is to be seen of that.
-func sideEffect(t *hosttest.Turn, o *op) (string, error) {
-	var did any
-	var code abi.Code
-	var err error
-	switch o.Do {
-	case "remind":
-		code = t.Calls.ReminderSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(3600)})
-		did = "set"
-	case "cancel":
-		code = t.Calls.ReminderCancel([]byte(o.ID))
-		did = "canceled"
-	case "names":
-		var list []byte
-		if list, code, err = t.Calls.ReminderNames(nil); err == nil {
-			did, err = abi.DecodeKeyList(list)
-		}
-	case "time":
-		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(script(o.Ops...)), DelayNano: seconds(float64(max(1, o.N)))})
-	case "untime":
-		did, code = t.Calls.TimerCancel([]byte(o.ID))
-	}
-	if err != nil {
-		t.End(err)
-	}
-	if code != 0 {
-		return "", hosttest.Fail(fmt.Sprintf("%s_%d", o.Do, code))
-	}
-	return fmt.Sprint(did), nil
-}
-
-// cached is what an instance remembers of an actor, as SDKs do.
-type cached struct {
-	revision uint64
-	n        int64
-}
-
-// trustCache fails the turn if what the instance remembers of the actor looks current and is
-// not.
-func trustCache(t *hosttest.Turn) error {
-	n, err := t.Number("n")
-	if c, ok := t.Local[t.Frame.ID].(cached); ok && c.revision == t.Frame.Revision && c.n != n {
-		return fmt.Errorf("revision %d has %d, and had %d", c.revision, n, c.n)
-	}
-	return err
-}
-
-func look(t *hosttest.Turn) error {
-	if err := trustCache(t); err != nil {
-		return err
-	}
-	n, err := t.Number("n")
-	return errors.Join(err, t.Reply(fmt.Sprint(n)))
-}
-
-func scriptedActor() hosttest.Actor {
-	return hosttest.Actor{
-		Methods:  map[string]hosttest.Func{"Do": scripted, "DoAgain": scripted},
-		ReadOnly: map[string]hosttest.Func{"Look": look, "LookAgain": look}, Reentrant: []string{"DoAgain", "LookAgain"},
-	}
-}
+var (
+	script        = hosttest.Script
+	scripted      = hosttest.Scripted
+	look          = hosttest.Look
+	scriptedActor = hosttest.ScriptedActor
+)
 
 func (s *stage) do(t *testing.T, id string, ops ...op) (string, error) {
-	r, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Do", Payload: actor.Payload{Data: []byte(script(ops...))}})
+	return s.script(t, id, "Do", ops)
+}
+
+// see is do of a read-only method.
+func (s *stage) see(t *testing.T, id string, ops ...op) (string, error) {
+	return s.script(t, id, "See", ops)
+}
+
+func (s *stage) script(t *testing.T, id, method string, ops []op) (string, error) {
+	r, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: method, Payload: actor.Payload{Data: []byte(script(ops...))}})
 	return string(r.Payload.Data), err
 }
 
@@ -261,9 +143,7 @@ func TestCalleeFails(t *testing.T) {
 func TestCallsThatDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainStage(t, host.Config{})
-		for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
-			s.world.Deploy("app", placement, hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Do": scripted}})
-		}
+		s.world.Deploy("app", abi.PlacementAny, hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Do": scripted}})
 		reach := func(typ, id, method string) hosttest.Func {
 			return func(t *hosttest.Turn) error {
 				_, err := t.Call(typ, id, method, "[]")
@@ -288,13 +168,12 @@ func TestCallsThatDoNotRun(t *testing.T) {
 		} {
 			actors.Methods[name] = f
 		}
-		actors.Methods["not_atomic2"] = reach(abi.PlacementStateless, "x", "Do")
 		s.world.Deploy("app", "T", actors)
 		for name := range actors.Methods {
 			if strings.HasPrefix(name, "Do") {
 				continue
 			}
-			if reply, err := s.call(t.Context(), "a", name); err != nil || !strings.Contains(reply, strings.TrimSuffix(name, "2")) {
+			if reply, err := s.call(t.Context(), "a", name); err != nil || !strings.Contains(reply, name) {
 				t.Errorf("%s: %q, %v", name, reply, err)
 			}
 		}
@@ -391,40 +270,104 @@ func TestChainWithKey(t *testing.T) {
 	})
 }
 
-// TestDeadlock: of two chains that wait for each other one fails, without a trace, and the
-// other one goes on.
+// TestDeadlock: of two chains that wait for each other the younger one runs again, when the other
+// one has its actor. If it has sent a request, it fails without a trace, unless it may send it again.
 func TestDeadlock(t *testing.T) {
+	for how, again := range map[string]bool{"": true, "sends": false, "sends with a key": true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newChainStage(t, host.Config{Egress: &asked{}})
+			both := newGate()
+			actors := scriptedActor()
+			runs := map[string]int{}
+			actors.Methods["Cross"] = func(t *hosttest.Turn) error {
+				runs[t.Frame.ID]++
+				if _, err := t.Add("n", 1); err != nil {
+					return err
+				}
+				if _, err := t.Call("T", "of"+t.Frame.ID, "Do", script(op{Do: "add", N: 1})); err != nil { // the chain has begun
+					return err
+				}
+				if how != "" && t.Frame.ID == "b" {
+					t.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/"})
+				}
+				if err := both.wait(t); err != nil {
+					return err
+				}
+				other := map[string]string{"a": "b", "b": "a"}[t.Frame.ID]
+				_, err := t.Call("T", other, "Do", script(op{Do: "add", N: 10}))
+				return err
+			}
+			s.world.Deploy("app", "T", actors)
+			start := func(id, key_ string) <-chan error {
+				done := make(chan error, 1)
+				go func() {
+					_, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Cross", IdempotencyKey: key_})
+					done <- err
+				}()
+				synctest.Wait()
+				return done
+			}
+			first := start("a", "")
+			second := start("b", map[bool]string{true: "k"}[how == "sends with a key"])
+			third := s.start(t.Context(), "b", "Look") // behind both
+			synctest.Wait()
+			close(both.leave)
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+			want := map[string]int64{"a": 11, "b": 11, "ofa": 1, "ofb": 1}
+			switch err := <-second; {
+			case !again:
+				wantCondition(t, err, actor.ErrLeft)
+				if text := err.Error(); !strings.Contains(text, "T a") || !strings.Contains(text, "T b") {
+					t.Errorf("the circle is not in %v", err)
+				}
+				want = map[string]int64{"a": 1, "b": 10, "ofa": 1, "ofb": 0}
+			case err != nil:
+				t.Error(err)
+			case runs["a"] != 1 || runs["b"] != 2:
+				t.Errorf("%d and %d runs", runs["a"], runs["b"])
+			}
+			<-third
+			s.wantNumbers(t, want)
+		})
+	}
+}
+
+// TestOpposingTransfers: chains that want the same actors in opposing orders all succeed.
+func TestOpposingTransfers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainStage(t, host.Config{})
-		both := newGate()
 		actors := scriptedActor()
-		actors.Methods["Cross"] = func(t *hosttest.Turn) error {
-			if _, err := t.Add("n", 1); err != nil {
-				return err
+		actors.Methods["Slow"] = func(t *hosttest.Turn) error {
+			time.Sleep(time.Millisecond)
+			return scripted(t)
+		}
+		actors.Methods["Move"] = func(t *hosttest.Turn) error {
+			for i := range 3 {
+				id := fmt.Sprint("acc", (int(t.Frame.Payload[0]-'0')+i*int(t.Frame.Payload[1]-'0'))%3)
+				if _, err := t.Call("T", id, "Slow", script(op{Do: "add", N: 1})); err != nil {
+					return err
+				}
 			}
-			if _, err := t.Call("T", "of"+t.Frame.ID, "Do", script(op{Do: "add", N: 1})); err != nil { // the chain has begun
-				return err
-			}
-			if err := both.wait(t); err != nil {
-				return err
-			}
-			other := map[string]string{"a": "b", "b": "a"}[t.Frame.ID]
-			_, err := t.Call("T", other, "Do", script(op{Do: "add", N: 10}))
-			return err
+			return nil
 		}
 		s.world.Deploy("app", "T", actors)
-		first := s.start(t.Context(), "a", "Cross")
-		synctest.Wait()
-		second := s.start(t.Context(), "b", "Cross")
-		synctest.Wait()
-		third := s.start(t.Context(), "a", "Look") // beside
-		close(both.leave)
-		one, two := <-first, <-second
-		if one.err != nil || !errors.Is(two.err, actor.ErrDeadlock) || !strings.Contains(two.err.Error(), "T a") {
-			t.Errorf("%v, %v", one.err, two.err)
+		var all sync.WaitGroup
+		for caller := range 6 {
+			all.Go(func() {
+				for range 50 {
+					_, err := s.Invoke(t.Context(), actor.Invocation{
+						Key: key(fmt.Sprint("by", caller)), Method: "Move", Payload: actor.Payload{Data: fmt.Appendf(nil, "%d%d", caller%3, caller/3+1)},
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		}
-		<-third
-		s.wantNumbers(t, map[string]int64{"a": 1, "b": 10, "ofa": 1, "ofb": 0})
+		all.Wait()
+		s.wantNumbers(t, map[string]int64{"acc0": 300, "acc1": 300, "acc2": 300})
 	})
 }
 
@@ -492,42 +435,55 @@ func TestChainNeedsOneMoreInstance(t *testing.T) {
 	})
 }
 
-// TestChainsAgainstModel runs programs of nested calls, failures and reentrancy, one after
-// the other, and compares every reply and every state with those of a sequential model.
+// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders and timers, one
+// after the other, from outside and as firings of reminders, and compares every reply and what is
+// stored with a sequential model.
 func TestChainsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var roots []op
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {
-			roots = append(roots, op{ID: drawActor(r), Ops: drawOps(r, 4)})
+			root := op{ID: drawActor(r), Ops: drawOps(r, 4)}
+			if rapid.IntRange(0, 3).Draw(r, "how") == 0 {
+				root.Do = "fire"
+			}
+			roots = append(roots, root)
 		}
 		shared, fault := rapid.Bool().Draw(r, "shared"), rapid.SampledFrom([]string{"", "lost", "applied"}).Draw(r, "fault")
 		var broken string
 		synctest.Test(t, func(t *testing.T) {
-			fake := newFakeStore()
-			fake.shared = shared
-			s := newChainStage(t, host.Config{Committer: fake})
-			s.store = fake
-			m := model1{}
+			s, rems := remind(t, host.Config{})
+			s.store.shared = shared
+			s.world.Deploy("app", "T", scriptedActor())
+			m := hosttest.Model{}
 			for i, root := range roots {
-				if fault != "" && i%3 == 1 {
-					fake.mu.Lock()
-					fake.faults["commit"] = []string{fault}
-					fake.mu.Unlock()
+				inv := actor.Invocation{Key: key(root.ID), Method: "Do", Payload: actor.Payload{Data: []byte(script(root.Ops...))}}
+				begun := m
+				if root.Do == "fire" {
+					inv.Firing = rems.place(t, root.ID, "Do")
+					m = m.With(root.ID, func(a *hosttest.ModelActor) { a.Has["n"] = true })
+					begun = m.With(root.ID, func(a *hosttest.ModelActor) { delete(a.Has, "n") })
 				}
-				after, want, code := m.run(root.ID, root.Ops, map[string]bool{})
+				s.store.mu.Lock()
+				s.store.faults["commit"] = nil
+				// A firing that was committed, and does not know it, ends as taken.
+				if fault != "" && i%3 == 1 && (root.Do != "fire" || fault != "applied") {
+					s.store.faults["commit"] = []string{fault}
+				}
+				s.store.mu.Unlock()
+				after, want, code := begun.Run(root.ID, root.Ops)
 				if code == "" {
 					m = after
 				} else {
 					want = ""
 				}
-				reply, err := s.do(t, root.ID, root.Ops...)
-				if got := codeOf(err); reply != want || got != code {
-					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, reply, err, want, code)
+				r, err := s.Invoke(t.Context(), inv)
+				if got := codeOf(err); string(r.Payload.Data) != want || got != code {
+					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, r.Payload.Data, err, want, code)
 					return
 				}
 				for _, id := range []string{"a", "b", "c"} {
-					if got := s.number(t, id); got != m[id] {
-						broken = fmt.Sprintf("after call %d %s has %d, want %d", i, id, got, m[id])
+					if got := (hosttest.ModelActor{N: s.number(t, id), Has: held(t, s, rems, id)}); got.String() != m[id].String() {
+						broken = fmt.Sprintf("after call %d %s is %v, want %v", i, id, got, m[id])
 						return
 					}
 				}
@@ -539,9 +495,23 @@ func TestChainsAgainstModel(t *testing.T) {
 	})
 }
 
+// held returns the reminders and timers that an actor has.
+func held(t *testing.T, s *stage, rems *fakeReminders, id string) map[string]bool {
+	has := map[string]bool{}
+	for _, name := range remindedNames(t, rems, id) {
+		has[name] = true
+	}
+	for _, name := range []string{"tx", "ty"} {
+		if _, err := s.GetTimer(t.Context(), key(id), name); err == nil {
+			has[name] = true
+		}
+	}
+	return has
+}
+
 func drawOps(r *rapid.T, depth int) (ops []op) {
 	for range rapid.IntRange(0, 4).Draw(r, "ops") {
-		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap"}).Draw(r, "do")}
+		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap", "remind", "cancel", "names", "time", "untime"}).Draw(r, "do")}
 		switch o.Do {
 		case "add":
 			o.N = int64(rapid.IntRange(-3, 9).Draw(r, "n"))
@@ -552,6 +522,10 @@ func drawOps(r *rapid.T, depth int) (ops []op) {
 			} else {
 				o.Ops = drawOps(r, depth-1)
 			}
+		case "remind", "cancel":
+			o.ID = rapid.SampledFrom([]string{"x", "y"}).Draw(r, "name")
+		case "time", "untime":
+			o.ID, o.N = rapid.SampledFrom([]string{"tx", "ty"}).Draw(r, "name"), 3600
 		}
 		ops = append(ops, o)
 	}
@@ -570,54 +544,6 @@ func codeOf(err error) string {
 		return "trap"
 	}
 	return err.Error()
-}
-
-// model1 is the numbers of actors where one turn follows the other.
-type model1 map[string]int64
-
-// run returns what the actors are after a scripted turn, and its reply or code.
-func (m model1) run(id string, ops []op, open map[string]bool) (after model1, reply, code string) {
-	if !open[id] {
-		open[id] = true
-		defer delete(open, id)
-	}
-	after = model1{}
-	for other, n := range m {
-		after[other] = n
-	}
-	var seen []string
-	for _, o := range ops {
-		switch o.Do {
-		case "add":
-			after[id] += o.N
-			seen = append(seen, fmt.Sprint(after[id]))
-		case "fail":
-			return m, "", "on_purpose"
-		case "trap":
-			return m, "", "trap"
-		default:
-			var next model1
-			var reply, code string
-			switch {
-			case open[o.ID] && !o.Again:
-				code = "not_reentrant"
-			case o.Look:
-				reply = fmt.Sprint(after[o.ID])
-			default:
-				if next, reply, code = after.run(o.ID, o.Ops, open); code == "" {
-					after = next
-				}
-			}
-			if code != "" && o.Do == "must" {
-				return m, "", code
-			}
-			if code != "" {
-				reply = code
-			}
-			seen = append(seen, "("+reply+")")
-		}
-	}
-	return after, strings.Join(seen, " "), ""
 }
 
 // TestMoneyIsConserved has accounts transfer to each other at once, meets every outcome of
@@ -679,8 +605,6 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 		switch {
 		case err == nil:
 			met["ok"]++
-		case errors.Is(err, actor.ErrDeadlock):
-			met["deadlock"]++
 		case errors.Is(err, actor.ErrAmbiguous):
 			met["ambiguous"]++
 		case errors.Is(err, actor.ErrUnavailable):
@@ -701,7 +625,11 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 					for i := range accounts {
 						ops = append(ops, op{Do: "must", ID: name(i), Look: true})
 					}
-					reply, err := s.do(t, "auditor", ops...)
+					audit := s.do
+					if rng.IntN(2) == 0 {
+						audit = s.see
+					}
+					reply, err := audit(t, "auditor", ops...)
 					if note(err); err == nil {
 						var sum int64
 						for _, text := range strings.Fields(strings.NewReplacer("(", "", ")", "").Replace(reply)) {
@@ -745,4 +673,52 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 	if met["ok"] < callers*rounds/10 {
 		t.Errorf("hardly anything went well: %v", met)
 	}
+}
+
+// TestChainsOfOneAppLeaveMemoryToOthers has chains of one app wait for one actor, each with an instance
+// whose place in the pool others have, until the app has no memory for more; another app's chains
+// run meanwhile.
+func TestChainsOfOneAppLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, flood, calls = 1 << 20, 60, 20
+		s := newStage(t, host.Config{GuestMemory: 80 * size, Limits: host.Limits{Instances: 2}})
+		g := newGate()
+		for _, app := range []string{"app", "quiet"} {
+			chained := scriptedActor()
+			chained.Methods["Hang"] = g.wait
+			chained.Methods["Chain"] = func(turn *hosttest.Turn) error {
+				_, err := turn.Call("T", "hot", "Hang", "")
+				return err
+			}
+			chained.MemoryBytes = size
+			s.world.Deploy(app, "T", chained)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		var loud []<-chan answer
+		for i := range flood {
+			loud = append(loud, s.start(ctx, fmt.Sprint(i), "Chain"))
+		}
+		synctest.Wait()
+		if n := s.world.Open(); n != 40 {
+			t.Errorf("the app has %d instances, in the memory of 40", n)
+		}
+		for i := range calls {
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: fmt.Sprint("q", i)}, Method: "Do", Payload: actor.Payload{
+				Data: []byte(script(op{Do: "must", ID: fmt.Sprint("r", i), Ops: []op{{Do: "must", ID: fmt.Sprint("s", i), Ops: []op{{Do: "add", N: 1}}}}})),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		end()
+		refused := 0
+		for _, c := range loud {
+			if a := <-c; errors.Is(a.err, actor.ErrOverloaded) || codeOf(a.err) == abi.CallBusy {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("no chain of the flood was refused: it was none")
+		}
+	})
 }

@@ -21,6 +21,14 @@ var (
 	errUnmigrated = errors.New("the state has an older schema")
 	// errRecorded ends a guest whose call is answered with what is recorded of it.
 	errRecorded = errors.New("the call is recorded already")
+	// errChained ends a guest of a read-only method that calls other actors: the method gets a turn,
+	// so that there is one moment at which all that it sees was the newest.
+	errChained = errors.New("the method calls other actors")
+	// errReadOnly is a call of a method that is not read-only, by a turn that is.
+	errReadOnly = errors.New("a read-only turn calls a method that is not read-only")
+	// errHandedOver ends a guest whose actor this host hands over, and that called another one
+	// which has been handed over already. Its caller gets actor.ErrNotOwner.
+	errHandedOver = fmt.Errorf("%w: it is handed over in the middle of a chain", actor.ErrNotOwner)
 	// errDropped ends a guest whose turn is to run again, on the state loaded anew.
 	errDropped = errors.New("the state that the turn ran on was dropped")
 )

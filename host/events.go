@@ -20,6 +20,7 @@ const (
 	LaneReadOnly              // read-only methods
 	LaneStateless             // stateless types
 	LaneCopy                  // read-only methods of actors that another host holds
+	LaneCalled                // turns that other turns call
 )
 
 // String returns the name that metrics use.
@@ -35,6 +36,8 @@ func (l Lane) String() string {
 		return "stateless"
 	case LaneCopy:
 		return "copy"
+	case LaneCalled:
+		return "called"
 	default:
 		return "none"
 	}
@@ -44,7 +47,8 @@ func (l Lane) String() string {
 // field is not called. They are called from many goroutines, some of them while
 // an actor waits: they must be quick and must not call the host.
 type Events struct {
-	// TurnEnd is called once for every Invoke and Delete, when it answers.
+	// TurnEnd is called once for every Invoke and Delete, when it answers; and for every turn that
+	// a guest calls, when that ends: then nothing of it is committed yet.
 	TurnEnd func(TurnEnd)
 	// Commit is called once for every attempt to commit, when its outcome is
 	// known or given up.
@@ -76,6 +80,13 @@ type TurnEnd struct {
 	InvocationID string
 	Trace        *actor.Trace // that of the invocation; nil: none
 	Lane         Lane
+	// Caller is the actor whose turn has called this one, and Depth in how many turns it is nested;
+	// zero for an invocation.
+	Caller actor.Key
+	Depth  int
+	// Chain is what the turn and those that it has called were together; nil: it has called none, or
+	// was called itself. It does not change.
+	Chain *ChainStats
 	// Duration is from the invocation's arrival to its answer; QueueWait is the
 	// part of it before the turn began.
 	Duration  time.Duration
@@ -83,7 +94,7 @@ type TurnEnd struct {
 	// Runs counts how often the guest ran: 0 for a turn that never began, more
 	// than 1 after conflicts.
 	Runs int
-	// Fuel is what all runs used together.
+	// Fuel is what all runs used together, without the turns that they have called.
 	Fuel uint64
 	// Err is what Invoke returns.
 	Err error

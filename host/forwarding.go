@@ -74,7 +74,7 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 	if !readOnly {
 		inv.IdempotencyKey = ch.key(t.outermost.call)
 	}
-	inv.Caller = t.call.inv.Caller
+	inv.Token = t.call.inv.Token
 	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
 	var a forwardedAnswer
 	t.waiting(func() { a = f.send(c.ctx, inv) })

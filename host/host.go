@@ -41,7 +41,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
 	h.life.init()
 	h.memory = newCallMemory(cfg.CallMemory)
-	h.answering = answering{&h.events, &h.memory}
+	h.answering = answering{&h.events, &h.memory, cfg.Logger}
 	h.store = newStorage(&h.cfg, &h.events)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
 	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
@@ -67,7 +67,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, reminders: rems, forwarding: forwarding{cfg.Peers, records}}
+	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records}}
 	runs.call, runs.all = h.chains.call, h.chains.all
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{

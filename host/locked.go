@@ -39,6 +39,8 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 	t := ll.runs.get(c)
 	defer ll.runs.put(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
+		ll.runs.reminders.refused(&made.Reminders) // of the run before, which left no trace
+		made = actor.Commit{}
 		if c.stats.sent {
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
@@ -46,7 +48,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		if err := ll.lockedHere(c.inv.Key, s); err != nil {
 			return nil, err
 		}
-		failure, made = nil, actor.Commit{}
+		failure = nil
 		l := residency.NewRow(row)
 		if l.Damage != nil {
 			return nil, l.Damage
@@ -113,6 +115,9 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		return actor.Reply{}, err
 	}
 	err = ll.inTransaction(ctx, c.inv.Key, run)
+	if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
+		ll.runs.reminders.refused(&made.Reminders)
+	}
 	if in != nil {
 		in.GiveBack(nil, time.Now())
 	}

@@ -48,7 +48,7 @@ type callMemory struct {
 func newCallMemory(max int64) callMemory {
 	common := max / 8
 	return callMemory{
-		Account: fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max - common, Always: max / 64}),
+		Account: fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max - common, Always: max / 64, Most: max}),
 		max:     max, common: budget{max: common},
 	}
 }

@@ -24,8 +24,9 @@ type outcome struct {
 	// failure of a call with a key.
 	since time.Time
 	fails bool
-	// retry asks for the call to be run once more, after those that were dropped.
-	retry bool
+	// retry asks for the call to be run once more, after those that were dropped. deadlock means that
+	// another chain waits for the actor, and is to have it before.
+	retry, deadlock bool
 }
 
 func failed(err error) outcome { return outcome{result: result{err: err}} }

@@ -76,6 +76,11 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	}
 }
 
+// holdsStill reports whether this host holds an actor now, whatever its activation was given.
+func (o *ownership) holdsStill(key actor.Key, by *served) bool {
+	return o.cluster == nil || o.cluster.Holds(key, by.placement) != actor.NotHeld
+}
+
 // mayRun says why nothing may be written to an actor under by now, which gives it no place.
 // What was read before is not built on by anybody else: who is given the actor later
 // fences out what was read before that.
@@ -291,12 +296,13 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 }
 
 // since is the moment after which the state must have been the newest that an
-// outcome shows, if no commit proves it: zero if that does not matter.
-func (o *ownership) since(s *served, began time.Time, err error) time.Time {
+// outcome shows, if no commit proves it: zero if that does not matter. strict means that the state must
+// not be older than the turn.
+func (o *ownership) since(s *served, began time.Time, strict bool) time.Time {
 	if !o.shared {
 		return time.Time{}
 	}
-	if err == nil && !s.readElsewhere(began) {
+	if !strict && !s.readElsewhere(began) {
 		return began.Add(-actor.MaxReadAge)
 	}
 	return began

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -67,7 +68,7 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row)
 		if err == nil {
 			reply, err = rd.runs.apart(ctx, c, s, l, true)
 		}
-		if isContextError(err) || c.copied {
+		if isContextError(err) || errors.Is(err, errChained) || c.copied {
 			return reply, err
 		}
 		if !strong && s.placed() {

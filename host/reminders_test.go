@@ -596,6 +596,45 @@ func TestRefusedStateGivesItsTokensBack(t *testing.T) {
 	}
 }
 
+// Whatever becomes of a commit, the tokens of a run that is known not to be committed are given
+// back, and only those: of a run that the store had run again, of a commit that was lost and
+// settled, of one that was refused. Of a commit that nobody knows the outcome of none are.
+func TestTokensOfCommitsThatDidNotHappenAreGivenBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		placement string
+		op        string
+		faults    []string
+		set       int64
+		unused    int64
+		fails     bool
+	}{
+		"locked, run again":         {abi.PlacementAny, "locked", []string{"serialization"}, 2, 1, false},
+		"locked, refused":           {abi.PlacementAny, "commit", []string{"unavailable"}, 1, 1, true},
+		"locked, lost and settled":  {abi.PlacementAny, "commit", []string{"lost"}, 2, 1, false},
+		"warm, lost and settled":    {abi.PlacementRing, "commit", []string{"lost"}, 2, 1, false},
+		"locked, applied unnoticed": {abi.PlacementAny, "commit", []string{"applied"}, 1, 0, false},
+		"warm, applied unnoticed":   {abi.PlacementRing, "commit", []string{"applied"}, 1, 0, false},
+		"locked, never known":       {abi.PlacementAny, "commit", []string{"overtaken"}, 1, 0, true},
+		"warm, never known":         {abi.PlacementRing, "commit", []string{"overtaken"}, 1, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, rems := remind(t, host.Config{})
+				s.world.Deploy("app", "T", hosttest.Actor{Placement: tc.placement, Methods: map[string]hosttest.Func{"Add": add, "Set": set("n", "Add")}})
+				s.store.plan(tc.op, tc.faults...)
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: "a"}, Method: "Set"})
+				if (err != nil) != tc.fails {
+					t.Fatalf("got %v", err)
+				}
+				synctest.Wait()
+				if set, unused := int64(rems.tokens.Load()), rems.unused.Load(); set != tc.set || unused != tc.unused {
+					t.Errorf("of %d tokens %d were given back, want %d of %d", set, unused, tc.unused, tc.set)
+				}
+			})
+		})
+	}
+}
+
 // A commit that another writer came before is refused, and the turn runs again: the tokens of the
 // first run are given back, those of the second are not.
 func TestRefusedCommitGivesItsTokensBack(t *testing.T) {

@@ -59,7 +59,7 @@ type runs struct {
 	reminders *reminders
 	slots     *executor.Slots
 	// call runs what a guest calls, and all what a turn of opAll asks for.
-	call  func(t *run, msg *abi.Message) (*abi.Result, error)
+	call  func(t *run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	all   func(t *run) ([]actor.Payload, error)
 	spare sync.Pool // of *run
 }
@@ -276,7 +276,7 @@ func (t *run) fuelLeft(used uint64) uint64 {
 }
 
 // Call implements [turn.Caller].
-func (t *run) Call(msg *abi.Message) (*abi.Result, error) { return t.by.call(t, msg) }
+func (t *run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.call(t, msg) }
 
 // Await implements [turn.Leaver].
 func (t *run) Await() error { return t.settled(false) }

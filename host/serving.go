@@ -49,6 +49,7 @@ type method struct {
 	readOnly  bool
 	reentrant bool // other turns of the actor may wait for it
 	atomic    bool // turns that call it are of this host, and commit with it
+	private   bool // calls from outside are refused
 }
 
 // deployments says what serves calls.
@@ -167,7 +168,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		s.lane = LaneStateless
 	}
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, atomic: m.Atomic == abi.AtomicRequired}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, private: m.Private, atomic: m.Atomic == abi.AtomicRequired}
 	}
 	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s
@@ -185,6 +186,11 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes, s.settings.payload)
 	}
 	return m, nil
+}
+
+// errPrivate refuses a private method to who is no actor of the app.
+func errPrivate(inv *actor.Invocation) error {
+	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
 }
 
 // MethodProblem implements [turn.Methods].

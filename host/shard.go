@@ -443,6 +443,7 @@ func (a *activation) dropped() bool {
 // the result.
 func (a *activation) nestedInstance(by *run, ctx context.Context, s *served, again bool) (in *instance.Instance, err error) {
 	switch {
+	case a == nil: // of a type that has no state
 	case s.dedicated && !again:
 		if a.dedicated != nil && a.dedicated.Pool() == s.pool {
 			return a.dedicated, nil
@@ -509,9 +510,9 @@ type calledRecord struct {
 
 // enlisted is an actor that a chain has.
 type enlisted struct {
-	a      *activation
-	call   *call   // which has the place of a's turn
-	served *served // what its turns run under
+	a      *activation // nil: the type has no state, and the chain does not keep the actor
+	call   *call       // which has the place of a's turn
+	served *served     // what its turns run under
 	// row is what the chain's next turn of the actor runs on, as rev names it; nil: not
 	// read. Of the outermost turn's actor it is nil: that turn is its only one.
 	row     *residency.Row

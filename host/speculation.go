@@ -170,7 +170,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 		a.weigh()
 	}
 	for _, f := range did.Lost {
-		w.memory.Give(f.Payload.app(), f.Payload.replyMemory)
+		w.memory.Give(f.Payload.App(), f.Payload.replyMemory)
 		f.Payload.settleTimers(false, now)
 		then.changed(f.Payload)
 	}
@@ -265,7 +265,7 @@ func (w *workers) newBatch() *batch {
 // somebody still reads what a commit of an unknown outcome carried is not known
 // either: then its buffers are not used again.
 func (w *workers) release(b *batch, err error) {
-	w.memory.Give(b.app(), b.replyMemory)
+	w.memory.Give(b.App(), b.replyMemory)
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.buffer != nil && (err == nil || refusal(err)) {

@@ -35,12 +35,12 @@ func newStorage(cfg *Config, events *Events) *storage {
 	st.ctx, st.end = context.WithCancel(context.Background())
 	st.commits = pipeline.NewCommits(st.ctx, cfg.Pipeline, cfg.Committer)
 	st.loads = pipeline.NewLoads(st.ctx, cfg.Pipeline, cfg.Committer)
-	st.versions = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Committer.Versions, func(actor.RowVersion) int64 { return 0 })
+	st.versions = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Committer.Versions, func(k actor.Key) string { return k.App }, func(actor.RowVersion) int64 { return 0 })
 	st.records = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Committer.LoadIdempotency,
-		func(r actor.Recorded) int64 { return int64(len(r.Record.Reply.Data)) })
+		func(c actor.KeyedCall) string { return c.Actor.App }, func(r actor.Recorded) int64 { return int64(len(r.Record.Reply.Data)) })
 	if cfg.Reminders != nil {
 		st.reminders = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Reminders.FindReminders,
-			func(r actor.Reminder) int64 { return int64(r.Size()) })
+			func(n actor.ReminderName) string { return n.Key.App }, func(r actor.Reminder) int64 { return int64(r.Size()) })
 	}
 	return st
 }
@@ -71,6 +71,8 @@ func (c *soleCommit) Size() int64 {
 	}
 	return int64(n)
 }
+
+func (c *soleCommit) App() string { return c.commit.Anchor().Key.App }
 
 func (c *soleCommit) Commit() actor.Commit { return c.commit }
 

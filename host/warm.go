@@ -29,7 +29,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	}
 	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
-		o.resting, o.since = !isContextError(err), ts.ownership.since(s, now, err)
+		o.resting, o.since = !isContextError(err), ts.ownership.since(s, now, true)
 		return o
 	} else if changed {
 		return failed(errMoved)
@@ -68,15 +68,18 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		if t.recorded != nil {
 			return outcome{result: *t.recorded, ended: ran}
 		}
+		if errors.Is(err, actor.ErrDeadlock) && !c.stats.sent {
+			return outcome{retry: true, deadlock: true, ended: ran}
+		}
 		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved)) {
 			return outcome{retry: true, ended: ran}
 		}
 		o := outcome{result: result{err: err}, resting: !isContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
-		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, err)
+		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, true)
 		return o
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, nil)
+	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, c.chained && c.inv.Consistency == actor.ConsistencyStrong)
 	return o
 }

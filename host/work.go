@@ -174,11 +174,10 @@ func lockHome(a *activation, o *outcome) (several []*shard) {
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
 func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
 	ch := a.chain
+	c.stats.chain.Actors = len(ch.members)
 	if o.under != nil && ch.changed() { // the outermost turn was sealed
 		o.commits = true
 	}
-	c.stats.fuel += ch.fuel
-	o.stats.fuel = c.stats.fuel
 	of := ch.activations()
 	var adds int64
 	if o.commits {
@@ -220,6 +219,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		c.runAgain(dropped, &then.answered)
 	case o.retry && c.stats.sent:
 		c.runAgain(actor.ErrStale, &then.answered)
+	case o.deadlock:
+		c.stats.chain.Deadlocks++
+		a.calls.AgainBehind(&c.place, c, func(c *call) bool { return c.op == opEnlist })
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
@@ -398,9 +400,6 @@ func (w *workers) committed(b *batch, err error, now time.Time) {
 		w.settleFlight(b, err)
 		return
 	}
-	if refusal(err) {
-		w.turns.reminders.refused(&b.reminders)
-	}
 	w.landed(b, err, now)
 }
 
@@ -418,8 +417,11 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 		w.events.Commit(CommitEnd{
 			Key: b.parts[0].a.key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			w.turns.reminders.committed(&b.reminders)
+		case refusal(err): // at once, or once it was settled
+			w.turns.reminders.refused(&b.reminders)
 		}
 	}
 	if errors.Is(err, actor.ErrKeyExists) {

@@ -266,6 +266,7 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 			if old, err = s.replaced(ctx, c, current); err == nil {
 				warnings = warn(c, current, old)
 				removed = c.removed(current, old)
+				err = s.checkGroups(ctx, c, current)
 			}
 		}
 		return wanted, result, err
@@ -350,6 +351,40 @@ func (c change) removed(current map[string]actor.Deployment, old map[actor.Diges
 		}
 	}
 	return gone
+}
+
+// checkGroups refuses a change after which types of one group would have different placements.
+func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment) error {
+	var types []abi.TypeSpec
+	for _, spec := range c.specs {
+		types = append(types, *placed(spec, c.placement(spec, current[spec.Name])))
+	}
+	if !slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.CoLocate.Group != "" }) {
+		return nil
+	}
+	manifests := make(map[actor.Digest]*abi.Manifest)
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		cur := current[name]
+		if cur.Undeployed() || slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.Name == name }) {
+			continue
+		}
+		if _, read := manifests[cur.Digest]; !read {
+			m, _, err := s.manifest(ctx, c.app, cur.Digest)
+			if err != nil && !permanent(err) {
+				return err
+			}
+			manifests[cur.Digest] = m
+		}
+		if m := manifests[cur.Digest]; m != nil {
+			if spec := typeSpec(m, name); spec != nil {
+				types = append(types, *placed(spec, cur.Placement))
+			}
+		}
+	}
+	if err := manifest.CheckGroups(types); err != nil {
+		return &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
+	}
+	return nil
 }
 
 // replaced returns the manifests of the modules that the change takes types

@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +112,44 @@ func TestDeployPlacementRefused(t *testing.T) {
 	}
 	if _, _, err := f.Current(app, "A"); !errors.Is(err, actor.ErrTypeNotFound) {
 		t.Errorf("something was deployed: %v", err)
+	}
+}
+
+// TestDeployGroups: types of one group have the same placement, whichever modules they are of.
+func TestDeployGroups(t *testing.T) {
+	const group = `"co_locate":{"group":"orders","separator":"/"}`
+	ctx := context.Background()
+	f := newFixture(t)
+	order := f.upload(typ("Order", group, "Do"))
+	payment := f.upload(typ("Payment", group, "Do"))
+	deploy := func(d actor.Digest, placements map[string]string, wants string, types ...string) []string {
+		t.Helper()
+		_, warnings, err := f.Deploy(ctx, modules.DeployRequest{App: app, Digest: d, Placements: placements, Types: types})
+		argument := (*actor.ArgumentError)(nil)
+		switch {
+		case wants == "" && err != nil:
+			t.Fatal(err)
+		case wants != "" && (!errors.As(err, &argument) || !strings.Contains(err.Error(), wants)):
+			t.Fatalf("got %v, want an error with %q", err, wants)
+		}
+		return warnings
+	}
+	deploy(order, map[string]string{"Order": "sticky"}, "")
+	deploy(payment, nil, "Payment and Order are both of group orders, and are placed ring and sticky; deploy them with the same one")
+	deploy(payment, map[string]string{"Payment": "any"}, "Payment is placed any")
+	deploy(payment, map[string]string{"Payment": "sticky"}, "")
+	deploy(order, map[string]string{"Order": "checkout:8"}, "Order and Payment are both of group orders, and are placed checkout:8 and sticky")
+	if _, _, err := f.Undeploy(ctx, modules.UndeployRequest{App: app, Types: []string{"Payment"}}); err != nil {
+		t.Fatal(err)
+	}
+	deploy(order, map[string]string{"Order": "checkout:8"}, "") // the other is out of service
+	if _, _, err := f.Rollback(ctx, modules.RollbackRequest{App: app, Type: "Payment", Generation: 1}); err == nil {
+		t.Error("a rollback gives types of one group different placements")
+	}
+	if w := deploy(f.upload(typ("Order", "", "Do")), nil, ""); !slices.Contains(w, "Order: its actors are no longer with those of group orders; atomic calls among them fail with not_atomic") {
+		t.Errorf("warned %q", w)
+	}
+	if w := deploy(order, nil, ""); !slices.Contains(w, "Order: its actors move to those of group orders") {
+		t.Errorf("warned %q", w)
 	}
 }

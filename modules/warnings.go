@@ -43,6 +43,16 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 	if before.Placement != after.Placement {
 		add("%s: placement changes from %s to %s", after.Name, before.Placement, after.Placement)
 	}
+	if was, is := before.CoLocate.Group, after.CoLocate.Group; before.CoLocate != after.CoLocate {
+		switch {
+		case was == "":
+			add("%s: its actors move to those of group %s", after.Name, is)
+		case is == "":
+			add("%s: its actors are no longer with those of group %s; atomic calls among them fail with not_atomic", after.Name, was)
+		default:
+			add("%s: its actors move, from group %s to group %s or by another group key", after.Name, was, is)
+		}
+	}
 	switch {
 	case after.StateSchema < before.StateSchema:
 		add("%s: state schema falls from %d to %d; actors that were saved under %d answer schema_newer", after.Name, before.StateSchema, after.StateSchema, before.StateSchema)

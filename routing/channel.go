@@ -19,7 +19,20 @@ import (
 // calls for it.
 type channel struct {
 	*caller.Stream
-	p *peer
+	p     *peer
+	usage usage // of calls that the peer has or is to have; the bytes are those of all channels
+}
+
+// reserve counts a call as one that the peer has or is to have, or returns why that is too much.
+func (ch *channel) reserve(s *sentCall) error {
+	return ch.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
+}
+
+// release takes a call off, once.
+func (ch *channel) release(s *sentCall) {
+	if s.released.CompareAndSwap(false, true) {
+		ch.usage.give(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
+	}
 }
 
 // run owns the channel until its peer is given up.

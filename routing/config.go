@@ -18,7 +18,7 @@ import (
 // Defaults of [Config].
 const (
 	DefaultChannels              = 4
-	DefaultMaxInFlight           = 2048
+	DefaultMaxInFlight           = 4096
 	DefaultMaxWaiting            = 16_384
 	DefaultMaxWaitingBytes int64 = 64 << 20
 	DefaultMaxWait               = 10 * time.Second
@@ -96,11 +96,12 @@ type Config struct {
 
 	// Channels is how many streams a session has. Defaults to [DefaultChannels].
 	Channels int
-	// MaxInFlight is how many calls one channel has sent and not answered, and how many
-	// more wait for it. Defaults to [DefaultMaxInFlight].
+	// MaxInFlight is how many calls one channel has that are not answered. Apps share them:
+	// one alone may have seven eighths. Defaults to [DefaultMaxInFlight].
 	MaxInFlight int
 	// MaxWaiting and MaxWaitingBytes bound the calls that wait for an owner, and their
-	// payloads. Default to [DefaultMaxWaiting] and [DefaultMaxWaitingBytes].
+	// payloads; MaxWaitingBytes also bounds the payloads that one peer has. Apps share them.
+	// Default to [DefaultMaxWaiting] and [DefaultMaxWaitingBytes].
 	MaxWaiting      int
 	MaxWaitingBytes int64
 	// MaxWait is how long a call waits for an owner in all, if its deadline is not

@@ -76,7 +76,7 @@ func (ps *peers) get(id actor.HostID) *peer {
 // open makes a peer, whose channels are opened when there are calls. Its caller holds
 // mu.
 func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
-	base := ps.scheme() + address
+	base, cfg := ps.scheme()+address, ps.cfg
 	p := &peer{
 		ps: ps, id: id, address: address, protocol: protocol, session: session{broken: make(chan struct{})},
 		streams: connect.NewClient[invokestream.Request, invokestream.Response](
@@ -85,8 +85,9 @@ func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 		unary: greenroomv1connect.NewInterconnectServiceClient(ps.client, base, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 	p.ctx, p.end = context.WithCancel(ps.ctx)
-	for range ps.cfg.Channels {
-		ch := &channel{Stream: caller.New(ps.cfg.MaxInFlight), p: p}
+	bytes := newAccount("bytes of calls under way to that host", cfg.MaxWaitingBytes)
+	for range cfg.Channels {
+		ch := &channel{Stream: caller.New(cfg.MaxInFlight), p: p, usage: usage{newAccount("calls under way to that host", int64(cfg.MaxInFlight)), bytes}}
 		p.channels = append(p.channels, ch)
 		p.running.Go(ch.run)
 	}
@@ -151,8 +152,6 @@ type peer struct {
 	unary    greenroomv1connect.InterconnectServiceClient
 	apiAddr  atomic.Pointer[string]
 
-	calls, bytes atomic.Int64 // queued and sent
-
 	ctx     context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup // the owners of channels
@@ -171,27 +170,6 @@ type session struct {
 // channel returns the channel of an actor.
 func (p *peer) channel(key actor.Key) *channel {
 	return p.channels[xxhash.Sum64String(key.ID)%uint64(len(p.channels))]
-}
-
-// reserve counts a call as one that the peer has or is to have, unless there are too
-// many of those.
-func (p *peer) reserve(size int64) bool {
-	cfg := p.ps.cfg
-	if n := p.calls.Add(1); n > int64(2*cfg.MaxInFlight*cfg.Channels) {
-		p.calls.Add(-1)
-		return false
-	}
-	if n := p.bytes.Add(size); n > cfg.MaxWaitingBytes && n > size {
-		p.release(size)
-		return false
-	}
-	return true
-}
-
-// release takes a call off.
-func (p *peer) release(size int64) {
-	p.calls.Add(-1)
-	p.bytes.Add(-size)
 }
 
 // api returns where clients reach the peer; empty if it did not say.

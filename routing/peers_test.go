@@ -5,20 +5,19 @@ import "testing"
 // TestReleasedOnce: a call counts off once of what its peer has, whoever ends it, and however
 // often.
 func TestReleasedOnce(t *testing.T) {
-	r := &Router{cfg: Config{}.WithDefaults()}
-	p := &peer{ps: &peers{cfg: &r.cfg}}
+	ch := &channel{usage: usage{newAccount("calls", 100), newAccount("bytes", 1000)}}
 	var calls [2]sentCall
 	for i := range calls {
 		calls[i].Inv.Payload.Data = make([]byte, 10)
-		calls[i].peer = p
-		if !p.reserve(calls[i].size()) {
-			t.Fatal("there is no place for it")
+		calls[i].Inv.Key.App = "app"
+		if err := ch.reserve(&calls[i]); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for range 3 {
-		calls[0].release()
+		ch.release(&calls[0])
 	}
-	if n, bytes := p.calls.Load(), p.bytes.Load(); n != 1 || bytes != 10 {
+	if n, bytes := ch.usage.count(); n != 1 || bytes != 10 {
 		t.Errorf("of 2 calls of 10 bytes one has ended: %d with %d are left", n, bytes)
 	}
 }

@@ -175,13 +175,13 @@ func (c *routed) wait(on <-chan struct{}) {
 		return
 	}
 	// Its wake-up may come before the waiter is noted, and then waits for mu.
-	e := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
-	if e != nil {
+	e, err := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	if err == nil {
 		c.stage, c.waiter = stageWaiting, e
 	}
 	c.mu.Unlock()
-	if e == nil {
-		c.fail(c.router.errFull())
+	if err != nil {
+		c.fail(err)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	s.Inv = forwardedInvocation(&c.inv)
 	s.Inv.ReadOnly = s.reads // a reader that holds the actor by now may have a newer deployment
 	if p.protocol >= protocolCaller {
-		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.attempts.refusedBy)
+		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Token, string(c.attempts.refusedBy)
 	}
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
@@ -217,15 +217,15 @@ func (c *routed) send(id actor.HostID, reader bool) {
 		c.fail(err)
 		return
 	}
-	if !p.reserve(s.size()) {
-		c.attempts.unreachable(id, "its host has as many calls of this one's under way as it may")
+	if full := s.channel.reserve(s); full != nil {
+		c.attempts.unreachable(id, full.Error())
 		c.wait(nil)
 		return
 	}
 	c.mu.Lock()
 	if c.givenUp {
 		c.mu.Unlock()
-		s.release()
+		s.channel.release(s)
 		c.fail(contextError(c.ctx))
 		return
 	}
@@ -280,17 +280,10 @@ func (s *sentCall) addOrigin() (err error) {
 
 func (s *sentCall) size() int64 { return int64(len(s.Inv.Payload.Data)) }
 
-// release takes the call off its peer, once.
-func (s *sentCall) release() {
-	if s.released.CompareAndSwap(false, true) {
-		s.peer.release(s.size())
-	}
-}
-
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
 	c, events := s.c, &s.c.router.cfg.Events
-	s.release()
+	s.channel.release(s)
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
 		c.mu.Unlock()
@@ -361,7 +354,7 @@ func (c *routed) GiveUp() {
 		}
 	case stageRemote:
 		if sent.channel.Cancel(&sent.Call) {
-			sent.release()
+			sent.channel.release(sent)
 			c.fail(contextError(c.ctx))
 			return
 		}
@@ -413,7 +406,7 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	}
 	c.mu.Unlock()
 	if sent != nil { // its slot stays taken until the peer's reply
-		sent.release()
+		sent.channel.release(sent)
 	}
 	if lost {
 		err = afterLost(&c.inv, err)

@@ -303,12 +303,12 @@ func (r *Router) awaitChange(ctx context.Context, key actor.Key, t *attempts, on
 		return err
 	}
 	woken := make(chan struct{})
-	e := r.waiting.enter(key, 0, on, limit, func(next func()) {
+	e, err := r.waiting.enter(key, 0, on, limit, func(next func()) {
 		close(woken)
 		next()
 	})
-	if e == nil {
-		return r.errFull()
+	if err != nil {
+		return err
 	}
 	select {
 	case <-woken:
@@ -324,15 +324,6 @@ func (r *Router) awaitChange(ctx context.Context, key actor.Key, t *attempts, on
 
 // Waiting returns how many calls wait for an owner, and the bytes of their payloads.
 func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
-
-// errFull is why a call cannot wait.
-func (r *Router) errFull() error {
-	if r.waiting.isClosed() {
-		return actor.ErrStopping
-	}
-	calls, bytes := r.waiting.count()
-	return noOwner("%d calls with %d bytes wait for their actors' hosts already", calls, bytes)
-}
 
 // Unreachable returns the hosts that this one has calls for, or had, and could not open
 // a session to, in order of their addresses.

@@ -63,7 +63,7 @@ func TestCallsReachTheirHosts(t *testing.T) {
 		return actor.Reply{Payload: actor.Payload{ContentType: "x/y", Data: []byte("out")}, Version: 9}, nil
 	})
 	in := call("b")
-	in.ID, in.Caller, in.IdempotencyKey, in.Payload = "the-id", "ci", "the key", actor.Payload{ContentType: "x/z", Data: []byte("in")}
+	in.ID, in.Token, in.IdempotencyKey, in.Payload = "the-id", "ci", "the key", actor.Payload{ContentType: "x/z", Data: []byte("in")}
 	reply, err = a.router.Invoke(ctx, in)
 	if err != nil || string(reply.Payload.Data) != "out" || reply.Payload.ContentType != "x/y" || reply.Version != 9 || reply.Host != b.addr {
 		t.Errorf("a call that was passed on: %+v, %v", reply, err)
@@ -342,7 +342,7 @@ func TestCallersName(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	if got := b.host.seen(); got.Caller != "ci" || got.ID == "" {
+	if got := b.host.seen(); got.Token != "ci" || got.ID == "" {
 		t.Errorf("the host got %+v", got)
 	}
 	if want := "token=ci kind=internal"; !strings.Contains(logs.String(), want) {
@@ -414,11 +414,11 @@ func TestOlderPeer(t *testing.T) {
 	old := tb.join(t, "host-old", setup{router: func(c *routing.Config) { c.MaxProtocol = 1 }})
 	tb.update(func() { tb.speaks[old.id], tb.owners["o"], tb.owners["stale"] = 1, old.id, old.id })
 	in := call("o")
-	in.ID, in.Caller = "the-id", "ci"
+	in.ID, in.Token = "the-id", "ci"
 	if _, err := a.router.Invoke(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	if got := old.host.seen(); got.ID != "the-id" || got.Caller != "" {
+	if got := old.host.seen(); got.ID != "the-id" || got.Token != "" {
 		t.Errorf("an older host got %+v", got)
 	}
 	// It has not learned to forget: the call ends, and is not sent for ever.

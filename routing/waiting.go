@@ -8,15 +8,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// waiting bounds what waits for an owner, and wakes what waits for the same change
-// together.
+// waiting bounds what waits for an owner, which apps share, and wakes what waits for the same
+// change together.
 type waiting struct {
-	maxCalls int
-	maxBytes int64
+	usage // changes under mu alone
 
 	mu     sync.Mutex
-	calls  int
-	bytes  int64
 	groups map[<-chan struct{}]*group
 	closed bool
 	done   chan struct{} // closed with closed
@@ -40,21 +37,28 @@ type waiter struct {
 }
 
 func newWaiting(maxCalls int, maxBytes int64) *waiting {
-	return &waiting{maxCalls: maxCalls, maxBytes: maxBytes, groups: map[<-chan struct{}]*group{}, done: make(chan struct{})}
+	return &waiting{
+		usage: usage{
+			calls: newAccount("calls that wait for their actors' hosts", int64(maxCalls)),
+			bytes: newAccount("bytes of calls that wait for their actors' hosts", maxBytes),
+		},
+		groups: map[<-chan struct{}]*group{}, done: make(chan struct{}),
+	}
 }
 
 // enter begins a wait of an actor's call, which ends when on is closed (nil: never) or
 // after limit. Then wake is called, by a goroutine of its own. Once on is closed, the call
 // behind it in the actor's line is woken when wake calls next: it must, as soon as nothing
-// that comes later can pass it. It returns nil where nothing more may wait.
-func (w *waiting) enter(of actor.Key, bytes int64, on <-chan struct{}, limit time.Duration, wake func(next func())) *waiter {
+// that comes later can pass it. The error says why it may not wait.
+func (w *waiting) enter(of actor.Key, bytes int64, on <-chan struct{}, limit time.Duration, wake func(next func())) (*waiter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.calls >= w.maxCalls || w.calls > 0 && w.bytes+bytes > w.maxBytes {
-		return nil
+	if w.closed {
+		return nil, actor.ErrStopping
 	}
-	w.calls++
-	w.bytes += bytes
+	if full := w.take(of.App, bytes); full != nil {
+		return nil, noOwner("%v", full)
+	}
 	if on == nil {
 		on = w.done
 	}
@@ -75,7 +79,7 @@ func (w *waiting) enter(of actor.Key, bytes int64, on <-chan struct{}, limit tim
 		g.lines[of] = e.line
 	}
 	e.place = e.line.PushBack(e)
-	return e
+	return e, nil
 }
 
 // watch wakes the first of each line of a group when its change has come.
@@ -128,25 +132,8 @@ func (w *waiting) end(e *waiter) bool {
 	e.line.Remove(e.place)
 	e.place = nil
 	e.timer.Stop()
-	w.calls--
-	w.bytes -= e.bytes
+	w.give(e.of.App, e.bytes)
 	return true
-}
-
-func (w *waiting) isClosed() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// count returns how many calls wait, and their bytes.
-func (w *waiting) count() (calls int, bytes int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.calls, w.bytes
 }
 
 // close lets nothing more wait, and wakes what waits for a change.

@@ -17,9 +17,9 @@ func TestWaitersGoOnInOrder(t *testing.T) {
 	w := newWaiting(1000, 1<<20)
 	on := make(chan struct{})
 	enter := func(id string, wake func(next func())) *waiter {
-		e := w.enter(actor.Key{App: "app", Type: "T", ID: id}, 1, on, time.Hour, wake)
-		if e == nil {
-			t.Fatal("refused")
+		e, err := w.enter(actor.Key{App: "app", Type: "T", ID: id}, 1, on, time.Hour, wake)
+		if err != nil {
+			t.Fatal(err)
 		}
 		return e
 	}
@@ -76,10 +76,11 @@ func TestWaitEndsOnce(t *testing.T) {
 		defer w.close()
 		on, woken := make(chan struct{}), 0
 		enter := func() *waiter {
-			return w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) {
+			e, _ := w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) {
 				woken++
 				next()
 			})
+			return e
 		}
 		for what, end := range map[string]func(e *waiter){
 			"left":  func(e *waiter) { e.leave() },
@@ -121,7 +122,7 @@ func TestWaitForAChangeThatHasCome(t *testing.T) {
 		on, woken := make(chan struct{}), 0
 		close(on)
 		for i := range 2 {
-			w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) { woken++; next() })
+			_, _ = w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) { woken++; next() })
 			synctest.Wait()
 			if woken != i+1 {
 				t.Errorf("wait %d goes on", i)
@@ -137,10 +138,11 @@ func TestWaitsOfALineOneOfWhichLeft(t *testing.T) {
 		on := make(chan struct{})
 		var order []int
 		enter := func(i int) *waiter {
-			return w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) {
+			e, _ := w.enter(actor.Key{App: "app", Type: "T", ID: "a"}, 1, on, time.Hour, func(next func()) {
 				order = append(order, i)
 				next()
 			})
+			return e
 		}
 		first, _ := enter(0), enter(1)
 		first.leave()

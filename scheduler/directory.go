@@ -23,7 +23,16 @@ type directory struct {
 // that nobody holds is [actor.Held] by every host that would run it so.
 func (d *directory) Holds(key actor.Key, policy string) actor.Hold {
 	v := d.view.Load()
-	t, _ := v.of(key.App, key.Type)
+	at := v.locate(key)
+	if hold := d.holds(v, at, key, policy); hold != actor.HeldClean || !at.unsettled {
+		return hold
+	}
+	return actor.Held
+}
+
+// holds says what this host holds of an actor by the table of its place.
+func (d *directory) holds(v *view, at place, key actor.Key, policy string) actor.Hold {
+	t := at.table
 	switch {
 	case t == nil && (placement.Exclusive(policy) || !v.informed):
 		return actor.NotHeld
@@ -34,21 +43,17 @@ func (d *directory) Holds(key actor.Key, policy string) actor.Hold {
 	case !placement.Exclusive(t.Policy):
 		return actor.Held
 	case t.Policy != abi.PlacementSticky:
-		return t.Holds(v.self, key)
+		return t.Holds(v.self, at.key)
 	case t.HandingOver:
 		return actor.NotHeld
 	default:
-		return d.owned.hold(key)
+		return d.owned.hold(at.key, key)
 	}
 }
 
 // Settled notes that a commit of this host has moved the version of a sticky actor on since
 // the actor was acquired: nothing of an earlier owner can land any more.
-func (d *directory) Settled(key actor.Key) {
-	if a := d.owned.get(key); a != nil {
-		a.settled.Store(true)
-	}
-}
+func (d *directory) Settled(key actor.Key) { d.owned.settle(d.view.Load().locate(key).key, key) }
 
 // Find says where a call of an actor goes. It never blocks.
 func (d *directory) Find(key actor.Key, policy string) placement.Where {
@@ -61,7 +66,8 @@ func (d *directory) Find(key actor.Key, policy string) placement.Where {
 
 func (d *directory) find(key actor.Key, policy string) placement.Where {
 	v := d.view.Load()
-	t, counts := v.of(key.App, key.Type)
+	at := v.locate(key)
+	t, counts, key := at.table, at.counts, at.key
 	switch {
 	case t == nil && !placement.Exclusive(policy) && d.cfg.hosts() && (v.informed || policy != abi.PlacementAny):
 		return d.anywhere(v, policy, placement.Where{Here: true})
@@ -118,7 +124,7 @@ func (d *directory) anywhere(v *view, policy string, here placement.Where) place
 func (d *directory) findSticky(v *view, t *assignment.View, counts *callCounts, key actor.Key) placement.Where {
 	knows := placement.Sticky{Self: v.self, Handing: t.HandingOver}
 	if !t.HandingOver {
-		knows.Owns = d.owned.hold(key) != actor.NotHeld
+		knows.Owns = d.owned.hold(key, key) != actor.NotHeld
 	}
 	switch {
 	case t.HandingOver:
@@ -174,8 +180,8 @@ func (d *directory) Reads(key actor.Key) bool {
 // CountRead counts a call that this host answers as a reader among those that it is asked.
 func (d *directory) CountRead(key actor.Key) {
 	v := d.view.Load()
-	if t, counts := v.of(key.App, key.Type); t != nil {
-		v.here(counts, key)
+	if at := v.locate(key); at.table != nil {
+		v.here(at.counts, at.key)
 	}
 }
 
@@ -183,10 +189,11 @@ func (d *directory) CountRead(key actor.Key) {
 // means that the other host does not own the actor and knows no owner.
 func (d *directory) Learned(key actor.Key, owner actor.HostID) {
 	v := d.view.Load()
-	t, _ := v.of(key.App, key.Type)
-	if t == nil || t.Policy != abi.PlacementSticky {
+	at := v.locate(key)
+	if at.table == nil || at.table.Policy != abi.PlacementSticky {
 		return
 	}
+	key = at.key
 	if _, there := v.members[owner]; there && owner != v.self {
 		d.sticky.owners.Add(key, owner)
 		return

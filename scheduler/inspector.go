@@ -147,6 +147,9 @@ func (in *inspector) FindHost(name string) (actor.HostID, error) {
 // Location is where an actor is.
 type Location struct {
 	Policy string
+	// Group is the group that the actor is placed with, and GroupKey its key there; empty
+	// without one.
+	Group, GroupKey string
 	// Host holds the actor; its ID is empty if nobody does. It has a name alone where the
 	// host of that name is the only one that may, and is away.
 	Host actor.Host
@@ -161,11 +164,16 @@ type Location struct {
 // that no host runs; for a sticky one the leader is asked.
 func (in *inspector) Where(ctx context.Context, key actor.Key) (Location, error) {
 	v := in.view.Load()
-	t, _ := v.of(key.App, key.Type)
+	at := v.locate(key)
+	t := at.table
 	if t == nil {
 		return Location{}, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", key.Type, key.App, actor.ErrTypeNotFound)
 	}
-	l := Location{Policy: t.Policy, Point: placement.PointOf(key)}
+	l := Location{Policy: t.Policy, Point: placement.PointOf(at.key)}
+	if at.key != key {
+		l.Group, l.GroupKey = placement.GroupOf(at.key.Type), at.key.ID
+	}
+	key = at.key
 	var owner actor.HostID
 	switch {
 	case !placement.Exclusive(t.Policy):
@@ -203,7 +211,13 @@ func (in *inspector) Where(ctx context.Context, key actor.Key) (Location, error)
 
 // Sticky lists sticky actors of an app in order of type and ID, those after a key, limit
 // at most; of a type and an owner, or of all where they are empty. The leader is asked.
+//
+// For a type that is placed with a group these are the group keys, under the name of the
+// group's table; the type of after is then that name too.
 func (in *inspector) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
+	if typ != "" {
+		typ = in.tableOf(app, typ)
+	}
 	a, err := in.query(ctx, &greenroomv1.LeaderQuery{
 		App: app, Type: typ, Owner: string(owner), Limit: uint32(limit), //nolint:gosec // of a page
 		After: &greenroomv1.StickyEntry{Type: after.Type, Id: after.ID},
@@ -216,6 +230,11 @@ func (in *inspector) Sticky(ctx context.Context, app, typ string, owner actor.Ho
 		list[i] = ownership.StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
 	}
 	return list, nil
+}
+
+// tableOf returns the name of the table of a type: that of its group if it is placed with one.
+func (in *inspector) tableOf(app, typ string) string {
+	return in.view.Load().locate(actor.Key{App: app, Type: typ}).key.Type
 }
 
 // Part is a part of the hash space as people see it. Without hosts it moves, or is away.
@@ -237,7 +256,7 @@ type Part struct {
 // that no host runs.
 func (in *inspector) Placement(app, typ string) (policy string, parts []Part, err error) {
 	v := in.view.Load()
-	t, _ := v.of(app, typ)
+	t, _ := v.of(app, in.tableOf(app, typ))
 	if t == nil {
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
@@ -281,7 +300,7 @@ type HostHeat struct {
 func (in *inspector) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Lease)
 	defer cancel()
-	a, err := in.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
+	a, err := in.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: in.tableOf(app, typ), Heat: true})
 	if err != nil {
 		return nil, err
 	}

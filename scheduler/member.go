@@ -148,14 +148,19 @@ func (m *member) endSession(why error) {
 	}
 }
 
-// endActivations ends the activations of the actors that move, and reports false if ctx ends
-// first. It is called without the lock.
+// endActivations ends the activations of the actors that move, by themselves or by their places
+// in tables, and reports false if ctx ends first. It is called without the lock.
 func (m *member) endActivations(ctx context.Context, moving func(actor.Key) bool) bool {
 	if m.cfg.Actors == nil {
 		return true
 	}
+	v := m.view.Load() // a type that is placed with another group from now on has no activations here before
+	moves := func(key actor.Key) bool {
+		place := v.locate(key).key
+		return moving(key) || place != key && moving(place)
+	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := m.cfg.Actors.HandOver(ctx, moving)
+		err := m.cfg.Actors.HandOver(ctx, moves)
 		if err == nil {
 			return true
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // ownedActors are the sticky actors that this host owns, for those who ask with each
-// call. What [ownership.Member] says decides; this follows it.
+// call. What [ownership.Member] says decides; this follows it. Of types that are placed with
+// a group, the actor of the group key is owned: see [view.locate].
 type ownedActors struct {
 	seed   maphash.Seed
 	count  atomic.Int64
@@ -28,7 +29,14 @@ type ownedActor struct {
 	used    atomic.Uint64 // how many had been added when it was used last
 	leaving atomic.Bool   // it is handed over, or about to be
 	settled atomic.Bool   // nothing of an earlier owner is under way
+	// members are the actors of a group key of which the same is known; maxMembers at most.
+	// The shard's lock guards them.
+	members map[actor.Key]struct{}
 }
+
+// maxMembers bounds what is remembered for a group key: whoever is beyond it is fenced anew
+// when it comes into memory.
+const maxMembers = 64
 
 func newOwnedActors() *ownedActors {
 	o := &ownedActors{seed: maphash.MakeSeed()}
@@ -49,16 +57,46 @@ func (o *ownedActors) get(key actor.Key) *ownedActor {
 	return s.actors[key]
 }
 
-// hold says whether an actor is owned, and notes that it is used.
-func (o *ownedActors) hold(key actor.Key) actor.Hold {
-	a := o.get(key)
+// settle notes that nothing of an earlier owner of an actor is under way, by the actor's
+// place.
+func (o *ownedActors) settle(place, key actor.Key) {
+	s := o.shard(place)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch a := s.actors[place]; {
+	case a == nil:
+	case place == key:
+		a.settled.Store(true)
+	case a.members == nil || len(a.members) >= maxMembers:
+		a.members = map[actor.Key]struct{}{key: {}}
+	default:
+		a.members[key] = struct{}{}
+	}
+}
+
+// isSettled reports whether nothing of an earlier owner of an actor is under way; a is the
+// place's.
+func (o *ownedActors) isSettled(a *ownedActor, place, key actor.Key) bool {
+	if place == key {
+		return a.settled.Load()
+	}
+	s := o.shard(place)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, settled := a.members[key]
+	return settled
+}
+
+// hold says whether an actor's place is owned, and notes that it is used.
+func (o *ownedActors) hold(place, key actor.Key) actor.Hold {
+	a := o.get(place)
 	if a == nil || a.leaving.Load() {
 		return actor.NotHeld
 	}
 	if now := o.added.Load(); a.used.Load() != now {
 		a.used.Store(now)
 	}
-	if a.settled.Load() {
+	if o.isSettled(a, place, key) {
 		return actor.HeldClean
 	}
 	return actor.Held

@@ -43,6 +43,9 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if types := cfg.Types; types != nil {
+		cfg.Types = func() []protocol.Type { return protocol.Grouped(types()) }
+	}
 	m := newMember(&environment{cfg, clock.New(cfg.Clocks, cfg.Lease)})
 	sticky, err := newSticky(m)
 	if err != nil {
@@ -141,7 +144,7 @@ func (s *Service) Ready() error {
 	connected := s.session != nil && s.session.met
 	view := s.view.Load()
 	if connected && s.tablesOf != s.self.ID && !slices.ContainsFunc(types, func(t protocol.Type) bool {
-		ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky
+		ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky || placement.IsTogether(t.Placement)
 		table, _ := view.of(t.App, t.Name)
 		return ring && table == nil
 	}) {

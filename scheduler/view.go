@@ -42,10 +42,41 @@ func (v *view) of(app, typ string) (*assignment.View, *callCounts) {
 		return nil, nil
 	}
 	t := v.tables[ref.table]
-	if t.Competes {
+	if t.Competes && t.Group == nil {
 		return v.partitions[name], ref.counts
 	}
 	return t, ref.counts
+}
+
+// nowhere is the table of types that nobody may run now.
+var nowhere = assignment.NewPartitionsView("", nil)
+
+// place is where an actor is looked for.
+type place struct {
+	table  *assignment.View // nil: none is known for its type
+	counts *callCounts
+	// key is the actor's in the table: its own, or that of its group key.
+	key actor.Key
+	// unsettled: it is of a type that had other holders not long ago, whatever the table says.
+	unsettled bool
+}
+
+// locate returns where an actor is looked for. Everything that asks for the holder of an
+// actor goes through it. The key is that of its place also while the table is not in force.
+func (v *view) locate(key actor.Key) place {
+	t, counts := v.of(key.App, key.Type)
+	p := place{table: t, counts: counts, key: key}
+	if t == nil || t.Group == nil {
+		return p
+	}
+	p.key, p.table, p.unsettled = t.Group.Place(key), nowhere, !t.Clean
+	if !t.Competes {
+		return p
+	}
+	if of, counts := v.of(p.key.App, p.key.Type); of != nil {
+		p.table, p.counts = of, counts
+	}
+	return p
 }
 
 // here is the answer for a call that is run here.
@@ -58,11 +89,11 @@ func (v *view) here(counts *callCounts, key actor.Key) placement.Where {
 
 // readers returns the range of an actor if it may have readers; otherwise nil.
 func (v *view) readers(key actor.Key) *assignment.HeldRange {
-	t, _ := v.of(key.App, key.Type)
-	if t == nil || !t.Shared {
+	p := v.locate(key)
+	if p.table == nil || !p.table.Shared {
 		return nil
 	}
-	return t.Find(placement.PointOf(key))
+	return p.table.Find(placement.PointOf(p.key))
 }
 
 // reads reports whether this host is a reader of a range.

@@ -27,6 +27,8 @@ func TestMetrics(t *testing.T) {
 	ev.TurnEnd(host.TurnEnd{Key: key("b"), Lane: host.LaneWarm})
 	ev.TurnEnd(host.TurnEnd{Key: actor.Key{App: "invented", Type: "up", ID: "x"}, Method: "Nonsense", Err: actor.ErrTypeNotFound})
 	ev.TurnEnd(host.TurnEnd{Key: actor.Key{App: "invented", Type: "up", ID: "x"}, Err: actor.ErrActorNotFound}) // a Delete
+	ev.TurnEnd(host.TurnEnd{Key: key("c"), Method: "Add", Lane: host.LaneCalled, Depth: 1, Runs: 1})
+	ev.TurnEnd(host.TurnEnd{Key: key("c"), Method: "Pay", Lane: host.LaneWarm, Runs: 3, Chain: &host.ChainStats{Actors: 4, Calls: 5, Depth: 2, Deadlocks: 1}})
 	ev.Commit(host.CommitEnd{Lane: host.LaneLocked, GroupSize: 5, Duration: time.Millisecond})
 	ev.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 1, Err: actor.ErrStale})
 	ev.Activated(key("a"))
@@ -50,8 +52,15 @@ func TestMetrics(t *testing.T) {
 		`greenroom_turns_total{app="default",lane="warm",method="Add",outcome="mailbox_full",type="Counter"} 1`,
 		`greenroom_turns_total{app="default",lane="warm",method="(delete)",outcome="ok",type="Counter"} 1`,
 		`greenroom_turns_total{app="",lane="none",method="",outcome="type_not_found",type=""} 1`,
-		`greenroom_turn_seconds_count{app="default",lane="warm",type="Counter"} 3`,
-		`greenroom_turn_reruns_total 2`,
+		`greenroom_turn_seconds_count{app="default",lane="warm",type="Counter"} 4`,
+		`greenroom_turn_reruns_total 4`,
+		`greenroom_turns_total{app="default",lane="called",method="Add",outcome="ok",type="Counter"} 1`,
+		`greenroom_chains_total{app="default",outcome="ok"} 1`,
+		`greenroom_chain_actors_sum 4`,
+		`greenroom_chain_calls_sum 5`,
+		`greenroom_chain_depth_sum 2`,
+		`greenroom_chain_deadlocks_total 1`,
+		`greenroom_chain_reruns_total 2`,
 		`greenroom_timer_firings_total{app="default",outcome="fired",type="Counter"} 1`,
 		`greenroom_timer_firings_total{app="default",outcome="failed",type="Counter"} 1`,
 		`greenroom_commits_total{lane="locked",outcome="ok"} 1`,

@@ -99,14 +99,14 @@ func (d *deliverer) deliver(ctx context.Context, f actor.Firing) error {
 }
 
 // remindersModules serve the type Counter of the app default, whose methods are Get and,
-// read-only, View.
+// read-only, View, and, private, Expire.
 type remindersModules struct{ *fakeModules }
 
 func (remindersModules) Types(_ context.Context, app string) ([]modules.ServedType, error) {
 	if app != actor.DefaultApp {
 		return nil, nil
 	}
-	return []modules.ServedType{{Spec: &abi.TypeSpec{Name: "Counter", Methods: []abi.MethodSpec{{Name: "Get"}, {Name: "View", ReadOnly: true}}}}}, nil
+	return []modules.ServedType{{Spec: &abi.TypeSpec{Name: "Counter", Methods: []abi.MethodSpec{{Name: "Get"}, {Name: "View", ReadOnly: true}, {Name: "Expire", Private: true}}}}}, nil
 }
 
 func (m remindersModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
@@ -588,6 +588,20 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("no %s", what)
 		}
 	}
+}
+
+// TestReminderOfPrivateMethod is set from outside by those alone who may deploy.
+func TestReminderOfPrivateMethod(t *testing.T) {
+	f := startReminders(t, nil, func(c *Config) {
+		c.Tokens = []edge.Token{{Name: "invoke", Secret: "invoke", Role: edge.RoleInvoke}, {Name: "deploy", Secret: "deploy", Role: edge.RoleDeploy}}
+	})
+	private := func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "Expire" }
+	f.api = greenroomv1connect.NewReminderServiceClient(client(t, false), f.url, connect.WithInterceptors(bearer("invoke")))
+	_, err := f.create(t, "n", private)
+	wantError(t, err, connect.CodePermissionDenied, actor.ErrMethodPrivate.Kind())
+	f.mustCreate(t, "n", nil)
+	f.api = greenroomv1connect.NewReminderServiceClient(client(t, false), f.url, connect.WithInterceptors(bearer("deploy")))
+	f.mustCreate(t, "p", private)
 }
 
 // TestBucketsAreListed with whose they are, to those who may see them.

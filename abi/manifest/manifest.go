@@ -134,13 +134,14 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 			m.Types = append(m.Types, p.typeSpec("types["+strconv.Itoa(i)+"]", raw))
 		}
 		names(p, "types", m.Types, func(t abi.TypeSpec) string { return t.Name })
+		p.checkGroups(m.Types)
 	}
 	return m
 }
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "capabilities", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "co_locate", "capabilities", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -173,6 +174,9 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	if raw, ok := obj.get("limits"); ok {
 		t.Limits = p.limits(at+".limits", raw)
 	}
+	if raw, ok := obj.get("co_locate"); ok {
+		t.CoLocate = p.coLocate(at+".co_locate", raw)
+	}
 	if raw, ok := obj.get("capabilities"); ok {
 		t.Capabilities = p.capabilities(at+".capabilities", raw)
 	}
@@ -191,7 +195,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 
 func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	var m abi.MethodSpec
-	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "atomic")
+	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private", "atomic")
 	if raw, ok := p.required(obj, "name"); ok {
 		m.Name = p.name(at+".name", raw)
 	}
@@ -199,7 +203,7 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 		name string
 		dst  *bool
 	}{
-		{"read_only", &m.ReadOnly}, {"idempotent", &m.Idempotent}, {"reentrant", &m.Reentrant},
+		{"read_only", &m.ReadOnly}, {"idempotent", &m.Idempotent}, {"reentrant", &m.Reentrant}, {"private", &m.Private},
 	} {
 		if raw, ok := obj.get(f.name); ok {
 			*f.dst = p.boolean(at+"."+f.name, raw)

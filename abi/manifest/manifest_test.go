@@ -29,7 +29,7 @@ func TestMessagesSayWhereAndWhatToChange(t *testing.T) {
 		`type Cart.limits.mailbox: is -1; allowed are 0 to 9223372036854775807`,
 		`type Cart.limits.fuel: is 1.5; it must be a whole number`,
 		`type Cart.limits.idempotency_window_ms: is "24h"; it must be a whole number`,
-		`types[1]: has the unknown member "colour"; known are name, placement, instance, pool, state_schema, migrate, methods, limits, capabilities, warnings (a newer SDK may need a newer host)`,
+		`types[1]: has the unknown member "colour"; known are name, placement, instance, pool, state_schema, migrate, methods, limits, co_locate, capabilities, warnings (a newer SDK may need a newer host)`,
 		`type Cart.methods: is empty; register at least one method`,
 		`type Cart.capabilities.http[0]: "ftp://x" names the scheme ftp; https and http are known`,
 		`type Cart.capabilities.config: 0 and 1 are both named "a"; rename one`,
@@ -60,7 +60,7 @@ func TestFaultsAreBounded(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"abi":1,"types":[{"name":"T","methods":[{"name":"M"}]}]}`))
 	f.Add([]byte(`{"abi":1,"sdk":"s","types":[{"name":"T","placement":"sticky","instance":"shared","pool":"batch","state_schema":7,` +
-		`"migrate":true,"methods":[{"name":"M","read_only":true,"idempotent":true,"reentrant":true}],"limits":{"state_bytes":1,"payload_bytes":2,` +
+		`"migrate":true,"methods":[{"name":"M","read_only":true,"idempotent":true,"reentrant":true,"private":true}],"limits":{"state_bytes":1,"payload_bytes":2,` +
 		`"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6,"idempotency_window_ms":7},"capabilities":{"http":["*","http://[::1]:*"],"config":["a"],"secrets":["b"]}}]}`))
 	f.Add([]byte(`{"abi":[],"types":{},"x":null}`))
 	f.Add([]byte(`{"abi":1,"abi":1e999,"types":[{"name":"\u0000","limits":{"mailbox":01}}]}`))

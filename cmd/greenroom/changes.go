@@ -107,6 +107,10 @@ func typeChange(before, now *greenroomv1.ActorType, placement string) (line stri
 			what = append(what, m.Name+" is no longer read-only")
 			warnings = append(warnings, fmt.Sprintf("%s of %s is no longer read-only: queries of it will get not_read_only", m.Name, now.Name))
 		}
+		if old := had[m.Name]; old != nil && m.Private && !old.Private {
+			what = append(what, m.Name+" becomes private")
+			warnings = append(warnings, fmt.Sprintf("%s of %s becomes private: callers will get method_private", m.Name, now.Name))
+		}
 		delete(had, m.Name)
 	}
 	for _, m := range before.GetMethods() {

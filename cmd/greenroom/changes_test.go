@@ -80,6 +80,23 @@ func TestDeployChanges(t *testing.T) {
 	}
 }
 
+// TestDeployPrivateMethod: callers of a method that becomes private are told what they get.
+func TestDeployPrivateMethod(t *testing.T) {
+	typ := func(private bool) *greenroomv1.ActorType {
+		return &greenroomv1.ActorType{Name: "Cart", Methods: []*greenroomv1.Method{{Name: "Expire", Private: private}}}
+	}
+	line, warnings := typeChange(typ(false), typ(true), "ring")
+	if !strings.Contains(line, "Expire becomes private") || len(warnings) != 1 || !strings.Contains(warnings[0], "method_private") {
+		t.Errorf("%q, %q", line, warnings)
+	}
+	if line, warnings := typeChange(typ(true), typ(true), "ring"); strings.Contains(line, "private") || len(warnings) != 0 {
+		t.Errorf("%q, %q", line, warnings)
+	}
+	if got := methodNames(typ(true)); got != "Expire~" {
+		t.Error(got)
+	}
+}
+
 // TestDeployPlacementChanges: a placement that is asked for, or was and stays, is what
 // changes are told by.
 func TestDeployPlacementChanges(t *testing.T) {

@@ -100,6 +100,9 @@ func (c complete) call(cmd *cobra.Command, args []string, toComplete string) ([]
 					continue
 				}
 				for _, m := range t.Type.Methods {
+					if m.Private {
+						continue
+					}
 					what := "changes the actor"
 					if m.ReadOnly {
 						what = "read-only"

@@ -109,14 +109,18 @@ func callLine(c *cli, w io.Writer, at time.Time, e *host.TurnEnd) {
 			outcome += ": " + message
 		}
 	}
+	by := ""
+	if e.Depth > 0 {
+		by = ", called by " + e.Caller.Type + " " + e.Caller.ID
+	}
 	runs := ""
 	if e.Runs > 1 {
 		runs = fmt.Sprintf(", %d runs", e.Runs)
 	}
-	c.printf(w, "%s %s %s %s  %s %s\n",
-		c.paint(w, dim, at.Format(time.TimeOnly)), c.paint(w, bold, "CALL "),
+	c.printf(w, "%s %s %s%s %s  %s %s\n",
+		c.paint(w, dim, at.Format(time.TimeOnly)), c.paint(w, bold, "CALL "), strings.Repeat("  ", e.Depth),
 		c.paint(w, cyan, e.Key.Type+" "+e.Key.ID), c.paint(w, dim, method), c.paint(w, colour, outcome),
-		c.paint(w, dim, fmt.Sprintf("(%s, fuel %d%s)", e.Duration.Round(10*time.Microsecond), e.Fuel, runs)))
+		c.paint(w, dim, fmt.Sprintf("(%s, fuel %d%s%s)", e.Duration.Round(10*time.Microsecond), e.Fuel, runs, by)))
 }
 
 // showGuestLine prints one entry of a guest's log, which may have several lines.

@@ -15,7 +15,7 @@ func typesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
+		Long:    "List the actor types of the app with their methods (* read-only,\n~ private), the capabilities that they use (! not given to the app), and the\ndeployment that serves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
@@ -85,13 +85,17 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	c.printf(c.stderr, "%s nothing serves the type %s in app %s%s\n", c.paint(c.stderr, yellow, "note:"), name, c.app, meant)
 }
 
-// methodNames lists the methods of a type, read-only ones with a star.
+// methodNames lists the methods of a type, read-only ones with a star and private ones with
+// a tilde.
 func methodNames(t *greenroomv1.ActorType) string {
 	names := make([]string, len(t.GetMethods()))
 	for i, m := range t.GetMethods() {
 		names[i] = m.Name
 		if m.ReadOnly {
 			names[i] += "*"
+		}
+		if m.Private {
+			names[i] += "~"
 		}
 	}
 	return strings.Join(names, " ")

@@ -2,7 +2,6 @@ package extism
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,53 +38,6 @@ type reminder struct {
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Keep        bool              `json:"keep,omitempty"`
 }
-
-// input is the payload that a reminder or a timer gives to its method.
-type input struct {
-	ContentType string `json:"content_type,omitempty"`
-	// Input is any JSON; of another content type, base64 in a string.
-	Input json.RawMessage `json:"input,omitempty"`
-}
-
-func (in *input) decode() ([]byte, error) {
-	if actor.IsJSON(in.ContentType) || len(in.Input) == 0 {
-		return in.Input, nil
-	}
-	var text string
-	if json.Unmarshal(in.Input, &text) != nil {
-		return nil, fmt.Errorf("its input is not a string; give what has the content type %q in base64", in.ContentType)
-	}
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fmt.Errorf("its input has the content type %q, and is not base64: %w", in.ContentType, err)
-	}
-	return data, nil
-}
-
-func encodeInput(contentType string, data []byte) input {
-	in := input{ContentType: contentType}
-	switch {
-	case len(data) == 0:
-	case actor.IsJSON(contentType) && json.Valid(data):
-		in.Input = data
-	default:
-		in.Input = mustJSON(data) // base64
-	}
-	return in
-}
-
-// span is a duration as Go writes it: "1h30m".
-type span time.Duration
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *span) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	*s = span(d)
-	return err
-}
-
-// MarshalText implements [encoding.TextMarshaler].
-func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
 // choice is one of some words.
 type choice string

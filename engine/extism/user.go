@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/guest"
 )
 
@@ -43,6 +43,7 @@ func userFuncs() []hostFunc {
 		user("reminder_names", one, one, reminderNames),
 		user("timer_set", one, one, timerSet),
 		user("timer_cancel", one, one, timerCancel),
+		user("call", one, one, callActor),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -122,16 +123,17 @@ func stateRevision(c *call, s []uint64) { s[0] = c.turn().calls.StateRevision() 
 func self(c *call, s []uint64) {
 	f := c.turn().frame
 	s[0] = c.block(mustJSON(struct {
-		App         string `json:"app"`
-		Type        string `json:"type"`
-		ID          string `json:"id"`
-		Method      string `json:"method"`
-		Invocation  string `json:"invocation_id"`
-		ContentType string `json:"content_type"`
-		ReadOnly    bool   `json:"read_only"`
-		Reminder    *fired `json:"reminder,omitempty"`
-		Timer       *timed `json:"timer,omitempty"`
-	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f)}))
+		App         string  `json:"app"`
+		Type        string  `json:"type"`
+		ID          string  `json:"id"`
+		Method      string  `json:"method"`
+		Invocation  string  `json:"invocation_id"`
+		ContentType string  `json:"content_type"`
+		ReadOnly    bool    `json:"read_only"`
+		Reminder    *fired  `json:"reminder,omitempty"`
+		Timer       *timed  `json:"timer,omitempty"`
+		Caller      *caller `json:"caller,omitempty"`
+	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f), calledBy(f)}))
 }
 
 func contentType(s string) string {
@@ -170,20 +172,6 @@ type failure struct {
 	// RetryAfterMillis counts with Retryable.
 	RetryAfterMillis uint32 `json:"retry_after_ms"`
 }
-
-// statusNames are the statuses of abi/SPEC.md section 2 by number.
-var statusNames = [...]string{
-	1: "canceled", "unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists",
-	"permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range",
-	"unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
-}
-
-const (
-	statusUnknown            actor.Status = 2
-	statusInvalidArgument    actor.Status = 3
-	statusResourceExhausted  actor.Status = 8
-	statusFailedPrecondition actor.Status = 9
-)
 
 func decodeFailure(text []byte) (*actor.GuestError, error) {
 	var f failure
@@ -228,6 +216,21 @@ func decodeStatus(raw json.RawMessage) (actor.Status, error) {
 	return 0, errors.New("a status that is none: give 1 to 16 or a name such as failed_precondition")
 }
 
+// callActor runs a method of another actor. Its error is a result, with which the plug-in
+// may go on.
+func callActor(c *call, s []uint64) {
+	m, err := decodeMessage(c.copied(s[0]))
+	if err != nil {
+		panic(&actor.GuestError{Status: statusInvalidArgument, Code: abi.CallInvalid, Message: c.function + " was given a call that is not as docs/extism.md has it: " + err.Error()})
+	}
+	r, code, err := c.turn().calls.Call(m)
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	c.refuse(code)
+	s[0] = c.block(encodeResult(r))
+}
+
 func now(c *call, s []uint64) { s[0] = uint64(c.instance.nowUnixNano()) }
 
 // maxRandom bounds one call of greenroom_random, in bytes.
@@ -269,15 +272,4 @@ func refused(function string, code abi.Code) *actor.GuestError {
 	}
 	e.Message = function + ": " + e.Message
 	return e
-}
-
-// mustJSON encodes what cannot fail to be.
-func mustJSON(v any) []byte {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(err)
-	}
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }

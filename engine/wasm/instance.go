@@ -120,8 +120,11 @@ func (i *instance) warm(ctx context.Context) error {
 // start makes the module's instance in an empty memory, from the image or by
 // running what initializes it.
 func (i *instance) start(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
-	defer cancel()
+	if i.image == nil { // from an image no guest runs, and a watch over ctx costs a goroutine
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
+		defer cancel()
+	}
 	ctx = &guestContext{ctx, i}
 	i.run, i.seeded = run{}, nil // an instance that starts again starts as it did
 	i.fuel = nil

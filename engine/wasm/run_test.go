@@ -318,6 +318,37 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// unwatched is a context that notes that somebody wants to wait for its end.
+type unwatched struct {
+	context.Context
+	watched bool
+}
+
+func (u *unwatched) Done() <-chan struct{} {
+	u.watched = true
+	return u.Context.Done()
+}
+
+// An instance that is made from an image watches over no context, which would cost a goroutine: where
+// each turn traps, one is made for each.
+func TestInstanceFromAnImageWatchesNoContext(t *testing.T) {
+	e := newEngine(t, Config{})
+	p := enginetest.Load(t, e, Guest{}.Bytes())
+	for _, what := range []string{"the first", "from the image"} {
+		ctx := &unwatched{Context: t.Context()}
+		i, err := p.NewInstance(ctx, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer i.Close(context.Background()) //nolint:errcheck // memory alone
+		if fromImage := i.(*instance).image != nil; fromImage && what != "the first" && ctx.watched {
+			t.Errorf("%s: the context is watched", what)
+		} else if !fromImage {
+			t.Errorf("%s: it was made without an image", what)
+		}
+	}
+}
+
 func TestInstanceNeedsMoreThanItsLimit(t *testing.T) {
 	e := newEngine(t, Config{})
 	_, err := enginetest.Load(t, e, Guest{Pages: 100}.Bytes()).NewInstance(context.Background(), 1<<20)

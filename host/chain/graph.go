@@ -8,7 +8,8 @@
 //   - Every circle is found: a chain that gets an actor is its holder before it begins to
 //     wait for another one, and who begins to wait looks at all that wait by then.
 //   - Nothing else is found: a chain lets go of an actor before another one gets it.
-//   - Of the chains in a circle the oldest is never ended, so that one of them goes on.
+//   - Of the chains in a circle the oldest is never ended, so that one of them goes on. A chain
+//     that runs again keeps its age, so that it is the oldest of all in the end.
 package chain
 
 import "sync"
@@ -34,13 +35,20 @@ type Chain[A comparable] struct {
 	circle  []A // set before doomed is closed
 }
 
-// Begin returns a new chain, the youngest.
-func (g *Graph[A]) Begin() *Chain[A] {
+// Begin returns a new chain, the youngest; or one that runs again, which was born when its first
+// run was. born is zero for a new one.
+func (g *Graph[A]) Begin(born uint64) *Chain[A] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.born++
-	return &Chain[A]{graph: g, born: g.born, doomed: make(chan struct{})}
+	if born == 0 {
+		g.born++
+		born = g.born
+	}
+	return &Chain[A]{graph: g, born: born, doomed: make(chan struct{})}
 }
+
+// Born returns the place of the chain in the order of birth, which is never zero.
+func (c *Chain[A]) Born() uint64 { return c.born }
 
 // Wait says that the chain begins to wait for an actor. If that closes a circle, the wait of
 // the youngest chain in it is ended, which [Chain.Doomed] tells.

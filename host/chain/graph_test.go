@@ -24,7 +24,7 @@ func TestYoungestIsDoomed(t *testing.T) {
 		var chains []*chain.Chain[string]
 		actors := []string{"a", "b", "c"}
 		for i := range actors {
-			chains = append(chains, g.Begin())
+			chains = append(chains, g.Begin(0))
 			chains[i].Hold(actors[i])
 		}
 		for i := range 3 {
@@ -71,7 +71,7 @@ func TestRandomWaits(t *testing.T) {
 	}
 	for range rounds {
 		for len(parties) < 4 {
-			parties = append(parties, &party{Chain: g.Begin(), want: -1})
+			parties = append(parties, &party{Chain: g.Begin(0), want: -1})
 		}
 		moved := false
 		for _, at := range rng.Perm(len(parties)) {
@@ -117,7 +117,7 @@ func TestRandomWaits(t *testing.T) {
 // has ended.
 func TestDoomedOnce(t *testing.T) {
 	var g chain.Graph[string]
-	one, three, two := g.Begin(), g.Begin(), g.Begin() // two is the youngest
+	one, three, two := g.Begin(0), g.Begin(0), g.Begin(0) // two is the youngest
 	one.Hold("a")
 	two.Hold("b")
 	three.Hold("c")
@@ -130,4 +130,18 @@ func TestDoomedOnce(t *testing.T) {
 	two.Hold("a")
 	three.Wait("b")
 	two.Wait("c") // a circle again
+}
+
+// TestChainKeepsItsAge: a chain that runs again is as old as it was, so that a younger one lets go.
+func TestChainKeepsItsAge(t *testing.T) {
+	var g chain.Graph[string]
+	first := g.Begin(0)
+	younger, again := g.Begin(0), g.Begin(first.Born())
+	again.Hold("a")
+	younger.Hold("b")
+	again.Wait("b")
+	younger.Wait("a")
+	if doomed(again) || !doomed(younger) {
+		t.Errorf("the older chain is doomed: %t, the younger one: %t", doomed(again), doomed(younger))
+	}
 }

@@ -26,8 +26,13 @@ const (
 	least = slice / 20
 )
 
-// idleEvery is about how often a processor is left without work where all slots are taken.
-const idleEvery = time.Millisecond
+const (
+	// idleEvery is about how often a processor is left without work where all slots are taken.
+	idleEvery = 250 * time.Microsecond
+	// idleFor is for how long: with a microsecond, the pause is often over before Go's scheduler
+	// has come to the network.
+	idleFor = 20 * time.Microsecond
+)
 
 // Slots are the places of the guests that run at the same time. All methods may be called
 // concurrently.
@@ -75,7 +80,7 @@ func (s *Slots) full() bool { return s.state.Load()&takenMask >= s.most }
 func (s *Slots) idle() {
 	last, now := s.idled.Load(), time.Now().UnixNano()
 	if s.most > 1 && now-last >= int64(idleEvery) && s.idled.CompareAndSwap(last, now) {
-		time.Sleep(time.Microsecond) //nolint:forbidigo // nothing is waited for
+		time.Sleep(idleFor) //nolint:forbidigo // nothing is waited for
 	}
 }
 

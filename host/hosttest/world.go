@@ -32,6 +32,7 @@ type Actor struct {
 	// Atomic are the methods that are called in their callers' commits only.
 	Atomic    map[string]bool
 	Reentrant []string // methods
+	Private   []string // methods
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -72,6 +73,7 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 	}
 	for i := range s.Methods {
 		s.Methods[i].Reentrant = slices.Contains(a.Reentrant, s.Methods[i].Name)
+		s.Methods[i].Private = slices.Contains(a.Private, s.Methods[i].Name)
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // app is one app's part of the guests' memory. Pools.mu guards it.
@@ -25,7 +26,8 @@ var _ engine.Memory = (*Instance)(nil)
 // Take implements [engine.Memory]. At a bound, what instances do not hold is given
 // back, and those that are not in use are closed: at the app's own bound its own; at
 // the bound of all apps those of apps that hold more than it, and then its own. So no
-// app takes anything from one that has less.
+// app takes anything from one that has less. Where one app may not have all, apps leave a part
+// to others as of a [fair.Account].
 func (in *Instance) Take(bytes int64) bool {
 	ps := in.pool.pools
 	for {
@@ -64,10 +66,11 @@ func (ps *Pools) take(in *Instance, bytes int64) (ok, all bool, from []*app) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	a := in.pool.app
+	free := ps.cfg.Memory - ps.used - bytes
 	switch {
 	case a.used+bytes > ps.cfg.MemoryPerApp:
 		return false, false, []*app{a}
-	case ps.used+bytes > ps.cfg.Memory:
+	case free < 0 || ps.cfg.MemoryPerApp < ps.cfg.Memory && !fair.Leaves(a.used, bytes, free):
 		return false, true, append(ps.largest(a.used), a)
 	}
 	ps.count(in, bytes)

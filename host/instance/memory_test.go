@@ -168,3 +168,20 @@ func TestClosedInstancesLeaveNothing(t *testing.T) {
 		t.Errorf("it is listed %d and %d times; %d bytes are counted", unsettled, dedicated, ps.used)
 	}
 }
+
+// Two apps whose turns are under way and take all that they can leave memory to a third, which has
+// nothing yet.
+func TestAppsLeaveMemoryToAnother(t *testing.T) {
+	ps, busy := sizedPools(), true
+	for _, app := range []string{"a", "b"} {
+		in := make1(t, ps, app, 1, &busy)
+		in.Guest.(*sized).running = true
+		for in.Guest.(*sized).turn(1) {
+		}
+		in.Guest.(*sized).running = true
+	}
+	if a, b := ps.usedBy("a"), ps.usedBy("b"); a != 60 || b != 35 {
+		t.Errorf("of 100 bytes the apps have %d and %d", a, b)
+	}
+	make1(t, ps, "c", 4, &busy)
+}

@@ -337,6 +337,10 @@ func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instanc
 	return in, nil
 }
 
+// making is what an instance costs its app, in fuel: an app whose turns all trap has one made for
+// each. It is about the time that it takes.
+const making = 50_000
+
 // newGuest makes a guest; where the engine has no room, in the place of one that
 // is not in use.
 func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
@@ -344,7 +348,7 @@ func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Progra
 	if err := slot.Enter(ctx, p.pools.cfg.Slots, &actor.Key{App: p.key.App}); err != nil {
 		return nil, err
 	}
-	defer slot.Leave(0)
+	defer slot.Leave(making)
 	ctx = engine.WithProcessor(ctx, &slot)
 	for {
 		guest, err := program.NewInstance(ctx, p.key.MemoryBytes)

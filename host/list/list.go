@@ -59,6 +59,25 @@ func (l *List[E]) PushFront(p *Place[E], e E) {
 	l.len++
 }
 
+// PushBehindLast puts an element, whose place is in no list, behind the last one that match is true
+// for, and reports whether there is one.
+func (l *List[E]) PushBehindLast(p *Place[E], e E, match func(E) bool) bool {
+	for at := l.tail; at != nil; at = at.prev {
+		if !match(at.element) {
+			continue
+		}
+		if at == l.tail {
+			l.Push(p, e)
+			return true
+		}
+		p.element, p.list, p.prev, p.next = e, l, at, at.next
+		at.next.prev, at.next = p, p
+		l.len++
+		return true
+	}
+	return false
+}
+
 // In reports whether a place is in the list.
 func (l *List[E]) In(p *Place[E]) bool { return p.list == l }
 

@@ -53,6 +53,13 @@ func (m *Mailbox[C]) Take() C {
 // Again puts a call that was taken out before all others.
 func (m *Mailbox[C]) Again(p *list.Place[C], c C) { m.retries.PushFront(p, c) }
 
+// AgainBehind is Again behind all calls that match.
+func (m *Mailbox[C]) AgainBehind(p *list.Place[C], c C, match func(C) bool) {
+	if !m.waiting.PushBehindLast(p, c, match) {
+		m.Again(p, c)
+	}
+}
+
 // GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call
 // needs no answer.
 func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {

@@ -27,15 +27,15 @@ type ask[Q, A any] struct {
 }
 
 // NewAsks returns a pipeline of questions to a store, which answers a group in
-// its order. bytes tells how large an answer is. When ctx ends, all end.
-func NewAsks[Q, A any](ctx context.Context, cfg Config, store func(context.Context, []Q) ([]A, error), bytes func(A) int64) *Asks[Q, A] {
+// its order. app is that of a question, and bytes how large an answer is. When ctx ends, all end.
+func NewAsks[Q, A any](ctx context.Context, cfg Config, store func(context.Context, []Q) ([]A, error), app func(Q) string, bytes func(A) int64) *Asks[Q, A] {
 	a := &Asks[Q, A]{ctx: ctx, store: store, bytes: bytes}
 	size := func(*ask[Q, A]) int64 { return 0 }
 	refuse := func(one *ask[Q, A], err error) {
 		var none A
 		one.answer(none, err)
 	}
-	a.init(cfg.WithDefaults(), size, a.serve, refuse)
+	a.init(cfg.WithDefaults(), func(one *ask[Q, A]) string { return app(one.question) }, size, a.serve, refuse)
 	a.weigh = func(*ask[Q, A]) int64 { return a.answerBytes.Load() }
 	return a
 }

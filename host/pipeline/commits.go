@@ -17,6 +17,8 @@ type Committer interface {
 // Work is a commit on its way. It must not change between Submit and Done, but
 // in what Commit does.
 type Work interface {
+	// App is the app of all the commit's actors.
+	App() string
 	// Size is how many bytes the commit has, roughly. It never blocks.
 	Size() int64
 	// Commit returns the commit. It is called at most once, when a worker has taken
@@ -39,7 +41,7 @@ type Commits struct {
 func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
 	c := &Commits{ctx: ctx, store: store}
 	c.groups.New = func() any { return new([]actor.Commit) }
-	c.init(cfg.WithDefaults(), Work.Size, c.commit, c.refuseWork)
+	c.init(cfg.WithDefaults(), Work.App, Work.Size, c.commit, c.refuseWork)
 	// Whether it was applied is not known: the store may have had it.
 	c.abandon = func(w Work) {
 		w.Done(fmt.Errorf("%w: the host has failed while it was committed", actor.ErrAmbiguous), time.Now())

@@ -5,7 +5,7 @@
 // # Workers
 //
 //	          Submit                    a worker is free
-//	(caller) ───────▶ queued, in order ───────────────▶ in a group ──▶ answered
+//	(caller) ───────▶ queued, by app ─────────────────▶ in a group ──▶ answered
 //	             │                                          │ store
 //	             └─▶ refused: the queue is full,            └─ each on its own
 //	                 or the store answers no worker
@@ -31,12 +31,12 @@
 //
 //   - What is submitted is answered once: by an error of [Commits.Submit], or
 //     by one call of its Done.
-//   - Groups are taken in the order of submission.
+//   - Groups are taken of apps in turn, by rows and bytes, and of an app in the order of submission.
 //   - An answer is that of the store to this one commit or key. A group that
 //     fails as a whole gives each member that failure.
 //   - A load begins after it was asked for, so that it shows all that had been
 //     answered until then.
-//   - The queue is bounded in members and in bytes, and so is what a group of
+//   - The queue is bounded in members and in bytes, which apps share, and so is what a group of
 //     loads reads: rows that the store left out for that go in the next one.
 //
 // A group of commits must not name an actor twice: the submitter has at most one commit

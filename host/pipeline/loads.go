@@ -55,7 +55,7 @@ func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 	cfg = cfg.WithDefaults()
 	for _, workers := range []*workers[*load]{&l.fresh, &l.stale, &l.beside} {
 		opts := actor.LoadOptions{AllowStale: workers == &l.stale, BesideLocks: workers == &l.beside, MaxBytes: cfg.GroupBytes}
-		workers.init(cfg, noSize, l.server(workers, opts), refuseLoad)
+		workers.init(cfg, appOfLoad, noSize, l.server(workers, opts), refuseLoad)
 		workers.weigh = func(*load) int64 { return l.rowBytes.Load() }
 	}
 	return l
@@ -63,6 +63,8 @@ func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 
 // noSize is the size of a load: what it will have is not known yet.
 func noSize(*load) int64 { return 0 }
+
+func appOfLoad(o *load) string { return o.key.App }
 
 func refuseLoad(o *load, err error) { o.deliver(loaded{err: err}) }
 

@@ -149,6 +149,7 @@ type work struct {
 	done func(error)
 }
 
+func (w *work) App() string                 { return w.key.App }
 func (w *work) Size() int64                 { return w.size }
 func (w *work) Commit() actor.Commit        { return actor.CommitOf(actor.RowWrite{Key: w.key}) }
 func (w *work) Done(err error, _ time.Time) { w.done(err) }
@@ -183,7 +184,7 @@ func runTrace(t *testing.T, script string) string {
 	var out strings.Builder
 	s := &fakeStore{}
 	ctx, end := context.WithCancel(t.Context())
-	cfg := Config{Workers: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 250}
+	cfg := Config{Workers: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 286} // of which one app may have 250 bytes
 	commits, loads := NewCommits(ctx, cfg, s), NewLoads(ctx, cfg, s)
 	leave := map[string]context.CancelFunc{}
 	answer := func(id string, err error) {
@@ -387,4 +388,77 @@ func TestBring(t *testing.T) {
 		}
 		c.Wait()
 	})
+}
+
+// TestAppsHaveTheStoreInTurn has commits of one app wait, as many or as large as may, and counts those
+// that go before the next one of another app.
+func TestAppsHaveTheStoreInTurn(t *testing.T) {
+	const group = 64
+	for name, size := range map[string]int64{"rows": 1, "bytes": DefaultGroupBytes / 8} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var order []string
+				arrived, answer := make(chan struct{}, 1), make(chan struct{})
+				c := NewCommits(t.Context(), Config{Workers: 1, GroupRows: group}, storeFunc(func(commits []actor.Commit) []error {
+					for i := range commits {
+						order = append(order, commits[i].Anchor().Key.App)
+					}
+					arrived <- struct{}{}
+					<-answer
+					return make([]error, len(commits))
+				}))
+				submit := func(app string, size int64) error {
+					return c.Submit(&work{key: actor.Key{App: app, Type: "T", ID: "x"}, size: size, done: func(error) {}})
+				}
+				if err := submit("loud", size); err != nil {
+					t.Fatal(err)
+				}
+				<-arrived
+				for submit("loud", size) == nil {
+				}
+				for range 3 {
+					if err := submit("quiet", 1); err != nil {
+						t.Fatalf("beside %d of another app: %v", c.Waiting(), err)
+					}
+				}
+				answer <- struct{}{}
+				<-arrived
+				if n := len(order) - 1; n > group || !slices.Contains(order, "quiet") {
+					t.Errorf("the group after has %d commits of %v", n, order)
+				}
+				close(answer)
+				for c.Waiting() > 0 {
+					<-arrived
+				}
+				c.Wait()
+			})
+		})
+	}
+}
+
+// TestAppsHaveTheStoreByWhatTheyWrite: a commit as large as a group goes for as many small ones of
+// another app as a group has.
+func TestAppsHaveTheStoreByWhatTheyWrite(t *testing.T) {
+	cfg := Config{}.WithDefaults()
+	ls := newLines[int64](&cfg)
+	for range 10 {
+		ls.add("loud", DefaultGroupBytes, DefaultGroupBytes, false)
+	}
+	for range 600 {
+		ls.add("quiet", 1, 1, false)
+	}
+	size := func(n int64) int64 { return n }
+	large, small := 0, 0
+	for small < 600 {
+		for _, n := range ls.take(nil, size, size) {
+			if n == 1 {
+				small++
+			} else {
+				large++
+			}
+		}
+	}
+	if large > 1+600/DefaultGroupRows {
+		t.Errorf("%d large commits went before 600 small ones were through", large)
+	}
 }

@@ -13,6 +13,7 @@ import (
 // workers is a bounded queue and the permissions to serve it in groups.
 type workers[T any] struct {
 	cfg  Config
+	app  func(T) string
 	size func(T) int64 // bytes
 	// weigh is what an item counts for in a group; it may change while it waits.
 	weigh func(T) int64
@@ -25,20 +26,19 @@ type workers[T any] struct {
 	abandon func(item T)
 
 	mu      sync.Mutex
-	queue   []T // from head on
-	head    int
-	bytes   int64 // of the queue
-	busy    int   // workers with a group at the store
-	answers int   // groups that the store has answered
-	seen    int   // answers when the watch last looked
-	watched bool  // a watch is set: something waited for a worker since it last looked
+	queue   lines[T]
+	busy    int  // workers with a group at the store
+	answers int  // groups that the store has answered
+	seen    int  // answers when the watch last looked
+	watched bool // a watch is set: something waited for a worker since it last looked
 	stalled atomic.Bool
 	working sync.WaitGroup
 	spare   sync.Pool // of *[]T
 }
 
-func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
-	l.cfg, l.size, l.weigh, l.serve, l.refuse = cfg, size, size, serve, refuse
+func (l *workers[T]) init(cfg Config, app func(T) string, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
+	l.cfg, l.app, l.size, l.weigh, l.serve, l.refuse = cfg, app, size, size, serve, refuse
+	l.queue = newLines[T](&l.cfg)
 	l.abandon = func(item T) { refuse(item, errPanicked) }
 	l.spare.New = func() any { return new([]T) }
 }
@@ -46,33 +46,42 @@ func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(i
 // put queues one more, and sends a worker if one is free; with onCaller the caller is
 // that worker, and put returns when the store has answered.
 func (l *workers[T]) put(item T, onCaller bool) error {
-	size := l.size(item)
+	app, size := l.app(item), l.size(item)
 	l.mu.Lock()
 	if l.stalled.Load() {
 		l.mu.Unlock()
 		return l.errStalled()
 	}
-	waiting := len(l.queue) - l.head
-	if waiting >= l.cfg.QueueRows || waiting > 0 && l.bytes+size > l.cfg.QueueBytes {
-		bytes := l.bytes
+	var group *[]T
+	switch free := l.busy < l.cfg.Workers; {
+	case free && l.queue.rows == 0: // most commits find a worker that is free
+		group = l.spare.Get().(*[]T)
+		*group = append((*group)[:0], item)
+	case !l.queue.fits(app, size):
+		rows, bytes := l.queue.rows, l.queue.bytes
 		l.mu.Unlock()
 		return fmt.Errorf("%w: it is slower than what is asked of it: %d requests with %d bytes wait; try again later",
-			actor.ErrUnavailable, waiting, bytes)
-	}
-	l.queue = append(l.queue, item)
-	l.bytes += size
-	if l.busy < l.cfg.Workers {
-		l.busy++
-		if onCaller {
-			group := l.take()
-			l.working.Add(1)
-			l.mu.Unlock()
-			l.work(group)
-			return nil
+			actor.ErrUnavailable, rows, bytes)
+	default:
+		l.queue.add(app, item, size, false)
+		if free {
+			group = l.take()
 		}
-		l.send()
-	} else if !l.watched {
-		l.watch()
+	}
+	switch {
+	case group == nil:
+		if !l.watched {
+			l.watch()
+		}
+	case onCaller:
+		l.busy++
+		l.working.Add(1)
+		l.mu.Unlock()
+		l.work(group)
+		return nil
+	default:
+		l.busy++
+		l.send(group)
 	}
 	l.mu.Unlock()
 	return nil
@@ -90,7 +99,7 @@ func (l *workers[T]) watch() {
 func (l *workers[T]) look() {
 	l.mu.Lock()
 	l.watched = false
-	if l.head == len(l.queue) {
+	if l.queue.rows == 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -100,9 +109,7 @@ func (l *workers[T]) look() {
 		return
 	}
 	l.stalled.Store(true)
-	waiting := slices.Clone(l.queue[l.head:])
-	clear(l.queue)
-	l.queue, l.head, l.bytes = l.queue[:0], 0, 0
+	waiting := l.queue.drain()
 	l.working.Add(1)
 	l.mu.Unlock()
 	defer l.working.Done()
@@ -115,47 +122,26 @@ func (l *workers[T]) errStalled() error {
 	return fmt.Errorf("%w: it has answered nothing for %s or longer; try again later", actor.ErrUnavailable, l.cfg.StallAfter)
 }
 
-// back puts items of a group before all that waits. The group's worker is not free
-// yet.
+// back puts items of a group before all that waits of their apps. The group's worker is not
+// free yet.
 func (l *workers[T]) back(items []T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = slices.Insert(l.queue, l.head, items...)
-	for _, item := range items {
-		l.bytes += l.size(item)
+	for _, item := range slices.Backward(items) {
+		l.queue.add(l.app(item), item, l.size(item), true)
 	}
 }
 
-// send starts a worker on what is queued. The caller has the lock and counted it.
-func (l *workers[T]) send() {
-	group := l.take()
+// send starts a worker on a group. The caller has the lock and counted it.
+func (l *workers[T]) send(group *[]T) {
 	l.working.Add(1)
 	go l.work(group)
 }
 
 // take returns the next group. The caller has the lock; something is queued.
 func (l *workers[T]) take() *[]T {
-	var bytes int64
-	n := 0
-	waiting := l.queue[l.head:]
-	for n < len(waiting) && n < l.cfg.GroupRows {
-		weight := l.weigh(waiting[n])
-		if n > 0 && bytes+weight > l.cfg.GroupBytes {
-			break
-		}
-		bytes += weight
-		l.bytes -= l.size(waiting[n])
-		n++
-	}
 	group := l.spare.Get().(*[]T)
-	*group = append((*group)[:0], waiting[:n]...)
-	clear(waiting[:n])
-	l.head += n
-	if l.head > len(l.queue)/2 {
-		rest := copy(l.queue, l.queue[l.head:])
-		clear(l.queue[rest:])
-		l.queue, l.head = l.queue[:rest], 0
-	}
+	*group = l.queue.take((*group)[:0], l.size, l.weigh)
 	return group
 }
 
@@ -200,9 +186,9 @@ func (l *workers[T]) free() {
 	l.answers++
 	l.stalled.Store(false)
 	l.busy--
-	if l.head < len(l.queue) {
+	if l.queue.rows > 0 {
 		l.busy++
-		l.send()
+		l.send(l.take())
 	}
 }
 
@@ -210,5 +196,5 @@ func (l *workers[T]) free() {
 func (l *workers[T]) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.queue) - l.head
+	return l.queue.rows
 }

@@ -18,10 +18,11 @@ type Clock struct {
 	running sync.WaitGroup
 }
 
-// NewClock returns a clock for timers of so many bytes, which apps share. It calls fire for each timer that is
+// NewClock returns a clock for timers of so many bytes, which apps share. Each may always have a
+// 64th, and all of them take as much again for that at most. It calls fire for each timer that is
 // due, on a goroutine of its own.
 func NewClock(memory int64, fire func(*Timer)) *Clock {
-	return &Clock{fire: fire, bytes: fair.NewAccount(fair.Bounds{Name: "bytes of timers", Total: memory, Always: memory / 64})}
+	return &Clock{fire: fire, bytes: fair.NewAccount(fair.Bounds{Name: "bytes of timers", Total: memory, Always: memory / 64, Most: memory})}
 }
 
 // Count returns how many timers are set.

@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,4 +35,19 @@ func TestTimersOfOneAppLeaveRoomToOthers(t *testing.T) {
 		}
 		c.Wait()
 	})
+}
+
+// TestTimersOfInventedAppsAreBounded: callers of all apps may name any, each of which may always
+// have some; those of all together are bounded.
+func TestTimersOfInventedAppsAreBounded(t *testing.T) {
+	const memory = 640 * cost
+	c := NewClock(memory, nil)
+	for i := range 1000 {
+		if app := fmt.Sprint("invented", i); c.Room(app, 10, 0) {
+			c.bytes.Add(app, 10*cost)
+		}
+	}
+	if used := c.bytes.Used(); used > 2*memory {
+		t.Errorf("timers have %d bytes, where %d are for all", used, memory)
+	}
 }

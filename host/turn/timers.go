@@ -132,6 +132,8 @@ func (t *Turn) mayTime() abi.Code {
 	switch {
 	case t.spec.ReadOnly && !t.migrating:
 		return abi.CodeReadOnly
+	case t.spec.Stateless && t.spec.From.ID != "": // no batch has its timers
+		return t.refuse(abi.CodeNotReady, "a turn of a stateless type that another actor calls cannot use timers yet")
 	case t.env.Timers == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no timers")
 	}

@@ -78,8 +78,9 @@ type Spec struct {
 
 // Caller runs turns of other actors for a turn.
 type Caller interface {
-	// Call runs what a message asks for. An error ends the guest that called.
-	Call(m *abi.Message) (*abi.Result, error)
+	// Call runs what a message asks for. An error ends the guest that called. The code is
+	// [abi.CodeReadOnly] if the turn is read-only and the method is not; otherwise 0.
+	Call(m *abi.Message) (*abi.Result, abi.Code, error)
 }
 
 // TimerFiring is a timer that fires, and when it was due.
@@ -283,11 +284,10 @@ func (t *Turn) Now() time.Time { return t.spec.Now }
 
 // Call implements [engine.Calls].
 func (t *Turn) Call(m *abi.Message) (*abi.Result, abi.Code, error) {
-	if t.spec.ReadOnly || t.migrating {
+	if t.migrating {
 		return nil, abi.CodeReadOnly, nil
 	}
-	r, err := t.spec.Caller.Call(m)
-	return r, 0, err
+	return t.spec.Caller.Call(m)
 }
 
 // Fuel implements [engine.Calls].

@@ -17,13 +17,18 @@ type Bounds struct {
 	PerApp int64
 	// Always is what each app may have whatever others have, even beyond Total.
 	Always int64
-	// Most bounds what all apps have together, also of what they may always have; zero
-	// means no bound. It is for apps whose names callers invent.
+	// Most bounds what all apps have together of what they may always have; zero means no
+	// bound. An app that it refuses may have what Total leaves. It is for apps whose names
+	// callers invent, as callers of all apps can: with it, all apps take Total and Most at most.
 	Most int64
 }
 
 // factor is how many times what is free an app may have.
 const factor = 7
+
+// Leaves reports whether an app that has so much, and takes n more, leaves others their part, where
+// free is what is free then. Of a few places, an app may have all.
+func Leaves(has, n, free int64) bool { return has == 0 || (has+n-1)/factor <= free }
 
 // Account shares an amount between apps. What counts for no app may have a name that begins
 // with a slash, which no app has: "/requests of other hosts". All methods may be called concurrently.
@@ -35,7 +40,9 @@ type Account struct {
 	// charged is used without what apps have beyond what they can take: Add and Count
 	// passed the bounds, which other apps do not pay for.
 	charged int64
-	apps    map[string]int64 // those that have something
+	// always is what apps have of what they may always have.
+	always int64
+	apps   map[string]int64 // those that have something
 }
 
 // NewAccount returns an account of which nothing is taken.
@@ -47,8 +54,8 @@ type FullError struct {
 	// Has is what the app has, and Used what all apps have.
 	Has, Used int64
 	Bounds    Bounds
-	// Most reports whether Bounds.Most is what refuses.
-	Most bool
+	// PerApp reports whether Bounds.PerApp is what refuses.
+	PerApp bool
 }
 
 // Error implements error.
@@ -59,13 +66,14 @@ func (e *FullError) Error() string {
 	} else if e.App == "" {
 		who = "callers of all apps have"
 	}
-	if e.Most {
-		return fmt.Sprintf("all apps together have %d %s of at most %d", e.Used, e.Bounds.Name, e.Bounds.Most)
-	}
-	if e.Bounds.PerApp > 0 && (e.Bounds.Total == 0 || e.Bounds.PerApp < e.Bounds.Total) {
+	if e.PerApp {
 		return fmt.Sprintf("%s %d %s of at most %d", who, e.Has, e.Bounds.Name, e.Bounds.PerApp)
 	}
-	return fmt.Sprintf("%s %d %s, all apps together %d of at most %d, and other apps are left a part", who, e.Has, e.Bounds.Name, e.Used, e.Bounds.Total)
+	most := e.Bounds.Total
+	if e.Has < e.Bounds.Always {
+		most = max(most, e.Bounds.Most)
+	}
+	return fmt.Sprintf("%s %d %s, all apps together %d of at most %d, and other apps are left a part", who, e.Has, e.Bounds.Name, e.Used, most)
 }
 
 // Take counts n more for an app, or returns a [*FullError] and counts nothing.
@@ -136,8 +144,7 @@ func (a *Account) Has(app string) int64 {
 func (a *Account) check(app string, n int64) error {
 	has := a.apps[app]
 	if !a.fits(has, n) {
-		used := a.used.Load()
-		return &FullError{App: app, Has: has, Used: used, Bounds: a.bounds, Most: a.bounds.Most > 0 && used+n > a.bounds.Most}
+		return &FullError{App: app, Has: has, Used: a.used.Load(), Bounds: a.bounds, PerApp: a.bounds.PerApp > 0 && has+n > a.bounds.PerApp}
 	}
 	return nil
 }
@@ -147,10 +154,7 @@ func (a *Account) fits(has, n int64) bool {
 	if n <= 0 {
 		return true
 	}
-	if b.Most > 0 && a.used.Load()+n > b.Most {
-		return false
-	}
-	if will <= b.Always {
+	if will <= b.Always && (b.Most == 0 || a.always+n <= b.Most) {
 		return true
 	}
 	if b.PerApp > 0 && will > b.PerApp {
@@ -160,8 +164,7 @@ func (a *Account) fits(has, n int64) bool {
 		return true
 	}
 	free := b.Total - a.charged - n
-	// One more than is free: of a few places, an app may have all.
-	return free >= 0 && will <= a.most() && (has == 0 || (will-1)/factor <= free)
+	return free >= 0 && will <= a.most() && Leaves(has, n, free)
 }
 
 func (a *Account) add(app string, n int64) {
@@ -169,6 +172,7 @@ func (a *Account) add(app string, n int64) {
 	will := has + n
 	a.used.Add(n)
 	a.charged += a.charge(will) - a.charge(has)
+	a.always += min(will, a.bounds.Always) - min(has, a.bounds.Always)
 	if will == 0 {
 		delete(a.apps, app)
 		return

@@ -133,24 +133,32 @@ func TestAlwaysIsLeftToOthers(t *testing.T) {
 	}
 }
 
-// TestMostBoundsWhatAppsAlwaysHave: many apps that each have what they may always have are
-// refused together at Most.
+// TestMostBoundsWhatAppsAlwaysHave: while nothing is left of Total, the apps that come first have
+// what they may always have, up to Most; others have what is left of Total.
 func TestMostBoundsWhatAppsAlwaysHave(t *testing.T) {
-	a := NewAccount(Bounds{Name: "places", Total: 2, Always: 2, Most: 5})
-	for _, app := range []string{"a", "b"} {
-		if err := a.Take(app, 2); err != nil {
-			t.Fatal(err)
+	a := NewAccount(Bounds{Name: "places", Total: 8, Always: 2, Most: 5})
+	take := func(app string, n int64, fits bool) {
+		t.Helper()
+		if err := a.Take(app, n); (err == nil) != fits {
+			t.Errorf("%s takes %d more: %v", app, n, err)
 		}
 	}
-	if err := a.Take("c", 2); err == nil || err.Error() != "all apps together have 4 places of at most 5" {
-		t.Errorf("two more: %v", err)
+	a.Add("x", 100) // beyond all bounds
+	a.Add("y", 100)
+	take("b", 1, true)
+	take("b", 1, false)
+	take("c", 1, false)
+	a.Give("y", 100)
+	take("c", 2, true)
+	take("d", 1, false)
+	a.Give("x", 100)
+	take("d", 2, true)
+	take("e", 1, true)
+	for app, n := range map[string]int64{"b": 1, "c": 2, "d": 2, "e": 1} {
+		a.Give(app, n)
 	}
-	if err := a.Take("c", 1); err != nil {
-		t.Error(err)
-	}
-	a.Give("a", 1)
-	if err := a.Take("d", 1); err != nil {
-		t.Errorf("after one was given back: %v", err)
+	if a.Used() != 0 || a.always != 0 {
+		t.Errorf("left %+v", a)
 	}
 }
 

@@ -33,13 +33,15 @@ const guestGo = 25 // of 1.25
 // guestModules are the modules that guests are built from, below the root of the
 // repository, and the packages of each that end up in a guest.
 var guestModules = map[string][]string{
-	"abi":                   {"."},
-	"guest-sdk/go":          {"./actor/...", "./internal/..."},
-	"bench/goguest":         {"."},
-	"examples/counter":      {"."},
-	"examples/cart":         {"."},
-	"examples/webhook":      {"."},
-	"examples/subscription": {"."},
+	"abi":                     {"."},
+	"guest-sdk/go":            {"./actor/...", "./internal/..."},
+	"bench/goguest":           {"."},
+	"examples/counter":        {"."},
+	"examples/cart":           {"."},
+	"examples/webhook":        {"."},
+	"examples/subscription":   {"."},
+	"examples/philosophers":   {"."},
+	"examples/bank/transfers": {"."},
 }
 
 // guestImports are the standard packages that the SDK and the ABI may import: they

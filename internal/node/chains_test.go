@@ -50,6 +50,7 @@ func TestGuestsCallEachOther(t *testing.T) {
 			call(id, "Get", ``, want)
 			call(id, "Deposit", `0`, want)
 		}
+		call("ann", "Worth", `"bob"`, `98`)
 		for i := range 4 {
 			call(fmt.Sprint("acc", i), "Deposit", `50`, `50`)
 		}
@@ -119,6 +120,75 @@ func TestGuestsCallAcrossServers(t *testing.T) {
 			t.Errorf("%s has %s", id, res.body)
 		}
 	}
+}
+
+// TestBankExample runs examples/bank: accounts in Rust, transfers in Go.
+func TestBankExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", example(t, filepath.Join("bank", "accounts"), guestbuild.Cargo))
+		r.deploy(t, "", example(t, filepath.Join("bank", "transfers"), toolchain))
+		refused := func(typ, id, method, in, want string) {
+			t.Helper()
+			_, err := r.call(t.Context(), "", typ, id, method, in)
+			if d := detail(err); want != d.GetKind() && want != d.GetGuest().GetCode() {
+				t.Errorf("%s %s.%s(%s): %v, want %s", typ, id, method, in, err, want)
+			}
+		}
+		balances := func(want map[string]string) {
+			t.Helper()
+			for id, cents := range want {
+				r.mustCall(t, "", "Account", id, "Balance", ``, cents)
+			}
+		}
+		r.mustCall(t, "", "Account", "ann", "Deposit", `500`, `500`)
+		for range 2 {
+			r.mustCall(t, "", "Transfer", "rent-11", "Make", `{"from":"ann","to":"bob","cents":300}`, `{"from":"ann","to":"bob","cents":300,"paid":"bob"}`)
+		}
+		refused("Transfer", "rent-11", "Make", `{"from":"bob","to":"ann","cents":300}`, "reference_used")
+		refused("Transfer", "rent-12", "Make", `{"from":"ann","to":"bob","cents":300}`, "insufficient_funds")
+		refused("Account", "ann", "Debit", `1`, "method_private")
+		balances(map[string]string{"ann": `200`, "bob": `300`})
+		r.mustCall(t, "", "Account", "bob", "Close", ``, `null`)
+		refused("Transfer", "rent-13", "Make", `{"from":"ann","to":"bob","cents":100}`, "account_closed")
+		balances(map[string]string{"ann": `200`, "bob": `300`})
+		r.mustCall(t, "", "Transfer", "rent-14", "Make", `{"from":"ann","to":"bob","cents":100,"else":"carl"}`, `{"from":"ann","to":"bob","cents":100,"else":"carl","paid":"carl"}`)
+		balances(map[string]string{"ann": `100`, "bob": `300`, "carl": `100`})
+	})
+}
+
+// TestPhilosophersExample has philosophers eat at once, who repeat what a deadlock ends.
+func TestPhilosophersExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", example(t, "philosophers", toolchain))
+		const seats, meals = 5, 20
+		for round, method := range []string{"Eat", "EatInOrder"} {
+			var all sync.WaitGroup
+			for seat := range seats {
+				all.Go(func() {
+					for eaten := 0; eaten < meals; {
+						_, err := r.call(t.Context(), "", "Philosopher", strconv.Itoa(seat), method, `{"seats":5}`)
+						switch {
+						case err == nil:
+							eaten++
+						case method == "EatInOrder" || detail(err).GetKind() != "deadlock":
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			for seat := range seats {
+				r.mustCall(t, "", "Philosopher", strconv.Itoa(seat), "View", ``, fmt.Sprintf(`{"meals":%d}`, (round+1)*meals))
+				fork, err := r.call(t.Context(), "", "Fork", strconv.Itoa(seat), "View", ``)
+				if used := fmt.Sprintf(`{"used":%d,`, 2*(round+1)*meals); err != nil || !strings.HasPrefix(fork, used) {
+					t.Errorf("fork %d: %s, %v, want %s", seat, fork, err, used)
+				}
+			}
+		}
+	})
 }
 
 // TestRustGuestCallsGo has chains over actors of two modules, in Rust and in Go.

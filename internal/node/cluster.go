@@ -385,8 +385,10 @@ func (c *cluster) readers(inv *actor.Invocation) (hosts []actor.HostID, here boo
 	return hosts, here
 }
 
+// policyOf returns how this process places a type. It leaves types of a group as they are, since
+// all types of one have the same placement.
 func (c ClusterConfig) policyOf(spec *abi.TypeSpec) string {
-	if c.Sticky && spec.Placement == abi.PlacementRing && (len(c.StickyTypes) == 0 || slices.Contains(c.StickyTypes, spec.Name)) {
+	if c.Sticky && spec.Placement == abi.PlacementRing && spec.CoLocate.Group == "" && (len(c.StickyTypes) == 0 || slices.Contains(c.StickyTypes, spec.Name)) {
 		return abi.PlacementSticky
 	}
 	return spec.Placement
@@ -439,7 +441,7 @@ func (c *cluster) types() []scheduler.Type {
 	var all []scheduler.Type
 	for _, t := range c.mods.Known() {
 		all = append(all, scheduler.Type{
-			App: t.Deployment.App, Name: t.Deployment.Type, Placement: c.cfg.policyOf(t.Spec), Generation: t.Deployment.Generation,
+			App: t.Deployment.App, Name: t.Deployment.Type, Placement: c.cfg.policyOf(t.Spec), Generation: t.Deployment.Generation, CoLocate: t.Spec.CoLocate,
 		})
 	}
 	return all

@@ -129,9 +129,8 @@ func TestExtismPluginsThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestExtismReminders has a plug-in set reminders and timers with payloads of several types:
-// what fires is given those bytes, and is told what it is.
-func TestExtismReminders(t *testing.T) {
+func extismAlarm(t *testing.T) []byte {
+	t.Helper()
 	dir := filepath.Join("testdata", "extism-alarm")
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {
@@ -141,9 +140,41 @@ func TestExtismReminders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return wasm
+}
+
+// TestExtismCalls has a plug-in call accounts of a guest in Go, and actors of its own type.
+func TestExtismCalls(t *testing.T) {
+	r := start(t, node.Config{})
+	r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
+	r.deploy(t, "", extismAlarm(t))
+	for _, call := range []struct{ message, want string }{
+		{`{"type":"Account","id":"ann","method":"Deposit","input":40}`, `{"reply":40}`},
+		{`{"type":"Account","id":"ann","method":"Deposit","input":13}`, `{"error":{"status":"failed_precondition","code":"unlucky","message":"nobody deposits 13"}}`},
+		{`{"type":"Account","id":"ann","method":"Transfer","input":{"to":"bob","amount":10},"timeout":"1m","atomic":true}`, `{"reply":30}`},
+		{`{"type":"Alarm","id":"b","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
+		{`{"type":"Alarm","id":"a","method":"who"}`, `{"error":{"status":"failed_precondition","code":"not_reentrant","message":"a turn of Alarm a is waiting for this call"}}`},
+		{`{"type":"Alarm","id":"b","method":"ring","input":"none"}`, `{}`},
+	} {
+		r.mustCall(t, "", "Alarm", "a", "ask", call.message, call.want)
+	}
+	told, err := r.call(t.Context(), "", "Alarm", "a", "ask", `{"type":"Alarm","id":"b","method":"who"}`)
+	if err != nil || !strings.Contains(told, `"caller":{"type":"Alarm","id":"a"}`) {
+		t.Errorf("%s, %v", told, err)
+	}
+	for _, message := range []string{`{"typ":"Account"}`, `{"type":"Account","id":"a","method":"Get","timeout":"soon"}`} {
+		if _, err := r.call(t.Context(), "", "Alarm", "a", "ask", message); detail(err).GetGuest().GetCode() != "invalid_call" {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
+// TestExtismReminders has a plug-in set reminders and timers with payloads of several types:
+// what fires is given those bytes, and is told what it is.
+func TestExtismReminders(t *testing.T) {
 	turns := watchTurns()
 	r := start(t, node.Config{TurnEnd: turns.add})
-	r.deploy(t, "", wasm)
+	r.deploy(t, "", extismAlarm(t))
 
 	type told struct {
 		ContentType string `json:"content_type"`

@@ -140,7 +140,7 @@ func (n *Node) start(ctx context.Context) error {
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
-		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, LockedTurns: lockedTurns,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
 		Pipeline: n.pipelineConfig(),
 	})
 	if err != nil {

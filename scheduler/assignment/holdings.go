@@ -43,9 +43,14 @@ type heldTable struct {
 	policy string
 	// handing: the policy changes, and the sticky actors of the types are handed over.
 	handing bool
-	// competes: they are checkout types, and this host may lease their partitions.
+	// competes: they are checkout types, and this host may lease their partitions, or they are
+	// placed with a group, and this host may run them where it has that group's actors.
 	// resumes: it did before everything was to be handed over, which is not done yet.
 	competes, resumes bool
+	// settled is from when on nothing of holders that the types had before they were placed
+	// with their group is under way; clean: it has come.
+	settled clock.Instant
+	clean   bool
 	heldRanges
 	view *View // nil: it has changed since
 }
@@ -201,7 +206,11 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	t.view = nil
 	t.policy, t.handing = o.Policy, o.Kind == protocol.Lock && o.WithSticky
 	t.resumes = t.handing && (t.competes || t.resumes)
-	t.competes = o.Kind == protocol.Unlock && placement.IsCheckout(o.Policy)
+	competed := t.competes || t.resumes
+	t.competes = o.Kind == protocol.Unlock && (placement.IsCheckout(o.Policy) || placement.IsTogether(o.Policy))
+	if t.competes && !competed {
+		t.settled, t.clean = now+CleanAfter, false
+	}
 	t.heldRanges = t.change(o.Ranges, now, func(r *HeldRange, by protocol.Range) {
 		if o.Kind == protocol.Unlock && r.underWay && len(by.Hosts) > 0 {
 			moving.Arrived++
@@ -310,7 +319,7 @@ func (h *Holdings) changeAll(now clock.Instant, change func(*HeldRange)) {
 func (h *Holdings) Competing() map[protocol.TypeName]string {
 	var competing map[protocol.TypeName]string
 	for _, t := range h.tables {
-		if !t.competes {
+		if !t.competes || !placement.IsCheckout(t.policy) {
 			continue
 		}
 		if competing == nil {
@@ -324,7 +333,8 @@ func (h *Holdings) Competing() map[protocol.TypeName]string {
 }
 
 // Claims returns all that the host holds, by table. Those of types in which it competes are
-// among them, whether it holds partitions or not: it may be about to.
+// among them, whether it holds partitions or not: it may be about to. So are those of types
+// that are placed with a group: a new leader has to know where this host runs them.
 func (h *Holdings) Claims(now clock.Instant) []protocol.Order {
 	var claims []protocol.Order
 	for _, t := range h.tables {
@@ -366,12 +376,20 @@ func (h *Holdings) CleanAt(now clock.Instant) clock.Instant {
 		if cleanAt := t.nextClean(now); cleanAt != 0 && (first == 0 || cleanAt < first) {
 			first = cleanAt
 		}
+		if t.competes && !t.clean && (first == 0 || t.settled < first) {
+			first = t.settled
+		}
 	}
 	return first
 }
 
 // RefreshClean makes the views show what has become clean.
-func (h *Holdings) RefreshClean(now clock.Instant) { h.changeAll(now, func(*HeldRange) {}) }
+func (h *Holdings) RefreshClean(now clock.Instant) {
+	for _, t := range h.tables {
+		t.clean = t.clean || t.competes && t.settled <= now
+	}
+	h.changeAll(now, func(*HeldRange) {})
+}
 
 // Slots returns the place of each type's table among those of views, and whether that has
 // changed since the last call.
@@ -392,7 +410,10 @@ func (h *Holdings) Views() []*View {
 	views := make([]*View, len(h.tables))
 	for i, t := range h.tables {
 		if t.view == nil {
-			t.view = &View{Policy: t.policy, HandingOver: t.handing, Competes: t.competes, Static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, Shared: t.any(isShared)}
+			t.view = &View{Policy: t.policy, HandingOver: t.handing, Competes: t.competes, Clean: t.clean, Static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, Shared: t.any(isShared)}
+			if g, grouped := placement.ParseTogether(t.policy); grouped {
+				t.view.Group = &g
+			}
 		}
 		views[i] = t.view
 	}

@@ -115,6 +115,7 @@ func (h *Holdings) unite(group uint64, now clock.Instant) {
 		names := slices.Concat(first.types.names, t.types.names)
 		h.remove(t)
 		first.types, first.heldRanges, first.view = newTypeSet(names), ranges, nil
+		first.settled, first.clean = max(first.settled, t.settled), first.clean && t.clean
 		for _, name := range names {
 			h.types[name] = first
 		}

@@ -145,9 +145,15 @@ var tablesSteps = []tablesStep{
 		}
 	}},
 	{2, "a deployment", func(c chance) {
-		d := &c.w.deploys[max(0, c.IntN(2*len(tablesTypes))-len(tablesTypes))] // mostly the first
+		k := max(0, c.IntN(2*len(tablesTypes))-len(tablesTypes)) // mostly the first
+		d := &c.w.deploys[k]
 		d.policy = tablesPolicies[c.IntN(len(tablesPolicies))]
-		if d != &c.w.deploys[0] && (d.policy == abi.PlacementSticky || placement.IsCheckout(d.policy)) {
+		switch {
+		case k == 0:
+		case k < tablesGroup && c.IntN(2) == 0:
+			d.policy = tablesTogether
+			c.w.stats["placed with a group"]++
+		case d.policy == abi.PlacementSticky || placement.IsCheckout(d.policy), k == tablesGroup && d.policy == abi.PlacementAny:
 			d.policy = abi.PlacementRing
 		}
 		d.n++
@@ -208,7 +214,7 @@ func TestTablesOneHolder(t *testing.T) {
 			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
 		}
 	}
-	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back", "moved by heat", "held where it was moved", "read elsewhere", "no types share a table", "all types share a table", "all types share a table of a host"} {
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back", "moved by heat", "held where it was moved", "read elsewhere", "placed with a group", "no types share a table", "all types share a table", "all types share a table of a host"} {
 		if seen[what] == 0 {
 			t.Errorf("in no history: %s", what)
 		}
@@ -229,9 +235,11 @@ func TestTablesFindFaults(t *testing.T) {
 		competesAlways:   "partitions are leased under their policy alone",
 		toldFirst:        "nothing is run anywhere before a leader has told what is held",
 		stopsFirst:       "what is run anywhere is handed over before it is held",
+		groupsStopFirst:  "a type is handed over before it comes to or leaves a group",
+		claimsGroups:     "types that are placed with a group are claimed",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5000) {
+			for seed := range uint64(20000) {
 				if fault, _ := tablesHistory(seed, rule, map[string]int{}); fault != "" {
 					t.Logf("seed %d: %s", seed, fault)
 					return

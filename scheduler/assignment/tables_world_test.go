@@ -26,7 +26,7 @@ type tablesWorld struct {
 	leaders []*tablesLeader // of all terms
 	next    int             // numbers hosts
 	deploys tablesDeploys
-	// unsettled says of each point of a type until when a commit of an earlier holder may land.
+	// unsettled says of each actor of a type until when a commit of an earlier holder may land.
 	unsettled map[tablesPoint]clock.Instant
 	stats     map[string]int
 	broken    tablesRule
@@ -45,13 +45,18 @@ const (
 	competesAlways              // a host leases partitions while the policy in force is checkout alone
 	toldFirst                   // a host runs nothing anywhere before a leader has told what is held
 	stopsFirst                  // what is run anywhere is handed over before it is held
+	groupsStopFirst             // a type is handed over before it comes to or leaves a group
+	claimsGroups                // a host claims the types that it runs at the places of a group
 )
 
 const tablesLease clock.Instant = 100
 
 // tablesTypes are the types of a history. Sticky policies and partitions are tried with the
-// first alone.
-var tablesTypes = [...]protocol.TypeName{{App: "a", Type: "T"}, {App: "a", Type: "U"}, {App: "a", Type: "V"}}
+// first alone. The last is a group, with which those before it may be placed.
+var tablesTypes = [...]protocol.TypeName{{App: "a", Type: "T"}, {App: "a", Type: "U"}, {App: "a", Type: "V"}, {App: "a", Type: "@g"}}
+
+// tablesGroup is the group's place among the types.
+const tablesGroup = len(tablesTypes) - 1
 
 // tablesDeploys are the deployments of the types.
 type tablesDeploys [len(tablesTypes)]struct {
@@ -59,11 +64,14 @@ type tablesDeploys [len(tablesTypes)]struct {
 	n      uint64
 }
 
-// tablesPoint is a point of one of the types.
-type tablesPoint struct {
-	typ int
-	at  placement.Point
-}
+// tablesTogether is the policy of types that are placed with the group.
+var tablesTogether = placement.Together{Type: "@g"}.Policy()
+
+// groupPoint is where an actor is that is placed with the group.
+func groupPoint(i int) placement.Point { return tablesPoints[(i+5)%len(tablesPoints)] }
+
+// tablesPoint is the actor of one of the types at one of the points, by their places.
+type tablesPoint struct{ typ, at int }
 
 // tablesActor is the actor for which sticky policies are tried; tablesPoints are where
 // the invariants are looked at.
@@ -122,8 +130,8 @@ func newTablesWorld() *tablesWorld {
 	}
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
-		for _, p := range tablesPoints {
-			w.unsettled[tablesPoint{k, p}] = CleanAfter
+		for i := range tablesPoints {
+			w.unsettled[tablesPoint{k, i}] = CleanAfter
 		}
 	}
 	return w
@@ -152,29 +160,53 @@ func (h *tablesHost) anywhere(w *tablesWorld, k int) bool {
 	}
 }
 
-// runs says whether the host may have turns under way at a point of a type: it holds it, or
-// hands it over. A host whose count is over runs none; one that is frozen does when it wakes.
-func (h *tablesHost) runs(k int, p placement.Point, now clock.Instant) bool {
+// runs says whether the host may have turns of the i-th actor of a type under way: it holds
+// it, or hands it over. A host whose count is over runs none; one that is frozen does when it
+// wakes.
+func (h *tablesHost) runs(k, i int, now clock.Instant) bool {
+	p := tablesPoints[i]
 	if !h.member.Current(now) {
 		return false
 	}
 	t := h.holdings.types[tablesTypes[k]]
 	owns := k == 0 && (p == tablesPoints[0] && len(h.member.Owned()) > 0 || h.parts[placement.PartitionOf(p, 2)])
-	if t == nil || t.policy == abi.PlacementSticky {
-		return owns
+	return owns || t != nil && t.policy != abi.PlacementSticky && h.has(k, i)
+}
+
+// has says whether the i-th actor of a type is at this host by the tables.
+func (h *tablesHost) has(k, i int) bool {
+	t, p := h.holdings.types[tablesTypes[k]], tablesPoints[i]
+	if t != nil && placement.IsTogether(t.policy) {
+		if !t.competes && !t.resumes {
+			return false
+		}
+		t, p = h.holdings.types[tablesTypes[tablesGroup]], groupPoint(i)
+	}
+	if t == nil {
+		return false
 	}
 	r := t.Find(p)
-	return owns || len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id
+	return len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id
+}
+
+// holdsClean says whether the host answers from memory alone for the i-th actor of a type.
+func (h *tablesHost) holdsClean(k, i int, now clock.Instant) bool {
+	name, p := tablesTypes[k], tablesPoints[i]
+	if t := h.holdings.types[name]; t != nil && placement.IsTogether(t.policy) {
+		if !t.competes || now < t.settled {
+			return false
+		}
+		name, p = tablesTypes[tablesGroup], groupPoint(i)
+	}
+	return h.member.Current(now) && h.holdings.Held(name.App, name.Type, p, now) == actor.HeldClean
 }
 
 // ended notes that a host holds nothing any more, without having handed it over.
 func (w *tablesWorld) ended(h *tablesHost) {
-	for k, name := range tablesTypes {
-		for _, p := range tablesPoints {
-			if t := h.holdings.types[name]; t != nil {
-				if r := t.Find(p); len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id {
-					w.unsettled[tablesPoint{k, p}] = w.now + CleanAfter
-				}
+	for k := range tablesTypes {
+		for i := range tablesPoints {
+			if h.has(k, i) {
+				w.unsettled[tablesPoint{k, i}] = w.now + CleanAfter
 			}
 		}
 	}
@@ -223,6 +255,14 @@ func (w *tablesWorld) plan(l *tablesLeader) {
 		for _, name := range tablesTypes {
 			_, policy := l.tables.serving(name)
 			if table := l.tables.types[name]; table != nil && !placement.Exclusive(table.policy) && policy != "" && placement.Exclusive(policy) {
+				table.policy, table.ranges = policy, []tableRange{{}}
+			}
+		}
+	}
+	if w.broken == groupsStopFirst {
+		for _, name := range tablesTypes {
+			_, policy := l.tables.serving(name)
+			if table := l.tables.types[name]; table != nil && table.policy != policy && policy != "" && (placement.IsTogether(table.policy) || placement.IsTogether(policy)) {
 				table.policy, table.ranges = policy, []tableRange{{}}
 			}
 		}
@@ -304,6 +344,9 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 	}
 	s := &tablesStream{session: session, host: h, leader: l}
 	claims, id, name, draining := h.holdings.Claims(w.now), h.id, h.name, h.draining
+	if w.broken == claimsGroups {
+		claims = slices.DeleteFunc(claims, func(o protocol.Order) bool { return placement.IsTogether(o.Policy) })
+	}
 	if h.early || l.early {
 		s.ungrouped = protocol.NewUngrouped()
 	}
@@ -444,13 +487,13 @@ func (w *tablesWorld) check() (fault string) {
 		return "two hosts claim the actor"
 	}
 	for k, name := range tablesTypes {
-		for i, p := range tablesPoints {
+		for i := range tablesPoints {
 			var at []placement.HostID
 			for _, h := range w.hosts {
-				if h.runs(k, p, w.now) {
+				if h.runs(k, i, w.now) {
 					at = append(at, h.id)
 				}
-				if h.member.Current(w.now) && h.holdings.Held(name.App, name.Type, p, w.now) == actor.HeldClean && w.now < w.unsettled[tablesPoint{k, p}] {
+				if h.holdsClean(k, i, w.now) && w.now < w.unsettled[tablesPoint{k, i}] {
 					return fmt.Sprintf("%s holds point %d of %s as clean, and an earlier holder's commit may land", h.id, i, name.Type)
 				}
 			}
@@ -552,6 +595,8 @@ func (w *tablesWorld) settled(k int) (fault string) {
 			switch {
 			case i < 0 || w.hosts[i].draining:
 				return fmt.Sprintf("%s sends point %#x to %s", h.id, uint64(p), owner)
+			case placement.IsTogether(policy) && !h.holdings.types[typ].competes:
+				return fmt.Sprintf("%s does not run %s at the places of its group", h.id, typ.Type)
 			case placement.IsCheckout(policy) && len(w.hosts[i].holdings.Competing()) == 0:
 				return fmt.Sprintf("%s does not compete for partitions", owner)
 			case placement.Assigned(policy) && w.hosts[i].holdings.Held(typ.App, typ.Type, p, w.now) == actor.NotHeld:

@@ -10,8 +10,13 @@ type View struct {
 	Policy string
 	// handing: the policy changes, and the sticky actors of the types are handed over.
 	HandingOver bool
-	// competes: each of the types has a table of its partitions beside this one.
+	// Group is the group that the types are placed with; nil: this is their table.
+	Group *placement.Together
+	// Competes: each of the types has a table of its partitions beside this one, or the table
+	// of the group is in force for them.
 	Competes bool
+	// Clean: nothing of holders from before the group's table was in force is under way.
+	Clean bool
 	// static has the names of the hosts of a static type, in the order of its formula.
 	Static []string
 	heldRanges

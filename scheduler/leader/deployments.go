@@ -3,6 +3,7 @@ package leader
 import (
 	"slices"
 
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
@@ -27,6 +28,9 @@ func (d deployments) reported(before map[protocol.TypeName]protocol.Type, types 
 	}
 	for _, t := range types {
 		name := t.TypeName()
+		if placement.IsGroupName(name.Type) {
+			continue // its types are reported as well
+		}
 		now[name] = struct{}{}
 		switch newest := d[name]; {
 		case t.Generation > newest.generation:
@@ -37,7 +41,7 @@ func (d deployments) reported(before map[protocol.TypeName]protocol.Type, types 
 		}
 	}
 	for name, t := range before {
-		if _, still := now[name]; !still && d[name] == (deployed{generation: t.Generation}) {
+		if _, still := now[name]; !still && !placement.IsGroupName(name.Type) && d[name] == (deployed{generation: t.Generation}) {
 			d[name] = deployed{t.Generation, true}
 			add(&news, t.App)
 		}

@@ -13,8 +13,10 @@ func Exclusive(policy string) bool {
 }
 
 // Assigned reports whether the leader assigns the ranges of a policy to hosts: of every
-// exclusive policy but checkout.
-func Assigned(policy string) bool { return Exclusive(policy) && !IsCheckout(policy) }
+// exclusive policy but checkout, and that of types that are placed with a group.
+func Assigned(policy string) bool {
+	return Exclusive(policy) && !IsCheckout(policy) && !IsTogether(policy)
+}
 
 // RangesOnly reports whether hosts hold assigned ranges under a policy, and nothing else. When
 // a type changes from one such policy to another, only the ranges that move are handed over.
@@ -23,8 +25,12 @@ func RangesOnly(policy string) bool {
 }
 
 // ParsePolicy returns a policy with what it is given. What cannot be read, which only a
-// newer version can have checked, is a ring.
+// newer version can have checked, is a ring. A type that is placed with a group has no policy
+// of its own.
 func ParsePolicy(policy string) manifest.Placement {
+	if IsTogether(policy) {
+		return manifest.Placement{Policy: together}
+	}
 	p, err := manifest.ParsePlacement(policy)
 	if err != nil {
 		return manifest.Placement{Policy: abi.PlacementRing}

@@ -21,6 +21,7 @@ type deliveries struct {
 	counters *counters
 	subs     *subscribers
 	steps    *steps
+	failures failures
 }
 
 // loaders is how many groups are read at once: an app whose reminders take long to read or to
@@ -47,9 +48,6 @@ func (ds *deliveries) run(ctx context.Context) {
 			continue
 		}
 		now, next, some, more := ds.outcomes.due()
-		for more {
-			now, next, some, more = ds.outcomes.due()
-		}
 		for of, ok := ds.queue.nextRoom(); ok; of, ok = ds.queue.nextRoom() {
 			ds.outcomes.room(of)
 		}
@@ -62,6 +60,14 @@ func (ds *deliveries) run(ctx context.Context) {
 				}()
 				continue
 			}
+		}
+		if more { // what is due of others meanwhile does not wait for all of it
+			select {
+			case <-ended:
+				running--
+			default:
+			}
+			continue
 		}
 		wait := pollEvery
 		if some {
@@ -181,7 +187,7 @@ func (ds *deliveries) begin(d *delivery) {
 		}
 		cancel()
 		if err != nil { // which may take its time, and others wait for who calls
-			go ds.finish(d, err, timeout)
+			ds.failures.add(failure{d, err, timeout})
 			return
 		}
 		ds.finish(d, nil, false)

@@ -82,7 +82,7 @@ func newDispatch(cfg *Config, roused func()) *dispatch {
 			RunningPerType: int64(cfg.MaxOfType),
 		}),
 		bytes: fair.NewAccount(fair.Bounds{
-			Name: "bytes of payloads that wait", Total: waitingBytes, PerApp: waitingBytesOfApp, Always: actor.MaxReminderPayload,
+			Name: "bytes of payloads that wait", Total: waitingBytes, PerApp: waitingBytesOfApp, Always: actor.MaxReminderPayload, Most: waitingBytesOfApp,
 		}),
 		rooms: rooms{watched: map[scope]struct{}{}, short: map[string]struct{}{}, roused: roused},
 	}

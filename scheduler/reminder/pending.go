@@ -231,7 +231,8 @@ func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) {
 }
 
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
-// next; false if nothing is. It is called again while there is more.
+// next; false if nothing is. If more is due, it is called again: what is due at one instant does
+// not keep the lock until all of it was taken.
 func (p *pending) due() (now, next time.Time, some, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,8 +248,11 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 		delete(p.tries, d.ID)
 		p.memory.remove(d.ID)
 	}
+	if len(due) >= loadGroup {
+		return now, now, true, true
+	}
 	next, some = p.wheel.Next()
-	return now, next, some, len(due) >= loadGroup
+	return now, next, some, false
 }
 
 // take returns what is read next.

@@ -56,7 +56,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: &s.cfg, planner: s.planner, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, queue: queue, counters: s.counters,
 		steps: newSteps(&s.cfg, outcomes{s.pending}, queue, s.counters),
 	}
-	queue.begin = s.deliveries.begin
+	queue.begin, s.deliveries.failures.finish = s.deliveries.begin, s.deliveries.finish
 	s.subs = newSubscribers(s.deliveries, &s.tasks)
 	s.takeovers = &takeovers{
 		cfg: &s.cfg, clock: s.clock, tenure: s.tenure, outcomes: outcomes{s.pending}, counters: s.counters, table: s.table, creators: s.creators,

@@ -61,7 +61,7 @@ type subscribers struct {
 
 func newSubscribers(ds *deliveries, t *tasks) *subscribers {
 	return &subscribers{deliveries: ds, outcomes: ds.outcomes, tasks: t, byKey: map[actor.Key]*subscription{}, changed: make(chan struct{}), served: map[*subscription]struct{}{},
-		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of payloads with subscribers", Total: maxExecutingBytes, PerApp: maxExecutingBytes / 2, Always: actor.MaxReminderPayload})}
+		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of payloads with subscribers", Total: maxExecutingBytes, PerApp: maxExecutingBytes / 2, Always: actor.MaxReminderPayload, Most: maxExecutingBytes / 2})}
 }
 
 // stop takes no subscriber, and has nothing executed any more.

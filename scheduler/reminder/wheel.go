@@ -47,7 +47,8 @@ const (
 	tick = 1 << 10 // microseconds: about a millisecond
 )
 
-// level is a ring of lists, and which of them have entries.
+// level is a ring of lists, and which of them have entries. The first entry of a list has the last
+// one as its previous one: what was inserted first goes first.
 type level struct {
 	used  uint64
 	heads [wheelSlots]Entry
@@ -140,33 +141,42 @@ func (w *Wheel) link(e Entry) {
 	slot := int(at>>(lev*wheelBits)) & (wheelSlots - 1)
 	x.slot = uint16(lev*wheelSlots + slot)
 	l := &w.levels[lev]
-	x.prev, x.next = 0, l.heads[slot]
-	if x.next != 0 {
-		w.entries[x.next].prev = e
+	x.prev, x.next = e, 0
+	if first := l.heads[slot]; first == 0 {
+		l.heads[slot] = e
+	} else {
+		x.prev = w.entries[first].prev
+		w.entries[x.prev].next = e
+		w.entries[first].prev = e
 	}
-	l.heads[slot] = e
 	l.used |= 1 << slot
 }
 
 func (w *Wheel) unlink(e Entry) {
 	x := &w.entries[e]
-	if x.next != 0 {
-		w.entries[x.next].prev = x.prev
-	}
-	if x.prev != 0 {
-		w.entries[x.prev].next = x.next
-		return
-	}
 	l, slot := &w.levels[x.slot/wheelSlots], x.slot%wheelSlots
-	if l.heads[slot] = x.next; x.next == 0 {
+	first := l.heads[slot]
+	switch {
+	case first != e:
+		w.entries[x.prev].next = x.next
+		if x.next == 0 {
+			w.entries[first].prev = x.prev
+		} else {
+			w.entries[x.next].prev = x.prev
+		}
+	case x.next == 0:
+		l.heads[slot] = 0
 		l.used &^= 1 << slot
+	default:
+		l.heads[slot] = x.next
+		w.entries[x.next].prev = x.prev
 	}
 }
 
 // Advance moves the wheel to now and appends to dst what is due by then, in the order of
 // time and token; what was overdue when it was inserted comes first. Now may be earlier
-// than it was. Once that is limit
-// or more the wheel stops, at the end of a tick, and the caller calls again.
+// than it was. Once that is limit the wheel stops, and the caller calls again; what is left of
+// the tick comes in the order in which it was inserted.
 func (w *Wheel) Advance(now time.Time, dst []Due, limit int) []Due {
 	until := now.UnixMicro()
 	if until < w.now-rewindAfter {
@@ -176,9 +186,9 @@ func (w *Wheel) Advance(now time.Time, dst []Due, limit int) []Due {
 	for len(dst)-start < limit {
 		slot := int(w.now/tick) & (wheelSlots - 1)
 		if w.levels[0].heads[slot] != 0 {
-			dst = w.take(slot, until, dst)
+			dst = w.take(slot, until, dst, start+limit)
 			if w.levels[0].heads[slot] != 0 {
-				break // the rest of this tick is not due yet
+				break // the rest of this tick is not due yet, or above the limit
 			}
 		}
 		next, ok := w.nextSlot()
@@ -216,10 +226,10 @@ func (w *Wheel) move(until int64) {
 	w.cascade()
 }
 
-// take appends what is due of a slot of the lowest level, sorted.
-func (w *Wheel) take(slot int, until int64, dst []Due) []Due {
+// take appends what is due of a slot of the lowest level, sorted, until dst has most entries.
+func (w *Wheel) take(slot int, until int64, dst []Due, most int) []Due {
 	from := len(dst)
-	for e := w.levels[0].heads[slot]; e != 0; {
+	for e := w.levels[0].heads[slot]; e != 0 && len(dst) < most; {
 		x := &w.entries[e]
 		next := x.next
 		if x.at <= until {

@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 	"testing"
@@ -17,7 +18,7 @@ func tokenID(n uint32) actor.ReminderID {
 }
 
 // Whatever is inserted and cancelled, what the wheel gives out is what a sorted list
-// does: everything due, nothing early, nothing twice, in order.
+// does: everything due, nothing early, nothing twice, and the ticks in order.
 func TestWheelAgainstASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "start")).UTC()
@@ -69,7 +70,7 @@ func TestWheelAgainstASortedList(t *testing.T) {
 					n++
 				}
 				want := list[:n]
-				if !overdue && !slices.IsSortedFunc(got, func(a, b Due) int { return a.At.Compare(b.At) }) {
+				if !overdue && !slices.IsSortedFunc(got, func(a, b Due) int { return cmp.Compare(a.At.UnixMicro()/tick, b.At.UnixMicro()/tick) }) {
 					t.Fatalf("not in order: %v", got)
 				}
 				overdue = false
@@ -169,5 +170,29 @@ func TestWheelWhenTheClockGoesBack(t *testing.T) {
 				t.Errorf("%v, want %v", due, before)
 			}
 		})
+	}
+}
+
+// However many reminders are due at one instant, no more than the limit are taken at a time, and
+// those that were inserted first go first.
+func TestWheelTakesNoMoreThanTheLimit(t *testing.T) {
+	const n, limit = 1_000, 64
+	w := NewWheel(start)
+	at := start.Add(time.Second)
+	for i := range uint32(n) {
+		w.Insert(actor.ReminderID{Prefix: 1, Token: i}, at)
+	}
+	taken := uint32(0)
+	for taken < n {
+		due := w.Advance(at, nil, limit)
+		if len(due) != min(limit, int(n-taken)) {
+			t.Fatalf("%d were taken after %d, the limit is %d", len(due), taken, limit)
+		}
+		for _, d := range due {
+			if d.ID.Token != taken {
+				t.Fatalf("number %d comes after %d", d.ID.Token, taken)
+			}
+			taken++
+		}
 	}
 }

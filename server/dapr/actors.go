@@ -110,7 +110,7 @@ type severalCalls struct {
 // The body is {"calls": [{"type": …, "id": …, "method": …, "data": JSON}]}. The answer has the
 // replies in their order: {"replies": [JSON]}, a text for what is not JSON, null for nothing.
 func (a *Actors) serveSeveral(w http.ResponseWriter, r *http.Request, inv *actor.Invocation) error {
-	inv.ID, inv.Caller, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
+	inv.ID, inv.Token, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
 	app, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), edge.ActorsPrefix))
 	if err == nil {
 		err = actor.ValidateName("app", app)
@@ -268,7 +268,7 @@ func (a *Actors) serveScheduled(w http.ResponseWriter, r *http.Request, resource
 // invocationOf reads everything of a request but its deadline. With an error,
 // the invocation has what is known by then.
 func (a *Actors) invocationOf(r *http.Request) (actor.Invocation, error) {
-	inv := actor.Invocation{ID: edge.RequestID(r.Context()), Caller: edge.CallerName(r.Context()), Trace: edge.TraceOf(r.Context())}
+	inv := actor.Invocation{ID: edge.RequestID(r.Context()), Token: edge.CallerName(r.Context()), Trace: edge.TraceOf(r.Context())}
 	var err error
 	if inv.Key, inv.Method, err = ParseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err

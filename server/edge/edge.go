@@ -118,6 +118,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		Trace:          traceOfRequest(r.Header),
 		peers:          peers,
 		body:           r.Body,
+		declared:       r.ContentLength,
 		bodyLeft:       route.MaxBody,
 	}
 	h := w.Header()
@@ -409,7 +410,7 @@ func (e *Edge) fail(ctx context.Context, r requester, err error) failure.Failure
 
 // FailTurn is fail for an error that may not say whose it is.
 func (e *Edge) FailTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure.Failure {
-	f := e.fail(ctx, requester{id, inv.Caller, inv.Trace}, err)
+	f := e.fail(ctx, requester{id, inv.Token, inv.Trace}, err)
 	if f.Detail.ActorType == "" {
 		f.Detail.App, f.Detail.ActorType, f.Detail.ActorId, f.Detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
 	}

@@ -48,6 +48,7 @@ type Exchange struct {
 	requestUse
 
 	body      io.ReadCloser
+	declared  int64     // how long the body is by its headers, until its first byte is read; -1: unknown
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
@@ -251,6 +252,11 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
+	if !b.Route.Streaming {
+		if full := (*Exchange)(b).reserveBody(); full != nil {
+			return 0, b.describe(full)
+		}
+	}
 	if b.Route.Streaming || !b.bodyTimed {
 		b.bodyTimed = true
 		deadline := b.Edge.BodyDeadline()
@@ -346,9 +352,33 @@ func (x *Exchange) ForApp(app string) error {
 	return x.Edge.checkAnswers(app)
 }
 
+// reserveBody counts a body of declared length before the first byte of it is read, and says why
+// it is not read at all: of several bodies that are read at the same time, and of which not all
+// fit, none might become whole.
+func (x *Exchange) reserveBody() error {
+	n := x.declared
+	x.declared = -1
+	account, always := x.share()
+	if n <= always || n > x.bodyLeft || x.Route.Open { // whoever needs no token reserves nothing
+		return nil
+	}
+	x.bodyOwner = x.Owner()
+	if full := account.Take(x.bodyOwner, n); full != nil {
+		return errRequestsFull(full)
+	}
+	x.BodyBytes, x.reserved = n, n
+	return nil
+}
+
 // CountBody counts bytes of the request's body, and says why it is not read on. What
 // it counts, ReleaseBody takes off.
 func (x *Exchange) CountBody(n int) error {
+	if covered := min(int64(n), x.reserved); covered > 0 {
+		x.reserved -= covered
+		if n -= int(covered); n == 0 {
+			return nil
+		}
+	}
 	account, always := x.share()
 	if x.BodyBytes == 0 {
 		x.bodyOwner = x.Owner()
@@ -365,7 +395,7 @@ func (x *Exchange) ReleaseBody() {
 	if x.BodyBytes > 0 {
 		account, _ := x.share()
 		account.Give(x.bodyOwner, x.BodyBytes)
-		x.BodyBytes = 0
+		x.BodyBytes, x.reserved = 0, 0
 	}
 }
 

@@ -1,6 +1,60 @@
 package edge
 
-import "testing"
+import (
+	"io"
+	"testing"
+)
+
+// unread is a body that counts what is read of it.
+type unread struct{ bytes int }
+
+func (u *unread) Read(p []byte) (int, error) {
+	u.bytes += len(p)
+	return len(p), nil
+}
+
+func (*unread) Close() error { return nil }
+
+// TestBodyWithoutSpaceIsNotRead: while a body of declared length is being read, another one for
+// which it leaves no space is refused before a byte of it is read.
+func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
+	const most = 64 << 20
+	e, err := New(Config{MaxRequestsBytes: most}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func(declared int64) (*Exchange, *unread) {
+		body := &unread{}
+		return &Exchange{
+			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, body: body, declared: declared, bodyLeft: declared, bodyTimed: true,
+		}, body
+	}
+	first, _ := exchange(most / 2)
+	part := make([]byte, 1<<20)
+	if _, err := io.ReadFull(first.readCloser(), part); err != nil {
+		t.Fatal(err)
+	}
+	second, body := exchange(most / 2)
+	if _, err := second.readCloser().Read(part); err == nil {
+		t.Error("a second body is read for which there is no space")
+	}
+	if body.bytes > 0 {
+		t.Errorf("%d bytes of it were read", body.bytes)
+	}
+	for first.bodyLeft > 0 {
+		if _, err := first.readCloser().Read(part); err != nil {
+			t.Fatalf("with %d bytes to go: %v", first.bodyLeft, err)
+		}
+	}
+	if got := e.Requests.Bodies.Used(); got != most/2 {
+		t.Errorf("%d bytes are counted, want %d", got, most/2)
+	}
+	second.ReleaseBody()
+	first.ReleaseBody()
+	if got := e.Requests.Bodies.Used(); got != 0 {
+		t.Errorf("%d bytes are left", got)
+	}
+}
 
 // TestMessageCountsForOneOwner: the app of a stream's first message is known only once the
 // message was read; what the message counted goes back to whom it counted for.

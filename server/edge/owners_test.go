@@ -3,10 +3,12 @@ package edge
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // TestEachRequestCountsForItsOwner: bytes of requests that need no token, and of other hosts, count
@@ -82,5 +84,21 @@ func TestUnpackedMessagesHaveAnOwner(t *testing.T) {
 	}
 	if has := e.Requests.Bodies.Has(ownerGzip); has != 0 {
 		t.Errorf("%d bytes are still counted", has)
+	}
+}
+
+// TestBytesOfInventedAppsAreBounded: callers of all apps may name any, each of which may always have
+// a part; all together have twice the bound at most.
+func TestBytesOfInventedAppsAreBounded(t *testing.T) {
+	var u requestsUse
+	u.init(Config{MaxRequestsBytes: 6400})
+	for _, account := range []*fair.Account{u.Bodies, u.Answers} {
+		_ = account.Take("loud", 5600)
+		for i := range 1000 {
+			_ = account.Take(fmt.Sprint("invented", i), 100)
+		}
+		if used := account.Used(); used < 6400 || used > 2*6400 {
+			t.Errorf("%d bytes are taken, where 6400 are for all", used)
+		}
 	}
 }

@@ -21,10 +21,11 @@ type requestsUse struct {
 // requestUse is what one request counts for.
 type requestUse struct {
 	app string // that the request is for, once that is known
-	// BodyBytes is how much has been read of the body, unless the route is long-lived, and
-	// bodyOwner the app for which that counts.
-	BodyBytes int64
-	bodyOwner string
+	// BodyBytes is how much has been read of the body, unless the route is long-lived, or all
+	// of it if its length was declared; reserved is the part of that which was not read yet, and
+	// bodyOwner the app for which it counts.
+	BodyBytes, reserved int64
+	bodyOwner           string
 }
 
 // alwaysReadBody is how much of a body is read whatever others hold, in bytes: about
@@ -35,9 +36,15 @@ const alwaysReadBody = 4 << 10
 const alwaysUpload = 128 << 10
 
 func (u *requestsUse) init(c Config) {
-	u.Bodies = fair.NewAccount(fair.Bounds{Name: "bytes of requests that are not answered yet", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
+	u.Bodies = shared("bytes of requests that are not answered yet", c.MaxRequestsBytes)
 	u.Uploads = fair.NewAccount(fair.Bounds{Name: "bytes of messages of uploads", Total: c.Bounds.UploadMessages})
-	u.Answers = fair.NewAccount(fair.Bounds{Name: "bytes of answers that clients have not accepted", Total: c.MaxRequestsBytes, Always: c.MaxRequestsBytes / 64})
+	u.Answers = shared("bytes of answers that clients have not accepted", c.MaxRequestsBytes)
+}
+
+// shared is an account of total bytes, of which each app may always have a 64th. Callers of all
+// apps name any, so what apps always have takes as much again at most.
+func shared(name string, total int64) *fair.Account {
+	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }
 
 func errRequestsFull(full error) error {

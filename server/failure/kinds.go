@@ -86,7 +86,7 @@ func AnswerOf(kind actor.Kind) Answer {
 		return Answer{connect.CodeDataLoss, http.StatusInternalServerError}
 	case KindUnauthenticated:
 		return Answer{connect.CodeUnauthenticated, http.StatusUnauthorized}
-	case KindPermissionDenied, KindOriginRefused, KindHostRefused:
+	case KindPermissionDenied, KindOriginRefused, KindHostRefused, actor.ErrMethodPrivate.Kind():
 		return Answer{connect.CodePermissionDenied, http.StatusForbidden}
 	default: // the kinds of traps, and kindInternal
 		return Answer{connect.CodeInternal, http.StatusInternalServerError}

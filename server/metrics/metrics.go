@@ -152,10 +152,14 @@ func New() *Metrics {
 }
 
 // HostEvents returns the callbacks that count what the host does. Guest logs are
-// not counted.
+// not counted. The call registers metrics, so that a process calls HostEvents once.
 func (m *Metrics) HostEvents() host.Events {
+	chainEnd := chainEnds(m.registry)
 	return host.Events{
-		TurnEnd:   m.turnEnd,
+		TurnEnd: func(e host.TurnEnd) {
+			m.turnEnd(e)
+			chainEnd(e)
+		},
 		Commit:    m.commitEnd,
 		Activated: func(actor.Key) { m.activated.Inc(); m.active.Inc() },
 		Deactivated: func(_ actor.Key, reason host.DeactivateReason) {

@@ -28,6 +28,9 @@ var MissedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", 
 type Setter struct {
 	Reminders Store
 	Types     Types
+	// MayDeploy reports whether who asks may deploy, and so set reminders for private
+	// methods as well: what an actor has set and an operator imports.
+	MayDeploy func(ctx context.Context) bool
 }
 
 // Store keeps reminders.
@@ -60,7 +63,7 @@ func (s Setter) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminde
 // checkMethod reports a type that is not served, or that has no such method for firings.
 func (s Setter) checkMethod(ctx context.Context, key actor.Key, method string) error {
 	if _, spec, err := s.Types.Current(key.App, key.Type); err == nil &&
-		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method && !m.ReadOnly }) {
+		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method && !m.ReadOnly && !m.Private }) {
 		return nil
 	}
 	types, err := s.Types.Types(ctx, key.App) // it may have been deployed elsewhere a moment ago
@@ -81,6 +84,8 @@ func (s Setter) checkMethod(ctx context.Context, key actor.Key, method string) e
 			case m.Name != method:
 			case m.ReadOnly:
 				return fails(&actor.ArgumentError{Field: "reminder method", Problem: method + " is read-only, and a firing changes its actor; name another method"})
+			case m.Private && !s.MayDeploy(ctx):
+				return fails(fmt.Errorf("%w: only actors of the app, and tokens with the role deploy, set reminders for %s.%s", actor.ErrMethodPrivate, key.Type, method))
 			default:
 				return nil
 			}

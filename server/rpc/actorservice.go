@@ -139,7 +139,7 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 			return actor.Reply{}, err
 		}
 	}
-	inv.ID, inv.Caller, inv.Trace = edge.RequestID(ctx), edge.CallerName(ctx), edge.TraceOf(ctx)
+	inv.ID, inv.Token, inv.Trace = edge.RequestID(ctx), edge.CallerName(ctx), edge.TraceOf(ctx)
 	reply, err := a.s.Host.Invoke(ctx, inv)
 	if x := edge.ExchangeOf(ctx); x != nil {
 		edge.SetHost(x.Header(), reply)

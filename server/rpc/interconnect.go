@@ -44,6 +44,9 @@ func newPeerServices(s *Services) edge.Service {
 	// Calls of peers never wait for the memory that clients' calls hold: those may wait
 	// for calls that went to the same peers.
 	conf.Memory = stream.NewMemory(s.edge.Conf.MaxStreamsBytes)
+	// The host that sends gives each app its share of a channel's calls. Apps share the bytes here.
+	conf.MaxInvocations = 2 * routing.DefaultMaxInFlight
+	conf.MaxBytes = s.edge.Conf.MaxStreamsBytes
 	opts := append(s.edge.StreamOptions(peerMessage, edge.ErrMessageTooLarge(peerMessage)), connect.WithReadMaxBytes(peerMessage))
 	_, h := greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, opts...)
 	channel := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: peerMessage, Peer: true}
@@ -273,7 +276,7 @@ type peerEdge struct {
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
-		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller,
+		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Token: in.Caller,
 		Trace: actor.ParseTrace(in.Traceparent, in.Tracestate).Child(),
 	}
 	if in.Consistency == greenroomv1.Consistency_CONSISTENCY_STRONG {

@@ -77,7 +77,7 @@ const maxContentType = 255
 // Admit implements [stream.Edge]: it checks what protovalidate checks of unary calls,
 // and what the route of a unary call needs.
 func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
-	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Caller: e.x.Caller.Name, Trace: e.x.Trace}
+	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Token: e.x.Caller.Name, Trace: e.x.Trace}
 	if in.Traceparent != "" {
 		inv.Trace = actor.ParseTrace(in.Traceparent, in.Tracestate).Child()
 	}

@@ -27,6 +27,10 @@ const (
 	readerQueue = 1024
 	// maxReaders is how many may read an app's logs at once, each of whom has a queue.
 	maxReaders = 20
+	// maxOfAllReaders is how many may read those of all apps that have more than alwaysReaders, and
+	// how many those that have no more: callers of all apps may read of any name.
+	maxOfAllReaders = 16 * maxReaders
+	alwaysReaders   = 2
 )
 
 // Logs remembers the latest lines that the guests of each app logged, and hands each to
@@ -75,7 +79,7 @@ type logReader struct {
 
 // NewLogs returns logs that remember nothing yet.
 func NewLogs() *Logs {
-	return &Logs{apps: map[string]*appLines{}, readers: map[string]map[*logReader]struct{}{}, open: edge.NewPlaces(fair.Bounds{Name: "readers of its logs", PerApp: maxReaders}, edge.RetryLater), closed: make(chan struct{})}
+	return &Logs{apps: map[string]*appLines{}, readers: map[string]map[*logReader]struct{}{}, open: edge.NewPlaces(fair.Bounds{Name: "readers of logs", Total: maxOfAllReaders, PerApp: maxReaders, Always: alwaysReaders, Most: maxOfAllReaders}, edge.RetryLater), closed: make(chan struct{})}
 }
 
 // share is how many bytes are remembered of each app.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/edge"
 )
 
 // texts are the lines' own.
@@ -115,7 +117,7 @@ func TestLogReadersOfAppsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.open.Enter("a"); err == nil || !strings.Contains(err.Error(), "app a has 20 readers of its logs") {
+	if err := l.open.Enter("a"); err == nil || !strings.Contains(err.Error(), "app a has 20 readers of logs of at most 20") {
 		t.Errorf("one reader more: %v", err)
 	}
 	if err := l.open.Enter("b"); err != nil {
@@ -129,3 +131,20 @@ func TestLogReadersOfAppsApart(t *testing.T) {
 
 // logKey is the actor that logs.
 var logKey = actor.Key{App: "default", Type: "Counter", ID: "a"}
+
+// TestStreamsOfInventedAppsAreBounded: callers of all apps may name any, each of which may always
+// have some; those of all together are bounded.
+func TestStreamsOfInventedAppsAreBounded(t *testing.T) {
+	const limit = 640
+	streams, readers := edge.NewPlaces(streamBounds("streams open", limit), ""), NewLogs().open
+	for places, most := range map[*edge.Places]int64{&streams: 2 * limit, &readers: 2 * maxOfAllReaders} {
+		for i := range 10 * limit {
+			for range 10 {
+				_ = places.Enter(fmt.Sprint("invented", i))
+			}
+		}
+		if taken := places.Taken(); taken > most {
+			t.Errorf("%d places are taken, of at most %d", taken, most)
+		}
+	}
+}

@@ -26,12 +26,18 @@ type Services struct {
 // alwaysStreams is the part of all streams that an app may have whatever others have.
 const alwaysStreams = 64
 
+// streamBounds are those of limit streams. Callers of all apps invent names of apps, so what apps
+// may always have comes to as much again at most.
+func streamBounds(name string, limit int64) fair.Bounds {
+	return fair.Bounds{Name: name, Total: limit, Always: limit / alwaysStreams, Most: limit}
+}
+
 // New adds to an edge the services that the backends allow. Streams end when draining ends.
 func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
 	limit := int64(e.Conf.Bounds.Streams)
-	s.Streams = edge.NewPlaces(fair.Bounds{Name: "streams open", Total: limit, Always: limit / alwaysStreams}, "put more calls on each, or use another server")
-	s.subscribers = edge.NewPlaces(fair.Bounds{Name: "subscribers", Total: limit, Always: limit / alwaysStreams}, "have each subscribe to more, or use another server")
+	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
+	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {
@@ -63,7 +69,10 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 
 // Setter sets and deletes reminders.
 func (s *Services) Setter() reminders.Setter {
-	return reminders.Setter{Reminders: s.Reminders, Types: s.Modules}
+	return reminders.Setter{Reminders: s.Reminders, Types: s.Modules, MayDeploy: func(ctx context.Context) bool {
+		x := edge.ExchangeOf(ctx)
+		return x != nil && x.Caller.Require(edge.RoleDeploy) == nil
+	}}
 }
 
 // newReflection describes the services of these names.

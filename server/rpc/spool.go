@@ -35,8 +35,9 @@ const (
 	maxUploads = 64
 	// alwaysUploads is how many an app may have whatever others have.
 	alwaysUploads = 4
-	// mostUploads is how many there may be at once, however many apps there are.
-	mostUploads = 4 * maxUploads
+	// mostUploads is how many there may be at once of those that apps may always have, however
+	// many apps there are.
+	mostUploads = 3 * maxUploads
 	// alwaysSpooled is what each of them may have whatever others have, in bytes: a
 	// small guest.
 	alwaysSpooled = 1 << 20

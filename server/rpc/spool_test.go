@@ -124,7 +124,7 @@ func TestUploadsOfInventedAppsAreBounded(t *testing.T) {
 			open++
 		}
 	}
-	if open != mostUploads || refused == nil || !strings.Contains(refused.Error(), fmt.Sprintf("all apps together have %d uploads on their way of at most %d", mostUploads, mostUploads)) {
+	if open != mostUploads || refused == nil || !strings.Contains(refused.Error(), fmt.Sprintf("all apps together %d of at most %d", mostUploads, mostUploads)) {
 		t.Errorf("%d uploads are on their way, of at most %d: %v", open, mostUploads, refused)
 	}
 }

@@ -93,9 +93,10 @@ func (e *FullError) Error() string { return e.text }
 // concurrently.
 type Memory struct{ account *fair.Account }
 
-// NewMemory returns memory of limit bytes.
+// NewMemory returns memory of limit bytes. Each app may always have a 64th, and the apps, whose
+// names callers of all apps invent, take as much again for that at most.
 func NewMemory(limit int64) *Memory {
-	return &Memory{fair.NewAccount(fair.Bounds{Name: "bytes in flight on streams", Total: limit, Always: limit / 64})}
+	return &Memory{fair.NewAccount(fair.Bounds{Name: "bytes in flight on streams", Total: limit, Always: limit / 64, Most: limit})}
 }
 
 // alwaysReceived is how much of a message is received whatever other streams hold, in

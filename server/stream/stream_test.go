@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
@@ -330,5 +331,20 @@ func TestChannelCountsByApp(t *testing.T) {
 	}
 	if used := st.conf.Memory.Used(); used != 0 || st.conf.Memory.account.Has("loud") != 0 {
 		t.Errorf("%d bytes are still counted", used)
+	}
+}
+
+// TestBytesOfInventedAppsAreBounded: callers of all apps may name any, each of which may always have
+// a part; all together have twice the bound at most.
+func TestBytesOfInventedAppsAreBounded(t *testing.T) {
+	m := NewMemory(6400)
+	m.account.Add("loud", 10_000)
+	for i := range 1000 {
+		if app := fmt.Sprint("invented", i); m.check(app, 100) == nil {
+			m.account.Add(app, 100)
+		}
+	}
+	if of := m.Used() - 10_000; of < 800 || of > 6400 {
+		t.Errorf("%d bytes of invented apps are in flight, where 6400 are for all", of)
 	}
 }

@@ -13,24 +13,33 @@ type pendingSync struct {
 	done chan struct{} // closed when it is durable; never, if the store fails first
 }
 
-// marks is a set of keys that may take a key for a member that is none: a read
-// then waits for a sync that it need not wait for, once in sixteen times or so
-// with a group of the usual size. A map of the keys would cost more than deciding
-// about their rows.
-type marks [64]uint64
+// marks is a set of keys, a Bloom filter: it may take a key for a member that is none, and then
+// a read waits for a sync that it need not wait for. With the 256 rows of a large group that is
+// one key in 70,000, since reads of 256 reminders are common too, and one app's large groups must
+// not hold up what another one reads. A map of the keys would cost more than deciding about their
+// rows.
+type marks [256]uint64
 
-func (m *marks) at(hash uint64) (word *uint64, bit uint64) {
-	return &m[hash>>6%uint64(len(m))], 1 << (hash % 64)
-}
+const (
+	marksOfKey = 4
+	markBits   = 14 // of the hash: which of the 16,384 bits of marks
+)
 
 func (m *marks) add(hash uint64) {
-	word, bit := m.at(hash)
-	*word |= bit
+	for range marksOfKey {
+		m[hash>>6%uint64(len(m))] |= 1 << (hash % 64)
+		hash >>= markBits
+	}
 }
 
 func (m *marks) has(hash uint64) bool {
-	word, bit := m.at(hash)
-	return *word&bit != 0
+	for range marksOfKey {
+		if m[hash>>6%uint64(len(m))]&(1<<(hash%64)) == 0 {
+			return false
+		}
+		hash >>= markBits
+	}
+	return true
 }
 
 // pendingSyncs are those of the batches on their way to the disk.

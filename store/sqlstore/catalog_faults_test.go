@@ -98,3 +98,30 @@ func TestDeployFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestModuleThatIsDeployedMeanwhileMakesNoRoom has an upload about to remove the module that was unused
+// for longest, when that module is deployed: another one makes room.
+func TestModuleThatIsDeployedMeanwhileMakesNoRoom(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	var stored []actor.Module
+	for n := range 3 {
+		wasm := bytes.Repeat([]byte{byte(n)}, 40<<10)
+		stored = append(stored, moduleOf(wasm))
+		if n < 2 {
+			b.is("put", b.s.PutModule(t.Context(), stored[n], bytes.NewReader(wasm), 0), nil)
+		}
+	}
+	removing := b.proxy.Plan(t, pgproxy.Fault{On: "FOR UPDATE OF m", Do: pgproxy.Hold})
+	put := make(chan error, 1)
+	go func() {
+		put <- b.s.PutModule(t.Context(), stored[2], bytes.NewReader(bytes.Repeat([]byte{2}, 40<<10)), 100<<10)
+	}()
+	<-removing.Struck()
+	b.is("deploy", b.around.Deploy(t.Context(), []actor.Deployment{{App: "shop", Type: "Cart", Generation: 1, Digest: stored[0].Digest}}), nil)
+	removing.Release()
+	b.is("put that makes room", <-put, nil)
+	for n, want := range []error{nil, actor.ErrModuleNotFound, nil} {
+		_, err := b.around.ModuleBytes(t.Context(), "shop", stored[n].Digest)
+		b.is(fmt.Sprint("module ", n), err, want)
+	}
+}

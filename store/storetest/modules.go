@@ -11,6 +11,18 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// readCode counts the bytes that are read of a module.
+type readCode struct {
+	*bytes.Reader
+	read int
+}
+
+func (c *readCode) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.Reader.ReadAt(p, off)
+	c.read += n
+	return n, err
+}
+
 var modules = suite{"Modules", []testCase{
 	{"a stored module is read as it was", func(f *fixture) {
 		m, wasm := f.module("x")
@@ -38,7 +50,11 @@ var modules = suite{"Modules", []testCase{
 		first, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		m.Manifest = []byte(`{"other":true}`)
-		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 0))
+		code := &readCode{Reader: bytes.NewReader(wasm)}
+		f.ok(f.s.PutModule(f.ctx(), m, code, 0))
+		if code.read > len(wasm) { // for more than the digest
+			f.Fatal("bytes that are there were written again")
+		}
 		again, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		f.sameModule(again, first)

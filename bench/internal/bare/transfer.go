@@ -21,7 +21,7 @@ const (
 
 // Transfers plays [TransferRole].
 func Transfers(ctx context.Context, s SQL) (load.Result, error) {
-	return s.transfer(ctx, func(ctx context.Context, c *pgx.Conn, rows [2]row) error {
+	return transfer(ctx, s, func(ctx context.Context, c *pgx.Conn, rows [2]row) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			for i := range rows {
 				if err := tx.QueryRow(ctx, selectRow, rows[i].key()...).Scan(&rows[i].version, &rows[i].state); err != nil {
@@ -40,7 +40,7 @@ func Transfers(ctx context.Context, s SQL) (load.Result, error) {
 
 // Pipelined plays [PipelinedRole].
 func Pipelined(ctx context.Context, s SQL) (load.Result, error) {
-	return s.transfer(ctx, func(ctx context.Context, c *pgx.Conn, rows [2]row) error {
+	return transfer(ctx, s, func(ctx context.Context, c *pgx.Conn, rows [2]row) error {
 		var read, write pgx.Batch
 		read.Queue("BEGIN")
 		for i := range rows {
@@ -72,7 +72,7 @@ func (r *row) next() []any {
 }
 
 // transfer measures transfers, each on a connection of its own. A failed one ends the run.
-func (s SQL) transfer(ctx context.Context, move func(ctx context.Context, c *pgx.Conn, rows [2]row) error) (load.Result, error) {
+func transfer(ctx context.Context, s SQL, move func(ctx context.Context, c *pgx.Conn, rows [2]row) error) (load.Result, error) {
 	pool, err := s.open(ctx)
 	if err != nil {
 		return load.Result{}, err

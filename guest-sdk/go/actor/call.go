@@ -58,6 +58,14 @@ var (
 	ErrCallTimeout = NewError(StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time")
 )
 
+// PerhapsRan reports whether err is of a call after which the callee may have run, and is
+// committed then: the callee is at another server, whose answer was lost. After any other
+// error of a call nothing of it remains.
+func PerhapsRan(err error) bool {
+	e := find(err)
+	return e != nil && (e.Code == "timeout" || e.Code == "unavailable")
+}
+
 // Call runs a method of another actor of the app and returns its reply. The turn and all that
 // it calls are one transaction: what they change is committed together, when this turn is,
 // or not at all. An error is the callee's own, or says why it did not run; what the callee

@@ -1,12 +1,25 @@
 package actor
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 )
+
+func TestPerhapsRan(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil: false, errors.New("timeout"): false, ErrCallTimeout: false, Errorf("timeout", ""): true,
+		fmt.Errorf("pay: %w", NewError(StatusUnavailable, "unavailable", "")): true,
+	} {
+		if got := PerhapsRan(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
 
 func TestTimeout(t *testing.T) {
 	for d, want := range map[time.Duration]uint32{

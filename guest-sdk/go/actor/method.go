@@ -15,6 +15,10 @@ func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent =
 // struct's maps and slices is that of before. Without it, such a call gets [ErrNotReentrant].
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
+// Private keeps callers from outside from the method: only actors of the app call it, with
+// [Call], and reminders and timers of the actor itself.
+func Private() MethodOption { return func(m *abi.MethodSpec) { m.Private = true } }
+
 // method is a registered method. run does everything between a decoded frame and
 // the reply.
 type method struct {

@@ -22,7 +22,7 @@ const (
 const sdkName = "greenroom-go/0.1.0"
 
 // Part is what an actor type is made of: its methods ([Method], [ReadOnly]) and
-// its settings ([Placement], [Instance], [Pool], [StateSchema], [Migrate],
+// its settings ([Placement], [CoLocate], [Instance], [Pool], [StateSchema], [Migrate],
 // [Limits]).
 type Part interface{ addTo(*actorType) }
 

@@ -29,13 +29,13 @@ func newRegistry() *registry { return &registry{types: map[string]*actorType{}} 
 
 func TestManifest(t *testing.T) {
 	r := newRegistry()
-	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant()), ReadOnly("View", (*basket).View))
+	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant(), Private()), ReadOnly("View", (*basket).View))
 	add(r, "Other", PlacementSticky, InstanceShared, PoolBatch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
 		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5, Fuel: 6, IdempotencyWindow: time.Hour - 1},
 		Capabilities{HTTP: []string{"a.example"}, Config: []string{"c"}, Secrets: []string{"s"}}, Method("Add", (*other).Add))
 
 	const want = `{"abi":1,"sdk":"greenroom-go/0.1.0","types":[` +
-		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true},{"name":"View","read_only":true}]},` +
+		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true,"private":true},{"name":"View","read_only":true}]},` +
 		`{"name":"Other","placement":"sticky","instance":"shared","pool":"batch","state_schema":3,"migrate":true,"methods":[{"name":"Add"}],` +
 		`"limits":{"state_bytes":1,"payload_bytes":2,"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6,"idempotency_window_ms":3600000},"capabilities":{"http":["a.example"],"config":["c"],"secrets":["s"]}}]}`
 	if got := string(r.manifest()); got != want {
@@ -62,6 +62,27 @@ func TestManifestPlacements(t *testing.T) {
 	add(r, "Basket", PlacementStatic(), Method("Add", (*basket).Add))
 	if _, faults := manifest.Parse(r.manifest()); len(faults) != 1 || !strings.Contains(faults[0].Message, "static:a,b,c") {
 		t.Errorf("no hosts: %v", faults)
+	}
+}
+
+// TestManifestGroups: hosts read the group of a type as it was registered.
+func TestManifestGroups(t *testing.T) {
+	for part, want := range map[CoLocate]abi.CoLocate{
+		{}:                                {},
+		{Group: "orders"}:                 {Group: "orders"},
+		{Group: "orders", Separator: "/"}: {Group: "orders", Separator: "/", Parts: 1},
+		{Group: "orders", Separator: "::", Parts: 2}: {Group: "orders", Separator: "::", Parts: 2},
+	} {
+		r := newRegistry()
+		add(r, "Basket", part, Method("Add", (*basket).Add))
+		if m, faults := manifest.Parse(r.manifest()); m == nil || m.Types[0].CoLocate != want {
+			t.Errorf("%+v: %+v %v, want %+v", part, m, faults, want)
+		}
+	}
+	r := newRegistry()
+	add(r, "Basket", CoLocate{Group: "orders", Parts: 2}, Method("Add", (*basket).Add))
+	if _, faults := manifest.Parse(r.manifest()); len(faults) != 1 || !strings.Contains(faults[0].Message, "give the text between the parts of an ID") {
+		t.Errorf("parts without a separator: %v", faults)
 	}
 }
 

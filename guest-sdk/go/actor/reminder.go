@@ -301,12 +301,17 @@ func reminderError(ctx *Context, op, name string, code abi.Code) error {
 	case abi.CodeTooMany:
 		return reminderFault(op, name, ErrTooMany.Messagef("%s", or(problem(ctx), ErrTooMany.Message)))
 	case abi.CodeNotReady:
-		return reminderFault(op, name, ErrNotReady)
+		return reminderFault(op, name, notReady(ctx))
 	}
 	if code < 0 {
 		return reminderFault(op, name, codeError(code))
 	}
 	return nil
+}
+
+// notReady is ErrNotReady with what the host says of it.
+func notReady(ctx *Context) error {
+	return ErrNotReady.Messagef("%s", or(problem(ctx), ErrNotReady.Message))
 }
 
 func reminderProblem(op, name, problem string) error {

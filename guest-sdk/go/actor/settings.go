@@ -45,6 +45,19 @@ func PlacementRingOf(hosts int) Placement {
 	return PlacementRing + Placement(":"+strconv.Itoa(hosts))
 }
 
+// CoLocate puts actors of several types on one host, so that calls among them can be one
+// transaction: all actors of the types of a group whose group keys are equal. The types have
+// one placement, which is neither [PlacementAny] nor [PlacementStateless].
+type CoLocate struct {
+	Group string // 1 to 64 of the characters A-Z a-z 0-9 . _ -
+	// Separator is the text between the parts of an ID, the first of which are the group key:
+	// with "/", order/42 is of the key order by one part, and of order/42 by two. Without a
+	// separator, and for an ID with no more parts than the key, the key is the whole ID.
+	Separator string
+	// Parts is how many parts the key has; 0 means 1.
+	Parts int
+}
+
 // Instance says how actors of the type share Wasm instances. A type that says
 // nothing is [InstanceShared], or [InstanceDedicated] if it is [PlacementSticky].
 type Instance string
@@ -101,6 +114,7 @@ func Migrate(hook func(ctx *Context, from uint32) error) Part { return migration
 type migration func(ctx *Context, from uint32) error
 
 func (p Placement) addTo(t *actorType)   { t.spec.Placement = string(p) }
+func (c CoLocate) addTo(t *actorType)    { t.spec.CoLocate = abi.CoLocate(c) }
 func (i Instance) addTo(t *actorType)    { t.spec.Instance = string(i) }
 func (p Pool) addTo(t *actorType)        { t.spec.Pool = string(p) }
 func (s StateSchema) addTo(t *actorType) { t.spec.StateSchema = uint32(s) }

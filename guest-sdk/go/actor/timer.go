@@ -75,7 +75,7 @@ func timerResult(ctx *Context, op, name string, result int32) (bool, error) {
 	case abi.CodeTooLarge:
 		err = ErrTooLarge.Messagef("%s", or(problem(ctx), ErrTooLarge.Message))
 	case abi.CodeNotReady:
-		err = ErrNotReady
+		err = notReady(ctx)
 	}
 	return false, fault(op, "timer", name, err)
 }

@@ -228,6 +228,15 @@ func (h *Harness) Actors() []actor.Ref {
 	return keys
 }
 
+func (h *Harness) commit(ref actor.Ref, schema uint32, state map[string]value, revision uint64) {
+	h.actors[ref] = &row{version: h.Version(ref.Type, ref.ID) + 1, revision: revision, schema: schema, state: state}
+}
+
+func (h *Harness) nextRevision() uint64 {
+	h.revision++
+	return h.revision
+}
+
 func encodePayload(in any) (actor.Payload, error) {
 	switch in := in.(type) {
 	case nil, actor.None:

@@ -141,7 +141,7 @@ func (p *Payer) Ask(ctx *actor.Context, to [3]string) (actor.None, error) {
 }
 
 func init() {
-	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add), actor.Method("Audit", (*Ledger).Audit), actor.ReadOnly("Sum", (*Ledger).Total))
+	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add), actor.Method("Audit", (*Ledger).Audit, actor.Private()), actor.ReadOnly("Sum", (*Ledger).Total))
 	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check),
 		actor.Method("Split", (*Payer).Split), actor.Method("Down", (*Payer).Down), actor.Method("Many", (*Payer).Many))
 	actor.Register("Loop", actor.Method("Start", (*Loop).Start), actor.Method("Wipe", (*Loop).Wipe), actor.Method("Inner", (*Loop).Inner, actor.Reentrant()),
@@ -272,6 +272,12 @@ func TestChain(t *testing.T) {
 		if state := h.State("Ledger", id); state["sum"] != want {
 			t.Errorf("%s: %v, want %s", id, state, want)
 		}
+	}
+	if err := h.Call("Ledger", "x", "Audit", nil, nil); !errors.As(err, &e) || e.Code != "method_private" {
+		t.Errorf("got %v", err)
+	}
+	if err := h.Call("Payer", "a", "Ask", [3]string{"Ledger", "w", "Audit"}, nil); err != nil {
+		t.Error(err)
 	}
 	if err := h.Call("Payer", "a", "Check", "Sum", &got); err != nil || got != 0 {
 		t.Errorf("%d, %v", got, err)

@@ -57,6 +57,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if h.chain != nil {
 		return h.chain.nested(ref, method, payload)
 	}
+	if spec, err := h.method(ref.Type, method); err == nil && spec.Private && by == nil {
+		return actor.Payload{}, actor.NewError(actor.StatusPermissionDenied, "method_private", "only actors, their reminders and their timers call "+ref.Type+"."+method)
+	}
 	c := &chain{harness: h, members: map[actor.Ref]*member{}}
 	h.chain = c
 	defer func() { h.chain = nil }()
@@ -66,13 +69,14 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	}
 	for ref, m := range c.members {
 		if m.written {
-			h.commitMember(ref, m)
+			c.commit(ref, m)
 		}
 	}
 	return reply, nil
 }
 
-func (h *Harness) commitMember(ref actor.Ref, m *member) {
+func (c *chain) commit(ref actor.Ref, m *member) {
+	h := c.harness
 	if o := m.overlay; !maps.EqualFunc(m.stored.state, o.values, value.equal) {
 		h.commit(ref, h.types[ref.Type].StateSchema, o.values, o.revision)
 	}

@@ -33,15 +33,6 @@ type cause struct {
 	firing          *firing // of a reminder
 }
 
-func (h *Harness) commit(ref actor.Ref, schema uint32, state map[string]value, revision uint64) {
-	h.actors[ref] = &row{version: h.Version(ref.Type, ref.ID) + 1, revision: revision, schema: schema, state: state}
-}
-
-func (h *Harness) nextRevision() uint64 {
-	h.revision++
-	return h.revision
-}
-
 func limitOr(limit int64, otherwise int) int {
 	if limit == 0 {
 		return otherwise

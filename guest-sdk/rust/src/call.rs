@@ -4,10 +4,11 @@ use crate::actor::Actor;
 use crate::address::Ref;
 use crate::codec::{self, MessageFrame};
 use crate::context::{direct, Context, ReadContext};
-use crate::convert::{Input, Payload, ToJson};
+use crate::convert::{Input, Output, Payload, ToJson};
 use crate::error::{Error, Status};
 use crate::host::Code;
 use crate::turn;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// The callee cannot be in one transaction with the caller. It did not run.
@@ -39,6 +40,16 @@ pub const TRAP: &str = "trap";
 /// The callee used up its fuel, its state became too large, or its host failed. What it did
 /// was taken back.
 pub const FAILED: &str = "failed";
+
+impl Error {
+    /// Whether it is of a call after which the callee may have run, and is committed then:
+    /// the callee is at another server, whose answer was lost. After any other error of a
+    /// call nothing of it remains.
+    #[must_use]
+    pub fn perhaps_ran(&self) -> bool {
+        matches!(self.code(), TIMEOUT | UNAVAILABLE)
+    }
+}
 
 impl Ref {
     /// The actor of the type `A` with this ID.
@@ -201,5 +212,60 @@ impl Message {
                 ),
             )
         })
+    }
+}
+
+/// A [`Message`] whose reply is an `R`; from the struct that the option `reference` of the
+/// attribute `actor` makes.
+#[derive(Clone, Debug)]
+#[must_use = "a message does nothing until it is called"]
+pub struct TypedMessage<R> {
+    message: Message,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R: Input> TypedMessage<R> {
+    /// As [`Message::timeout`].
+    pub fn timeout(mut self, limit: Duration) -> TypedMessage<R> {
+        self.message = self.message.timeout(limit);
+        self
+    }
+
+    /// As [`Message::atomic`].
+    pub fn atomic(mut self) -> TypedMessage<R> {
+        self.message = self.message.atomic();
+        self
+    }
+
+    /// As [`Message::call`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Message::call`].
+    pub fn call(self, ctx: &Context, actor: &mut impl Actor) -> Result<R, Error> {
+        self.message.call(ctx, actor)
+    }
+
+    /// As [`Message::query`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Message::query`].
+    pub fn query(self, ctx: &ReadContext) -> Result<R, Error> {
+        self.message.query(ctx)
+    }
+}
+
+/// For the attribute alone.
+#[doc(hidden)]
+pub fn typed<R>(to: &Ref, method: &str, input: impl Output) -> TypedMessage<R> {
+    let mut message = to.message_payload(method, Payload::default());
+    match input.into_payload() {
+        Ok(input) => message.input = input,
+        Err(e) => message.unfit = Some(e),
+    }
+    TypedMessage {
+        message,
+        reply: PhantomData,
     }
 }

@@ -127,7 +127,7 @@ mod wasm;
 
 pub use actor::{Actor, Method, State};
 pub use address::Ref;
-pub use call::Message;
+pub use call::{Message, TypedMessage};
 pub use capability::{Http, Request, Response};
 pub use cause::{Cause, CauseKind};
 pub use context::{Context, Key, Level, ReadContext};
@@ -152,6 +152,7 @@ pub mod prelude {
 #[allow(missing_docs)]
 pub mod __private {
     pub use crate::actor::{checked, checked_read_only, described, of_type, run, Reply};
+    pub use crate::call::typed;
     #[cfg(target_arch = "wasm32")]
     pub use crate::exports::{alloc, manifest, print, turn};
     pub use crate::record::*;

@@ -57,12 +57,17 @@
 /// ```
 ///
 /// - **`methods`**: the name that callers use, then any of `read_only`,
-///   `idempotent` and `reentrant`, then the name of an associated function, whose
+///   `idempotent`, `reentrant` and `private` (takes no call from outside of the
+///   app's actors), then the name of an associated function, whose
 ///   form is that of [`Method`](crate::Method). One that takes `&self` and
 ///   [`&ReadContext`](crate::ReadContext) is read-only, said or not; to say
 ///   `read_only` of any other does not compile.
 /// - **`placement`**: `any`, `ring` (the default), `sticky` or `stateless`, or a policy
 ///   in quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
+/// - **`co_locate`**: the group of types with whose actors the type's actors are on one
+///   host, so that calls among them can be one transaction: `{ group: "orders" }` by the
+///   whole ID, `{ group: "orders", separator: "/" }` by the part of the ID before the
+///   first `/`, and with `parts: 2` by the first two.
 /// - **`instance`**: `shared` or `dedicated`; **`pool`**: `user` (the default)
 ///   or `batch`.
 /// - **`state_schema`**: the version of the state's form, 0 at first.
@@ -210,6 +215,9 @@ macro_rules! __option {
     };
     ($spec:ident, $actor:path, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
     ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
+    ($spec:ident, $actor:path, co_locate: { $($part:ident : $value:expr),* $(,)? }) => {
+        $($spec.co_locate.$part = $value;)*
+    };
     ($spec:ident, $actor:path, limits: { $($limit:ident : $value:expr),* $(,)? }) => {
         $($spec.limits.$limit = $value;)*
     };
@@ -230,7 +238,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, instance, pool, state_schema, migrate, limits, capabilities"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, limits, capabilities"
         ));
     };
 }
@@ -247,6 +255,9 @@ macro_rules! __method {
     ($how:ident; $spec:expr; reentrant $($rest:ident)+; $actor:path) => {
         $crate::__method!($how; $spec.reentrant(); $($rest)+; $actor)
     };
+    ($how:ident; $spec:expr; private $($rest:ident)+; $actor:path) => {
+        $crate::__method!($how; $spec.private(); $($rest)+; $actor)
+    };
     ($how:ident; $spec:expr; $function:ident; $actor:path) => {{
         // Variables of that name, so that complaints point at the name in the list.
         let $function = <$actor>::$function;
@@ -255,7 +266,7 @@ macro_rules! __method {
     }};
     ($how:ident; $spec:expr; $other:ident $($rest:ident)+; $actor:path) => {
         compile_error!(concat!(
-            "`", stringify!($other), "` is none of: read_only, idempotent, reentrant"
+            "`", stringify!($other), "` is none of: read_only, idempotent, reentrant, private"
         ))
     };
 }
@@ -285,6 +296,7 @@ macro_rules! __run {
     };
     ($how:ident; idempotent $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; reentrant $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
+    ($how:ident; private $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; $function:ident; $actor:path, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {{
         let $function = <$actor>::$function;
         let $function = $crate::__private::$how($crate::__private::of_type::<$actor>(), $function);

@@ -447,7 +447,10 @@ impl ReminderReader<'_> {
             Code::INVALID => (Status::InvalidArgument, "invalid_reminder"),
             Code::TOO_MANY => (Status::ResourceExhausted, "too_many"),
             Code::NOT_READY => {
-                let message = format!("{doing}: the host cannot say now");
+                let message = match problem(self.ctx) {
+                    none if none.is_empty() => format!("{doing}: the host cannot say now"),
+                    problem => format!("{doing}: {problem}"),
+                };
                 return Error::new(Status::Unavailable, "not_ready", message).retryable();
             }
             code => return code.error(&doing),

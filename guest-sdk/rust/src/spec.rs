@@ -20,6 +20,28 @@ pub enum Placement {
     Policy(&'static str),
 }
 
+/// Which other actors the actors of a type are on one host with: those of the types of
+/// a group whose group keys are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoLocate {
+    /// The group; empty without one.
+    pub group: &'static str,
+    /// The text between the parts of an ID, the first of which are the group key. Empty:
+    /// the key is the whole ID.
+    pub separator: &'static str,
+    /// How many parts the key has; 0 means 1.
+    pub parts: u32,
+}
+
+impl CoLocate {
+    /// Without a group.
+    pub const NONE: CoLocate = CoLocate {
+        group: "",
+        separator: "",
+        parts: 0,
+    };
+}
+
 /// Whether an actor has an instance of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
@@ -45,6 +67,8 @@ pub struct TypeSpec {
     pub name: &'static str,
     /// Which host runs its actors.
     pub placement: Placement,
+    /// Which other actors they are on one host with.
+    pub co_locate: CoLocate,
     /// `None`: shared, for sticky types dedicated.
     pub instance: Option<Instance>,
     /// Which executor pool runs its turns.
@@ -68,6 +92,7 @@ impl TypeSpec {
         TypeSpec {
             name,
             placement: Placement::Ring,
+            co_locate: CoLocate::NONE,
             instance: None,
             pool: Pool::User,
             state_schema: 0,
@@ -154,6 +179,8 @@ pub struct MethodSpec {
     pub idempotent: bool,
     /// It may be entered while a turn of its own chain is open.
     pub reentrant: bool,
+    /// Only actors of the app call it, and reminders and timers of the actor itself.
+    pub private: bool,
 }
 
 impl MethodSpec {
@@ -165,6 +192,7 @@ impl MethodSpec {
             read_only: false,
             idempotent: false,
             reentrant: false,
+            private: false,
         }
     }
 
@@ -186,6 +214,13 @@ impl MethodSpec {
     #[must_use]
     pub const fn reentrant(mut self) -> MethodSpec {
         self.reentrant = true;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn private(mut self) -> MethodSpec {
+        self.private = true;
         self
     }
 }
@@ -290,6 +325,7 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     };
     json::write_string(&mut policy, name);
     out.push_str(&String::from_utf8_lossy(&policy));
+    write_co_locate(out, &spec.co_locate);
     match spec.instance {
         Some(Instance::Shared) => out.push_str(",\"instance\":\"shared\""),
         Some(Instance::Dedicated) => out.push_str(",\"instance\":\"dedicated\""),
@@ -312,12 +348,30 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     out.push('}');
 }
 
+fn write_co_locate(out: &mut String, with: &CoLocate) {
+    if *with == CoLocate::NONE {
+        return;
+    }
+    let mut text = b",\"co_locate\":{\"group\":".to_vec();
+    json::write_string(&mut text, with.group);
+    if !with.separator.is_empty() {
+        text.extend_from_slice(b",\"separator\":");
+        json::write_string(&mut text, with.separator);
+    }
+    out.push_str(&String::from_utf8_lossy(&text));
+    if with.parts > 0 {
+        out.push_str(&format!(",\"parts\":{}", with.parts));
+    }
+    out.push('}');
+}
+
 fn write_method(out: &mut String, method: &MethodSpec) {
     write_name(out, method.name);
     for (is, member) in [
         (method.read_only, ",\"read_only\":true"),
         (method.idempotent, ",\"idempotent\":true"),
         (method.reentrant, ",\"reentrant\":true"),
+        (method.private, ",\"private\":true"),
     ] {
         if is {
             out.push_str(member);
@@ -380,6 +434,11 @@ mod tests {
         const PLAIN: TypeSpec = TypeSpec::new("Plain", &[MethodSpec::new("Do")]);
         const READ: TypeSpec = TypeSpec {
             placement: Placement::Policy("ring:3"),
+            co_locate: CoLocate {
+                group: "orders",
+                separator: "/",
+                parts: 2,
+            },
             ..TypeSpec::new("Read", &[MethodSpec::new("Do")])
         };
         const FULL: TypeSpec = TypeSpec {
@@ -415,7 +474,8 @@ mod tests {
                 env!("CARGO_PKG_VERSION"),
                 r#"","types":["#,
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
-                r#"{"name":"Read","placement":"ring:3","methods":[{"name":"Do"}]},"#,
+                r#"{"name":"Read","placement":"ring:3","#,
+                r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

@@ -167,7 +167,10 @@ impl TimerWriter<'_> {
             Code::TOO_MANY => (Status::ResourceExhausted, "too_many"),
             Code::TOO_LARGE => (Status::ResourceExhausted, "too_large"),
             Code::NOT_READY => {
-                let message = format!("{doing}: the host cannot say now");
+                let message = match problem(self.ctx) {
+                    none if none.is_empty() => format!("{doing}: the host cannot say now"),
+                    problem => format!("{doing}: {problem}"),
+                };
                 return Error::new(Status::Unavailable, "not_ready", message).retryable();
             }
             code => return code.error(&doing),

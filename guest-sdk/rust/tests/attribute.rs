@@ -2,10 +2,12 @@
 
 #![cfg(feature = "macros")]
 
+use cart::CartRef;
 use greenroom::prelude::*;
 use greenroom::spec::{Instance, Placement, Pool};
 use greenroom::testing::Host;
 use greenroom::Actor;
+use std::time::Duration;
 
 mod cart {
     use greenroom::prelude::*;
@@ -19,7 +21,9 @@ mod cart {
 
     #[greenroom::actor(
         name = "shop.Cart",
+        reference = pub CartRef,
         placement = sticky,
+        co_locate(group = "orders", separator = "/", parts = 2),
         instance = shared,
         pool = batch,
         state_schema = SCHEMA,
@@ -44,6 +48,12 @@ mod cart {
         #[method(idempotent, reentrant, name = "Empty")]
         fn empty_all(&mut self, ctx: &Context) -> Result<u32, Error> {
             ctx.state().delete_all(self)
+        }
+
+        #[method(private)]
+        fn expire(&mut self, _: &Context) -> Result<(), Error> {
+            self.total = 0;
+            Ok(())
         }
 
         fn total(&self, _: &ReadContext) -> Result<u32, Error> {
@@ -75,6 +85,18 @@ impl Plain {
     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.n)
     }
+
+    fn fill(&mut self, ctx: &Context, count: u32) -> Result<i64, Error> {
+        let cart = CartRef::new("c");
+        let call = cart.add_lines(count).timeout(Duration::from_secs(1));
+        self.n += i64::from(call.atomic().call(ctx, self)?);
+        cart.expire().call(ctx, self)?;
+        Ok(self.n)
+    }
+
+    fn peek(&self, ctx: &ReadContext) -> Result<String, Error> {
+        CartRef::new("c").r#type().query(ctx)
+    }
 }
 
 greenroom::module! { cart::Cart, Plain }
@@ -84,6 +106,14 @@ fn the_attribute_says_what_the_macro_says() {
     let spec = cart::Cart::SPEC;
     assert_eq!(spec.name, "shop.Cart");
     assert_eq!(spec.placement, Placement::Sticky);
+    assert_eq!(
+        (
+            spec.co_locate.group,
+            spec.co_locate.separator,
+            spec.co_locate.parts
+        ),
+        ("orders", "/", 2)
+    );
     assert_eq!(spec.instance, Some(Instance::Shared));
     assert_eq!(spec.pool, Pool::Batch);
     assert_eq!((spec.state_schema, spec.migrate), (2, true));
@@ -93,15 +123,16 @@ fn the_attribute_says_what_the_macro_says() {
     let methods: Vec<_> = spec
         .methods
         .iter()
-        .map(|m| (m.name, m.read_only, m.idempotent, m.reentrant))
+        .map(|m| (m.name, m.read_only, m.idempotent, m.reentrant, m.private))
         .collect();
     assert_eq!(
         methods,
         [
-            ("AddLines", false, false, false),
-            ("Empty", false, true, true),
-            ("Total", true, false, false),
-            ("Type", true, false, false),
+            ("AddLines", false, false, false, false),
+            ("Empty", false, true, true, false),
+            ("Expire", false, false, false, true),
+            ("Total", true, false, false, false),
+            ("Type", true, false, false, false),
         ]
     );
     assert!(GREENROOM_MODULE.manifest().contains(r#"{"name":"Plain","#));
@@ -120,4 +151,14 @@ fn methods_run() {
     cart.set_state(1, "{}");
     assert_eq!(cart.query("Total", ()), Ok(8u32));
     assert_eq!(host.actor_named("Plain", "p").query("Get", ()), Ok(0i64));
+}
+
+#[test]
+fn a_reference_calls_methods_with_their_types() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let plain = host.actor::<Plain>("p");
+    assert_eq!(plain.call("Fill", 3), Ok(3i64));
+    assert_eq!(plain.call("Fill", 4), Ok(7i64)); // it expired
+    assert_eq!(plain.query("Peek", ()), Ok("shop.Cart".to_string()));
+    assert_eq!(CartRef::new("c"), CartRef::new("c".to_string()));
 }

@@ -173,7 +173,7 @@ greenroom::actors! {
         methods: {
             "Deposit" => deposit,
             "Transfer" => transfer,
-            "Audit" => audit,
+            "Audit" => private audit,
             "Balance" => read_only balance,
             "Who" => who,
         }
@@ -248,6 +248,15 @@ fn reminders_of_a_callee_are_part_of_the_chain() {
         host.actor::<Account>("cid").get("note"),
         Ok(Some("a".to_string()))
     );
+}
+
+#[test]
+fn a_private_method_takes_no_call_from_outside() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let error = host.actor::<Account>("a").call::<()>("Audit", ());
+    assert_eq!(error.unwrap_err().code(), "method_private");
+    let teller = host.actor::<Teller>("t");
+    assert_eq!(teller.call("Spread", 1), Ok(()));
 }
 
 #[test]
@@ -332,6 +341,7 @@ fn a_fake_stands_for_a_type() {
         seen.borrow_mut().push(id.to_string());
         match id {
             "x" => Err(Error::unavailable("away", "later").retry_after(Duration::from_secs(2))),
+            "y" => Err(Error::unavailable(call::UNAVAILABLE, "lost")),
             _ => Ok(id.to_string()),
         }
     });
@@ -342,7 +352,9 @@ fn a_fake_stands_for_a_type() {
         (error.code(), error.retry_delay()),
         ("away", Some(Duration::from_secs(2)))
     );
-    assert_eq!(*asked.borrow(), ["a", "x"]);
+    assert!(!error.perhaps_ran());
+    assert!(ask("y").unwrap_err().perhaps_ran());
+    assert_eq!(*asked.borrow(), ["a", "x", "y"]);
     let other = teller.call::<String>("Ask", texts(&["Account", "a", "Other"]));
     assert_eq!(other.unwrap_err().code(), call::METHOD_NOT_FOUND);
 }

@@ -25,6 +25,7 @@ pub(crate) fn actor(options: TokenStream, block: TokenStream) -> TokenStream {
     let methods = problems.methods(&mut block);
     let migrate = problems.migrate(&mut block);
     let name = problems.keep(type_name(&block, options.name.as_ref()));
+    let reference = problems.reference(&block.self_ty, &options, &methods);
     let made = match (problems.0, name) {
         (None, Some(name)) => {
             implementation(&block.self_ty, &name, &options, &methods, migrate.as_ref())
@@ -37,7 +38,7 @@ pub(crate) fn actor(options: TokenStream, block: TokenStream) -> TokenStream {
             quote!(#e #stub)
         }
     };
-    quote!(#block #made)
+    quote!(#block #made #reference)
 }
 
 /// What is wrong, all of it.
@@ -88,6 +89,35 @@ impl Problems {
             self.keep::<()>(Err(Error::new(block.self_ty.span(), text)));
         }
         methods
+    }
+
+    /// The struct of typed calls, if one is asked for.
+    fn reference(
+        &mut self,
+        actor: &Type,
+        options: &Options,
+        methods: &[Method],
+    ) -> Option<TokenStream> {
+        let (visibility, reference) = options.reference.as_ref()?;
+        let mut calls = Vec::new();
+        for method in methods {
+            calls.push(self.keep(method.typed())?);
+        }
+        Some(quote! {
+            #[doc = concat!("An actor of the type [`", stringify!(#actor), "`], to be called.")]
+            #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+            #visibility struct #reference(::greenroom::Ref);
+
+            #[allow(dead_code)]
+            impl #reference {
+                /// The actor with this ID.
+                pub fn new(id: impl ::core::convert::Into<::std::string::String>) -> Self {
+                    #reference(::greenroom::Ref::of::<#actor>(id))
+                }
+
+                #(#calls)*
+            }
+        })
     }
 
     /// The function under `#[migrate]`.

@@ -43,8 +43,14 @@ use proc_macro::TokenStream;
 /// # Options of the type
 ///
 /// - `name = "shop.Cart"`: another name than the struct's.
+/// - `reference = pub CartRef`: makes a struct `CartRef` of that visibility, whose
+///   functions are calls of the methods with their types:
+///   `CartRef::new("bob").add(line).call(ctx, self)?`. The arguments convert to JSON
+///   and the answers from it.
 /// - `placement = any`, `ring` (the default), `sticky` or `stateless`, or a policy in
 ///   quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
+/// - `co_locate(group = "orders", separator = "/", parts = 2)`: the group of types with
+///   whose actors the type's actors are on one host.
 /// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
 /// - `state_schema = 1`: the version of the state's form, 0 at first.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
@@ -57,8 +63,9 @@ use proc_macro::TokenStream;
 ///
 /// # Options of a method
 ///
-/// `#[method(…)]` takes `name = "Add"`, `idempotent`, `reentrant`, and `read_only`,
-/// which is known by the types and may be said to have it checked.
+/// `#[method(…)]` takes `name = "Add"`, `idempotent`, `reentrant`, `private` (takes no call
+/// from outside of the app's actors), and `read_only`, which is known by the types and may
+/// be said to have it checked.
 ///
 /// `#[migrate]` is over the function that brings state of an older `state_schema` to
 /// this one: `fn(ctx: &Context, from: u32) -> Result<(), Error>`.

@@ -3,7 +3,10 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, FnArg, Ident, ImplItemFn, LitStr, Result, ReturnType, Type};
+use syn::{
+    Attribute, Error, FnArg, GenericArgument, Ident, ImplItemFn, LitStr, PathArguments, Result,
+    ReturnType, Type,
+};
 
 /// A function of the block that callers can call.
 pub(crate) struct Method {
@@ -14,6 +17,10 @@ pub(crate) struct Method {
     pub(crate) read_only: bool,
     pub(crate) idempotent: bool,
     pub(crate) reentrant: bool,
+    pub(crate) private: bool,
+    /// The types of the argument and of what it answers, where they can be read.
+    pub(crate) argument: Option<Type>,
+    pub(crate) answer: Option<Type>,
 }
 
 const FORM: &str = "fn name(&mut self, ctx: &Context, argument: T) -> Result<R, Error>";
@@ -29,6 +36,9 @@ impl Method {
             read_only: false,
             idempotent: false,
             reentrant: false,
+            private: false,
+            argument: None,
+            answer: answer(&function.sig.output),
         };
         for attribute in take(&mut function.attrs, "method") {
             method.options(&attribute)?;
@@ -39,6 +49,9 @@ impl Method {
             }
         }
         check_form(function)?;
+        if let Some(FnArg::Typed(argument)) = function.sig.inputs.iter().nth(2) {
+            method.argument = Some((*argument.ty).clone());
+        }
         Ok(method)
     }
 
@@ -52,9 +65,11 @@ impl Method {
                 self.idempotent = true;
             } else if meta.path.is_ident("reentrant") {
                 self.reentrant = true;
+            } else if meta.path.is_ident("private") {
+                self.private = true;
             } else {
                 return Err(meta.error(
-                    "a method's options are: name = \"…\", read_only, idempotent, reentrant",
+                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private",
                 ));
             }
             Ok(())
@@ -87,12 +102,34 @@ impl Method {
         let (name, checked) = (&self.name, self.checked(actor));
         let idempotent = self.idempotent.then(|| quote!(.idempotent()));
         let reentrant = self.reentrant.then(|| quote!(.reentrant()));
+        let private = self.private.then(|| quote!(.private()));
         quote_spanned! {self.function.span()=>
             ::greenroom::__private::described(
                 &#checked,
-                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant,
+                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private,
             )
         }
+    }
+
+    /// The function of the struct of typed calls.
+    pub(crate) fn typed(&self) -> Result<TokenStream> {
+        let (cfgs, name, function) = (&self.cfgs, &self.name, &self.function);
+        let answer = self.answer.as_ref().ok_or_else(|| {
+            let text = format!("`reference` needs to see what `{function}` answers: write `-> Result<T, E>`");
+            Error::new(function.span(), text)
+        })?;
+        let doc = format!("A call of the method `{}`.", name.value());
+        let (input, value) = match &self.argument {
+            Some(argument) => (quote!(, input: #argument), quote!(input)),
+            None => (quote!(), quote!(::greenroom::Payload::default())),
+        };
+        Ok(quote! {
+            #(#cfgs)*
+            #[doc = #doc]
+            pub fn #function(&self #input) -> ::greenroom::TypedMessage<#answer> {
+                ::greenroom::__private::typed(&self.0, #name, #value)
+            }
+        })
     }
 
     /// The call of the method in `Actor::call`, whose `arguments` these are.
@@ -175,6 +212,25 @@ fn check_form(function: &ImplItemFn) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The `T` of a `Result<T, E>`.
+fn answer(output: &ReturnType) -> Option<Type> {
+    let path = match output {
+        ReturnType::Type(_, ty) => match &**ty {
+            Type::Path(path) => path,
+            _ => return None,
+        },
+        ReturnType::Default => return None,
+    };
+    let last = path.path.segments.last().filter(|s| s.ident == "Result")?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
+            GenericArgument::Type(ty) => Some(ty.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `AddLine` of `add_line`.

@@ -4,17 +4,20 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{parenthesized, Error, Expr, Ident, LitStr, Result, Token};
+use syn::{parenthesized, Error, Expr, Ident, LitStr, Result, Token, Visibility};
 
 /// The options of a type, as statements that set the fields of a `TypeSpec`.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
+    /// The struct of typed calls that is to be made.
+    pub(crate) reference: Option<(Visibility, Ident)>,
     /// Assignments to a variable `spec`.
     pub(crate) assignments: Vec<TokenStream>,
 }
 
-const ALL: &str = "name, placement, instance, pool, state_schema, limits, capabilities";
+const ALL: &str =
+    "name, reference, placement, co_locate, instance, pool, state_schema, limits, capabilities";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -44,6 +47,10 @@ impl Options {
             "name" => {
                 input.parse::<Token![=]>()?;
                 self.name = Some(input.parse()?);
+            }
+            "reference" => {
+                input.parse::<Token![=]>()?;
+                self.reference = Some((input.parse()?, input.parse()?));
             }
             "placement" if input.peek2(LitStr) => {
                 input.parse::<Token![=]>()?;
@@ -81,6 +88,12 @@ impl Options {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);
                     self.assign(quote!(spec.limits.#field = #value));
+                }
+            }
+            "co_locate" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.co_locate.#field = #value));
                 }
             }
             "capabilities" => {
@@ -138,10 +151,10 @@ impl Parse for Entry {
 
 fn list(option: &Ident, input: ParseStream<'_>) -> Result<Punctuated<Entry, Token![,]>> {
     if !input.peek(syn::token::Paren) {
-        let example = if option == "limits" {
-            "limits(turn_ms = 500)"
-        } else {
-            "capabilities(http = [\"api.example.com\"])"
+        let example = match option.to_string().as_str() {
+            "limits" => "limits(turn_ms = 500)",
+            "co_locate" => "co_locate(group = \"orders\", separator = \"/\")",
+            _ => "capabilities(http = [\"api.example.com\"])",
         };
         return Err(input.error(format!("write it as `{example}`")));
     }

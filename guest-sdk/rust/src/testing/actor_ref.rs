@@ -88,7 +88,7 @@ impl<A> ActorRef<A> {
     /// # Errors
     ///
     /// What the method returned, or what a host would say: `method_not_found`,
-    /// `payload_too_large`, `state_too_large`, `schema_newer`. Where a host would lose
+    /// `method_private`, `payload_too_large`, `state_too_large`, `schema_newer`. Where a host would lose
     /// what a read-only method changed in the struct, by way of a `Cell` for example, it
     /// is `read_only` here.
     ///

@@ -79,6 +79,16 @@ impl Host {
         if let Some(chain) = within {
             return chain.nested(self, entry, key, method, payload);
         }
+        if method.private && by.is_none() {
+            return Err(refuse(
+                Status::PermissionDenied,
+                "method_private",
+                format!(
+                    "only actors, their reminders and their timers call {}",
+                    method.name
+                ),
+            ));
+        }
         let chain = Rc::<Chain>::default();
         *self.0.chain.borrow_mut() = Some(chain.clone());
         let _running = Running(&self.0);

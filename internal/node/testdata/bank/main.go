@@ -96,6 +96,12 @@ func (a *Account) CallTrap(ctx *actor.Context, id string) (string, error) {
 // Get answers the balance.
 func (a *Account) Get(_ *actor.Context, _ actor.None) (int, error) { return a.Balance, nil }
 
+// Worth answers what this account and another one have together.
+func (a *Account) Worth(ctx *actor.Context, other string) (int, error) {
+	n, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: other}, "Get", nil)
+	return a.Balance + n, err
+}
+
 func init() {
 	actor.Register("Account",
 		actor.Method("Deposit", (*Account).Deposit),
@@ -107,6 +113,7 @@ func init() {
 		actor.Method("Trap", (*Account).Trap),
 		actor.Method("CallTrap", (*Account).CallTrap),
 		actor.ReadOnly("Get", (*Account).Get),
+		actor.ReadOnly("Worth", (*Account).Worth),
 	)
 }
 

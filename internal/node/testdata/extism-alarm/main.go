@@ -1,5 +1,5 @@
-// Command extism-alarm is an Extism plug-in whose actors set reminders and timers as they
-// are told to, and keep what fires. It uses no PDK: its imports are what PDKs import.
+// Command extism-alarm is an Extism plug-in whose actors set reminders and timers and call
+// others as they are told to, and keep what fires. It uses no PDK: its imports are what PDKs import.
 package main
 
 import "encoding/hex"
@@ -49,6 +49,9 @@ func reminderGet(name uint64) uint64
 
 //go:wasmimport extism:host/user greenroom_timer_set
 func timerSet(timer uint64) uint64
+
+//go:wasmimport extism:host/user greenroom_call
+func call(message uint64) uint64
 
 func input() []byte {
 	b := make([]byte, inputLength())
@@ -127,5 +130,15 @@ func ring() int32 {
 //
 //go:wasmexport rung
 func rung() int32 { return output(content(stateGet(block(append([]byte("in "), input()...))))) }
+
+// ask outputs the result of the call that its input is.
+//
+//go:wasmexport ask
+func ask() int32 { return output(content(call(block(input())))) }
+
+// who outputs what it is told of the turn.
+//
+//go:wasmexport who
+func who() int32 { return output(content(self())) }
 
 func main() {}

@@ -1,5 +1,5 @@
 // says: placement is one of: any, ring, sticky, stateless
-// says: a method's options are: name = "…", read_only, idempotent, reentrant
+// says: a method's options are: name = "…", read_only, idempotent, reentrant, private
 
 use greenroom::prelude::*;
 

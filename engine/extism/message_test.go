@@ -1,0 +1,54 @@
+package extism
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+func TestCallJSON(t *testing.T) {
+	for text, want := range map[string]*abi.Message{
+		`{"type":"T","id":"a","method":"M"}`:                                                {Type: "T", ID: "a", Method: "M"},
+		`{"type":"T","id":"a","method":"M","input":{"a":1},"atomic":true,"timeout":"1.5s"}`: {Type: "T", ID: "a", Method: "M", Payload: []byte(`{"a":1}`), Flags: 1, LimitMillis: 1500},
+		`{"content_type":"image/png","input":"AP8=","timeout":"1ns"}`:                       {ContentType: "image/png", Payload: []byte{0, 0xff}, LimitMillis: 1},
+		`{"timeout":"-1h"}`:     {LimitMillis: 1},
+		`{"timeout":"200000h"}`: {LimitMillis: uint32(min((200000 * time.Hour).Milliseconds(), math.MaxUint32))},
+	} {
+		got, err := decodeMessage([]byte(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", text, err, diff)
+		}
+	}
+	for text, says := range map[string]string{`{"to":"T"}`: "to", `{"timeout":"soon"}`: "soon", `{"content_type":"image/png","input":7}`: "not a string", ``: "EOF"} {
+		if _, err := decodeMessage([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
+	}
+	for want, r := range map[string]abi.Result{
+		`{}`:                {},
+		`{"reply":{"a":1}}`: {ContentType: actor.ContentTypeJSON, Payload: []byte(`{"a":1}`)},
+		`{"content_type":"image/png","reply":"AP8="}`:     {ContentType: "image/png", Payload: []byte{0, 0xff}},
+		`{"error":{"status":"unknown"}}`:                  {Error: abi.Error{Status: 99}},
+		`{"error":{"status":"not_found","code":"c"}}`:     {Error: abi.Error{Status: abi.StatusNotFound, Code: "c"}},
+		`{"error":{"status":"internal","detail":"Aw=="}}`: {Error: abi.Error{Status: abi.StatusInternal, DetailContentType: "x/y", Detail: []byte{3}}},
+		`{"error":{"status":"aborted","message":"m","retryable":true,"retry_after_ms":7,"detail":[1]}}`: {
+			Error: abi.Error{Status: abi.StatusAborted, Message: "m", Retryable: true, RetryAfterMillis: 7, Detail: []byte(`[1]`)}},
+	} {
+		text := encodeResult(&r)
+		if string(text) != want {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+	// An error is one that greenroom_fail takes.
+	e := abi.Error{Status: abi.StatusAborted, Code: "c", Message: "m", Retryable: true, RetryAfterMillis: 7, Detail: []byte(`[1]`)}
+	text := strings.TrimSuffix(strings.TrimPrefix(string(encodeResult(&abi.Result{Error: e})), `{"error":`), "}")
+	if got, err := decodeFailure([]byte(text)); err != nil || got.Code != "c" || got.RetryAfter != 7*time.Millisecond || string(got.Detail.Data) != "[1]" {
+		t.Errorf("%s: %+v, %v", text, got, err)
+	}
+}

@@ -1,0 +1,128 @@
+package host_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// TestReadOnlyTurnsCall: a read-only method, called from outside or by a turn, may call read-only
+// methods, also of an actor that is reentrant, and no other.
+func TestReadOnlyTurnsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		a := scriptedActor()
+		a.ReadOnly["Nest"] = func(t *hosttest.Turn) error {
+			reply, err := t.Call("T", "b", "See", script(op{Do: "must", ID: "a", Look: true, Again: true}, op{Do: "must", ID: "c", Look: true, Again: true}))
+			return errors.Join(err, t.Reply(reply))
+		}
+		a.Methods["NestIn"] = func(t *hosttest.Turn) error {
+			if _, err := t.Add("n", 10); err != nil {
+				return err
+			}
+			reply, err := t.Call("T", "d", "Nest", "")
+			return errors.Join(err, t.Reply(reply))
+		}
+		s.world.Deploy("app", "T", a)
+		for id, n := range map[string]int64{"a": 1, "b": 2, "c": 3} {
+			if _, err := s.do(t, id, op{Do: "add", N: n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := s.store.row(key("a")).Version
+		s.mustCall(t, "a", "Nest", "(1) (3)")
+		s.mustCall(t, "d", "Nest", "(1) (3)")
+		if s.store.row(key("a")).Version != before {
+			t.Error("a read-only method has written")
+		}
+		s.mustCall(t, "c", "NestIn", "(1) (13)") // on what c's open turn has done
+		_, err := s.see(t, "a", op{Do: "call", ID: "b", Ops: []op{{Do: "add", N: 1}}})
+		var refused *actor.GuestError
+		if !errors.As(err, &refused) || !strings.Contains(refused.Message, "code -3") {
+			t.Errorf("a read-only turn has called a method that is not: %v", err)
+		}
+		s.wantNumbers(t, map[string]int64{"a": 1, "b": 2})
+	})
+}
+
+// TestReadOnlyTurnSeesOneMoment: what a read-only turn sees of several actors was so at one moment,
+// and is not older than a strong read asks for.
+func TestReadOnlyTurnSeesOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		s := newChainStage(t, host.Config{Committer: fake})
+		s.store = fake
+		see := func(id string) op { return op{Do: "must", ID: id, Look: true} }
+		sees := func(want string) {
+			t.Helper()
+			r, err := s.Invoke(t.Context(), actor.Invocation{
+				Key: key("auditor"), Method: "See", Consistency: actor.ConsistencyStrong, Payload: actor.Payload{Data: []byte(script(see("a"), see("b")))},
+			})
+			if err != nil || string(r.Payload.Data) != want {
+				t.Errorf("%q, %v, want %q", r.Payload.Data, err, want)
+			}
+		}
+		sees("(0) (0)")
+		for _, id := range []string{"b", "a"} { // another host
+			s.store.write(key(id), func(row *actor.Row) {
+				row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":5}`)}
+			})
+		}
+		sees("(5) (5)")
+		time.Sleep(time.Minute)
+		s.store.write(key("b"), func(row *actor.Row) {
+			row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":6}`)}
+		})
+		sees("(5) (6)")
+
+		// One that calls in its first run, and not in its turn.
+		calls := true
+		a := scriptedActor()
+		a.ReadOnly["See"] = func(t *hosttest.Turn) error {
+			if calls {
+				calls = false
+				_, _ = t.Call("T", "b", "Look", "")
+				panic("a read-only method has called without a turn")
+			}
+			return look(t)
+		}
+		s.world.Deploy("app", "T", a)
+		if _, err := s.do(t, "auditor", op{Do: "add"}); err != nil {
+			t.Fatal(err)
+		}
+		s.store.write(key("auditor"), func(row *actor.Row) {
+			row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":7}`)}
+		})
+		sees("7")
+	})
+}
+
+// TestReadOnlyTurnsThatCannotCall: those of actors that another host holds, or that no host holds.
+func TestReadOnlyTurnsThatCannotCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
+			a := scriptedActor()
+			a.Placement = placement
+			if placement == abi.PlacementStateless {
+				a.ReadOnly["See"] = func(t *hosttest.Turn) error {
+					_, err := t.Call("T", "x", "Look", "")
+					return err
+				}
+			}
+			s.world.Deploy("app", "T", a)
+			_, err := s.see(t, "a", op{Do: "must", ID: "b", Look: true})
+			if got := codeOf(err); got != abi.CallNotAtomic {
+				t.Errorf("%s: %v", placement, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// ChainStats is what a turn and those that it has called were together.
+type ChainStats struct {
+	// Actors, Calls and Depth are of the last run: how many actors the chain had, that of the
+	// outermost turn included, how many calls it made, and how deep they were nested.
+	Actors, Calls, Depth int
+	// Deadlocks is how often the chain ran again because it and others waited for each other.
+	Deadlocks int
+}
+
+// chainRecord is what is known of the chain of a call, of all its runs. Nil records nothing.
+type chainRecord struct {
+	ChainStats
+	born uint64 // the place of the first run in the order of chains
+	tree []calledTurn
+}
+
+// calledTurn is one call of the last run, in the order of their beginnings.
+type calledTurn struct {
+	depth  int
+	key    actor.Key
+	method string
+	failed string // the code; empty: it succeeded, or has not ended
+}
+
+// maxTree is how many calls of a chain the log shows.
+const maxTree = 64
+
+// beginChain readies the record for the chain of one more run, and returns when the first one was born;
+// zero: there was none.
+func beginChain(c *call) (born uint64) {
+	if c.stats.chain == nil {
+		c.stats.chain = &chainRecord{}
+	}
+	c.stats.chain.Actors, c.stats.chain.Calls, c.stats.chain.Depth, c.stats.chain.tree = 1, 0, 0, c.stats.chain.tree[:0]
+	return c.stats.chain.born
+}
+
+// began records that a call begins, and returns its place.
+func (r *chainRecord) began(c *call, depth int) (place int) {
+	if r == nil {
+		return -1
+	}
+	r.Calls++
+	r.Depth = max(r.Depth, depth)
+	if len(r.tree) < maxTree {
+		r.tree = append(r.tree, calledTurn{depth: depth, key: c.inv.Key, method: c.inv.Method})
+		return len(r.tree) - 1
+	}
+	return -1
+}
+
+// failed records why a call has failed.
+func (r *chainRecord) failed(place int, code string) {
+	if r != nil && place >= 0 {
+		r.tree[place].failed = code
+	}
+}
+
+// log logs that the chain of a call has failed. Errors that guests return on purpose are of no interest
+// most of the time.
+func (r *chainRecord) log(logger *slog.Logger, c *call, err error) {
+	level := slog.LevelWarn
+	if guest := (*actor.GuestError)(nil); errors.As(err, &guest) {
+		level = slog.LevelDebug
+	}
+	if !logger.Enabled(context.Background(), level) {
+		return
+	}
+	logger.LogAttrs(context.Background(), level, "chain failed", c.inv.Trace.AppendLog([]slog.Attr{
+		slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
+		slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.Int("actors", r.Actors), slog.Int("calls", r.Calls),
+		slog.Int("deadlocks", r.Deadlocks), slog.String("tree", r.text()), slog.Any("error", err),
+	})...)
+}
+
+// text returns the calls of the last run: T b.Do: trap [T c.Do], T d.Do.
+func (r *chainRecord) text() string {
+	var b strings.Builder
+	depth := 1
+	for i, t := range r.tree {
+		switch {
+		case t.depth > depth:
+			b.WriteString(" [")
+		case i > 0:
+			b.WriteString(strings.Repeat("]", depth-t.depth) + ", ")
+		}
+		depth = t.depth
+		b.WriteString(t.key.Type + " " + t.key.ID + "." + t.method)
+		if t.failed != "" {
+			b.WriteString(": " + t.failed)
+		}
+	}
+	b.WriteString(strings.Repeat("]", depth-1))
+	if r.Calls > len(r.tree) {
+		b.WriteString(", …")
+	}
+	return b.String()
+}

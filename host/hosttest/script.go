@@ -1,0 +1,151 @@
+package hosttest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Op is one thing that a scripted method does. What it sees goes into its reply.
+type Op struct {
+	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
+	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
+	// "untime" a timer.
+	Do  string `json:"do"`
+	N   int64  `json:"n,omitempty"`
+	ID  string `json:"id,omitempty"`
+	Ops []Op   `json:"ops,omitempty"`
+	// Look calls the read-only method, and Again the one that may be called by turns that the
+	// actor's own waits for.
+	Look  bool `json:"look,omitempty"`
+	Again bool `json:"again,omitempty"`
+}
+
+// Script is the payload of a method that does all that.
+func Script(ops ...Op) string {
+	text, err := json.Marshal(ops)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// Scripted is a method that does what its payload says.
+func Scripted(t *Turn) error {
+	var ops []Op
+	if err := json.Unmarshal(t.Frame.Payload, &ops); err != nil {
+		return err
+	}
+	if err := trustCache(t); err != nil {
+		return err
+	}
+	var seen []string
+	for _, o := range ops {
+		switch o.Do {
+		case "add":
+			n, err := t.Add("n", o.N)
+			if err != nil {
+				return err
+			}
+			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
+			seen = append(seen, fmt.Sprint(n))
+		case "call", "must":
+			method := "Do"
+			if o.Look {
+				method = "Look"
+			}
+			if o.Again {
+				method += "Again"
+			}
+			reply, err := t.Call(t.Frame.Type, o.ID, method, Script(o.Ops...))
+			var refused *actor.GuestError
+			switch {
+			case errors.As(err, &refused) && o.Do == "call":
+				reply = refused.Code
+			case err != nil:
+				return err
+			}
+			seen = append(seen, "("+reply+")")
+		case "fail":
+			return Fail("on_purpose")
+		case "trap":
+			panic("on purpose")
+		default:
+			did, err := sideEffect(t, &o)
+			if err != nil {
+				return err
+			}
+			seen = append(seen, did)
+		}
+	}
+	return t.Reply(strings.Join(seen, " "))
+}
+
+// sideEffect does something to reminders or timers, and returns what is to be seen of that.
+func sideEffect(t *Turn, o *Op) (string, error) {
+	var did any
+	var code abi.Code
+	var err error
+	switch o.Do {
+	case "remind":
+		code = t.Calls.ReminderSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(Script(o.Ops...)), DelayNano: int64(time.Hour)})
+		did = "set"
+	case "cancel":
+		code = t.Calls.ReminderCancel([]byte(o.ID))
+		did = "canceled"
+	case "names":
+		var list []byte
+		if list, code, err = t.Calls.ReminderNames(nil); err == nil {
+			did, err = abi.DecodeKeyList(list)
+		}
+	case "time":
+		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(Script(o.Ops...)), DelayNano: max(1, o.N) * int64(time.Second)})
+	case "untime":
+		did, code = t.Calls.TimerCancel([]byte(o.ID))
+	}
+	if err != nil {
+		t.End(err)
+	}
+	if code != 0 {
+		return "", Fail(fmt.Sprintf("%s_%d", o.Do, code))
+	}
+	return fmt.Sprint(did), nil
+}
+
+// cached is what an instance remembers of an actor, as SDKs do.
+type cached struct {
+	revision uint64
+	n        int64
+}
+
+// trustCache fails the turn if what the instance remembers of the actor looks current and is
+// not.
+func trustCache(t *Turn) error {
+	n, err := t.Number("n")
+	if c, ok := t.Local[t.Frame.ID].(cached); ok && c.revision == t.Frame.Revision && c.n != n {
+		return fmt.Errorf("revision %d has %d, and had %d", c.revision, n, c.n)
+	}
+	return err
+}
+
+// Look is a read-only method that replies with the number.
+func Look(t *Turn) error {
+	if err := trustCache(t); err != nil {
+		return err
+	}
+	n, err := t.Number("n")
+	return errors.Join(err, t.Reply(fmt.Sprint(n)))
+}
+
+// ScriptedActor is an actor whose methods do what a script says.
+func ScriptedActor() Actor {
+	return Actor{
+		Methods:  map[string]Func{"Do": Scripted, "DoAgain": Scripted},
+		ReadOnly: map[string]Func{"Look": Look, "LookAgain": Look, "See": Scripted}, Reentrant: []string{"DoAgain", "LookAgain"},
+	}
+}
