@@ -122,9 +122,10 @@ func (o *held) Settled(key actor.Key) {
 // router: nothing runs until then.
 type peers struct{ *routing.Router }
 
-// clusterHosts returns what finds the hosts that run actors; nil for a node that is alone.
-func (n *Node) clusterHosts(st store.Cluster) func(context.Context) ([]actor.Host, error) {
-	if n.cfg.Cluster == nil {
+// clusterHosts returns what finds the hosts that run actors; nil for a node that is alone, without
+// a conf.
+func clusterHosts(conf *ClusterConfig, st store.Cluster) func(context.Context) ([]actor.Host, error) {
+	if conf == nil {
 		return nil
 	}
 	return func(ctx context.Context) ([]actor.Host, error) {

@@ -88,7 +88,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	mods, err = modules.New(modules.Config{
 		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes, MaxStoredBytes: n.cfg.MaxStoredModules,
-		Hosts: n.clusterHosts(st),
+		Hosts: clusterHosts(n.cfg.Cluster, st),
 		Imports: func(ctx context.Context, app string, d actor.Digest) ([]string, error) {
 			code, err := st.ModuleBytes(ctx, app, d)
 			if err != nil {
