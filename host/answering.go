@@ -76,7 +76,7 @@ func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 	if chain := r.stats.chain; chain != nil {
 		end.Chain = &chain.ChainStats
 		if r.err != nil {
-			chain.log(an.logger, c, r.err)
+			chain.log(an.logger, &c.inv, r.err)
 		}
 	}
 	an.events.TurnEnd(end)

@@ -36,25 +36,18 @@ type calledTurn struct {
 // maxTree is how many calls of a chain the log shows.
 const maxTree = 64
 
-// beginChain readies the record for the chain of one more run, and returns when the first one was born;
-// zero: there was none.
-func beginChain(c *call) (born uint64) {
-	if c.stats.chain == nil {
-		c.stats.chain = &chainRecord{}
-	}
-	c.stats.chain.Actors, c.stats.chain.Calls, c.stats.chain.Depth, c.stats.chain.tree = 1, 0, 0, c.stats.chain.tree[:0]
-	return c.stats.chain.born
-}
+// begin readies the record for the chain of one more run.
+func (r *chainRecord) begin() { r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0] }
 
 // began records that a call begins, and returns its place.
-func (r *chainRecord) began(c *call, depth int) (place int) {
+func (r *chainRecord) began(inv *actor.Invocation, depth int) (place int) {
 	if r == nil {
 		return -1
 	}
 	r.Calls++
 	r.Depth = max(r.Depth, depth)
 	if len(r.tree) < maxTree {
-		r.tree = append(r.tree, calledTurn{depth: depth, key: c.inv.Key, method: c.inv.Method})
+		r.tree = append(r.tree, calledTurn{depth: depth, key: inv.Key, method: inv.Method})
 		return len(r.tree) - 1
 	}
 	return -1
@@ -67,9 +60,9 @@ func (r *chainRecord) failed(place int, code string) {
 	}
 }
 
-// log logs that the chain of a call has failed. Errors that guests return on purpose are of no interest
+// log logs that the chain of an invocation has failed. Errors that guests return on purpose are of no interest
 // most of the time.
-func (r *chainRecord) log(logger *slog.Logger, c *call, err error) {
+func (r *chainRecord) log(logger *slog.Logger, inv *actor.Invocation, err error) {
 	level := slog.LevelWarn
 	if guest := (*actor.GuestError)(nil); errors.As(err, &guest) {
 		level = slog.LevelDebug
@@ -77,9 +70,9 @@ func (r *chainRecord) log(logger *slog.Logger, c *call, err error) {
 	if !logger.Enabled(context.Background(), level) {
 		return
 	}
-	logger.LogAttrs(context.Background(), level, "chain failed", c.inv.Trace.AppendLog([]slog.Attr{
-		slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
-		slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.Int("actors", r.Actors), slog.Int("calls", r.Calls),
+	logger.LogAttrs(context.Background(), level, "chain failed", inv.Trace.AppendLog([]slog.Attr{
+		slog.String("app", inv.Key.App), slog.String("actor_type", inv.Key.Type), slog.String("actor_id", inv.Key.ID),
+		slog.String("method", inv.Method), slog.String("invocation", inv.ID), slog.Int("actors", r.Actors), slog.Int("calls", r.Calls),
 		slog.Int("deadlocks", r.Deadlocks), slog.String("tree", r.text()), slog.Any("error", err),
 	})...)
 }

@@ -51,7 +51,7 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	if t.activation != nil {
 		cs.join(t)
 	}
-	place := cs.record(t).began(c, t.depth+1)
+	place := cs.record(t).began(&c.inv, t.depth+1)
 	reply, err := cs.run(t, c)
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
@@ -147,7 +147,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		return actor.Payload{}, err
 	case t.readOnly && !meth.readOnly:
 		return actor.Payload{}, errReadOnly
-	case m != nil && m.open != nil && !meth.reentrant && m.open.call.op != opAll:
+	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
 	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
 		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
@@ -190,8 +190,13 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
 		t.chain, t.outermost = &calls{}, t
-		t.chain.Chain = cs.graph.Begin(beginChain(t.call))
-		t.call.stats.chain.born = t.chain.Born()
+		if t.call.stats.chain == nil {
+			t.call.stats.chain = &chainRecord{}
+		}
+		record := t.call.stats.chain
+		record.begin()
+		t.chain.Chain = cs.graph.Begin(record.born)
+		record.born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
@@ -376,7 +381,8 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
 func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts, outer := m.served, by.chain, cs.turns, m.open
+	s, ch, ts, open := m.served, by.chain, cs.turns, m.open
+	outer, _ := open.(*run) // nil: none is open
 	stateless := m.a == nil
 	if !stateless && m.a.dropped() {
 		return actor.Payload{}, errDropped
@@ -393,7 +399,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
-	in, err := m.a.nestedInstance(by, c.ctx, s, outer != nil)
+	in, err := m.a.nestedInstance(c.ctx, by.waiting, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -430,7 +436,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t.limitFuel(ch.fuel)
 	m.open = t
 	err = t.on(ctx, in, s.migration(row))
-	m.open = outer
+	m.open = open
 	ch.ended(t)
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
@@ -449,7 +455,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
-	ch.undo = append(ch.undo, undo{of: m, open: outer, row: row, changed: m.changed, effects: effects})
+	ch.undo = append(ch.undo, undo{of: m, open: open, row: row, changed: m.changed, effects: effects})
 	if outer != nil {
 		outer.GoOnFrom(&after)
 		if done.changed {
@@ -496,7 +502,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		place := cs.record(t).began(c, t.depth+1)
+		place := cs.record(t).began(&c.inv, t.depth+1)
 		replies[i], err = cs.run(t, c)
 		if cs.ended(t, c, c.stats.runs, err); err != nil {
 			cs.record(t).failed(place, "ended")

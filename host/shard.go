@@ -438,23 +438,23 @@ func (a *activation) dropped() bool {
 	return a.member.Dropped() != nil
 }
 
-// nestedInstance is instanceFor for a turn that the turn by waits for, which has an instance itself.
-// again means that another turn of the actor has its dedicated instance: then the caller discards
+// nestedInstance is instanceFor for a turn that another one waits for, which has an instance itself.
+// What may wait is done by waiting. again means that another turn of the actor has its dedicated instance: then the caller discards
 // the result.
-func (a *activation) nestedInstance(by *run, ctx context.Context, s *served, again bool) (in *instance.Instance, err error) {
+func (a *activation) nestedInstance(ctx context.Context, waiting func(func()), s *served, again bool) (in *instance.Instance, err error) {
 	switch {
 	case a == nil: // of a type that has no state
 	case s.dedicated && !again:
 		if a.dedicated != nil && a.dedicated.Pool() == s.pool {
 			return a.dedicated, nil
 		}
-		by.waiting(func() { in, err = a.instanceFor(ctx, s) })
+		waiting(func() { in, err = a.instanceFor(ctx, s) })
 		return in, err
 	case a.dedicated != nil && !s.dedicated:
 		a.takeDedicated().Discard()
 	}
 	if in = s.pool.Spare(); in == nil {
-		by.waiting(func() { in, err = s.pool.AcquireMore(ctx) })
+		waiting(func() { in, err = s.pool.AcquireMore(ctx) })
 	}
 	return in, err
 }
@@ -519,7 +519,13 @@ type enlisted struct {
 	rev     uint64
 	changed bool
 	effects turn.SideEffects
-	open    *run // the turn of it that is under way, the innermost one; nil: none
+	open    openTurn // the turn of it that is under way, the innermost one; nil: none
+}
+
+// openTurn is a turn that waits for a called one, which may leave something to it.
+type openTurn interface {
+	Replace(state *overlay.State, rev uint64)
+	GoOnFrom(before *turn.SideEffects)
 }
 
 // seen reports whether the chain has read the actor.
@@ -528,7 +534,7 @@ func (m *enlisted) seen() bool { return m.row != nil || m.open != nil }
 // undo is what an actor was before a called turn.
 type undo struct {
 	of      *enlisted
-	open    *run // the turn of it that went on from what the called one has left; nil: none was open
+	open    openTurn // the turn of it that went on from what the called one has left; nil: none was open
 	row     *residency.Row
 	changed bool
 	effects turn.SideEffects
@@ -642,7 +648,7 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 
 // ended forgets what called turns have left to a turn that is over: that of the turn itself is what
 // counts.
-func (ch *calls) ended(t *run) {
+func (ch *calls) ended(t openTurn) {
 	ch.undo = slices.DeleteFunc(ch.undo, func(u undo) bool { return u.open == t })
 }
 

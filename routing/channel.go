@@ -13,6 +13,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/api/invokestream/caller"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
 // channel is one stream to a peer, which is opened anew when it has ended and there are
@@ -23,18 +24,6 @@ type channel struct {
 	usage usage // of calls that the peer has or is to have; the bytes are those of all channels
 }
 
-// reserve counts a call as one that the peer has or is to have, or returns why that is too much.
-func (ch *channel) reserve(s *sentCall) error {
-	return ch.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
-}
-
-// release takes a call off, once.
-func (ch *channel) release(s *sentCall) {
-	if s.released.CompareAndSwap(false, true) {
-		ch.usage.give(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
-	}
-}
-
 // run owns the channel until its peer is given up.
 func (ch *channel) run() {
 	pause := minReopen
@@ -43,7 +32,7 @@ func (ch *channel) run() {
 		if err != nil {
 			ch.p.notOpened(err.Error())
 			ch.fail(&unsentError{"its host cannot be reached: " + err.Error()})
-			ch.p.pause(pause)
+			clock.Pause(ch.p.ctx, pause)
 			pause = min(2*pause, maxReopen)
 			continue
 		}
@@ -58,16 +47,6 @@ func (ch *channel) run() {
 	}
 	ch.Close()
 	ch.fail(errGone)
-}
-
-// pause waits, unless the peer is given up.
-func (p *peer) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.ctx.Done():
-	}
 }
 
 // fail gives back what waits in the queue.

@@ -10,12 +10,13 @@ func TestReleasedOnce(t *testing.T) {
 	for i := range calls {
 		calls[i].Inv.Payload.Data = make([]byte, 10)
 		calls[i].Inv.Key.App = "app"
-		if err := ch.reserve(&calls[i]); err != nil {
+		calls[i].channel = ch
+		if err := calls[i].reserve(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 3 {
-		ch.release(&calls[0])
+		calls[0].release()
 	}
 	if n, bytes := ch.usage.count(); n != 1 || bytes != 10 {
 		t.Errorf("of 2 calls of 10 bytes one has ended: %d with %d are left", n, bytes)

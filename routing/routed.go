@@ -217,7 +217,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 		c.fail(err)
 		return
 	}
-	if full := s.channel.reserve(s); full != nil {
+	if full := s.reserve(); full != nil {
 		c.attempts.unreachable(id, full.Error())
 		c.wait(nil)
 		return
@@ -225,7 +225,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	c.mu.Lock()
 	if c.givenUp {
 		c.mu.Unlock()
-		s.channel.release(s)
+		s.release()
 		c.fail(contextError(c.ctx))
 		return
 	}
@@ -278,12 +278,22 @@ func (s *sentCall) addOrigin() (err error) {
 	return err
 }
 
-func (s *sentCall) size() int64 { return int64(len(s.Inv.Payload.Data)) }
+// reserve counts the call as one that the peer has or is to have, or returns why that is too much.
+func (s *sentCall) reserve() error {
+	return s.channel.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
+}
+
+// release takes the call off, once.
+func (s *sentCall) release() {
+	if s.released.CompareAndSwap(false, true) {
+		s.channel.usage.give(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
+	}
+}
 
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
 	c, events := s.c, &s.c.router.cfg.Events
-	s.channel.release(s)
+	s.release()
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
 		c.mu.Unlock()
@@ -354,7 +364,7 @@ func (c *routed) GiveUp() {
 		}
 	case stageRemote:
 		if sent.channel.Cancel(&sent.Call) {
-			sent.channel.release(sent)
+			sent.release()
 			c.fail(contextError(c.ctx))
 			return
 		}
@@ -406,7 +416,7 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	}
 	c.mu.Unlock()
 	if sent != nil { // its slot stays taken until the peer's reply
-		sent.channel.release(sent)
+		sent.release()
 	}
 	if lost {
 		err = afterLost(&c.inv, err)

@@ -51,9 +51,7 @@ func (d *drainer) Drain(ctx context.Context, reason string) error {
 		}
 		d.mu.Unlock()
 		if !holding && !owns && late == nil {
-			timer := time.NewTimer(d.cfg.Lease)
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(d.cfg.Lease)
 		}
 		if alone || !holding && !owns && (!underWay || tooLate || ctx.Err() != nil) {
 			d.once.Do(func() {

@@ -30,13 +30,11 @@ func (f *follower) run(ctx context.Context) {
 			said = err.Error()
 			f.cfg.Logger.Warn("no session with the leader of the cluster; what this host holds stays", "host", f.Self(), "error", err)
 		}
-		timer := time.NewTimer(wait + jitter.Below(wait))
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(wait + jitter.Below(wait)):
 		case <-f.elector.Elected(): // this process leads
 		}
-		timer.Stop()
 		wait = min(2*wait, clock.RenewEvery(f.cfg.Lease)/2)
 	}
 }

@@ -78,11 +78,9 @@ func (s *Server) Addr() net.Addr { return s.listeners.Addr() }
 func (s *Server) Drain(ctx context.Context) {
 	s.rpc.Health.Stop()
 	for range 2 {
-		half := time.NewTimer(s.conf.DrainDelay / 2)
 		select {
-		case <-half.C:
+		case <-time.After(s.conf.DrainDelay / 2):
 		case <-ctx.Done():
-			half.Stop()
 		}
 		s.edge.EndConnections()
 	}

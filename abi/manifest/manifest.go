@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -134,7 +135,9 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 			m.Types = append(m.Types, p.typeSpec("types["+strconv.Itoa(i)+"]", raw))
 		}
 		names(p, "types", m.Types, func(t abi.TypeSpec) string { return t.Name })
-		p.checkGroups(m.Types)
+		if err := CheckGroups(m.Types); err != nil {
+			p.fault(CodeBadValue, "types: %v", err)
+		}
 	}
 	return m
 }
@@ -231,6 +234,31 @@ func (p *parser) limits(at string, raw json.RawMessage) abi.Limits {
 		}
 	}
 	return l
+}
+
+// coLocate reads how a type is placed with others.
+func (p *parser) coLocate(at string, raw json.RawMessage) abi.CoLocate {
+	var c abi.CoLocate
+	obj := p.object(at, raw, "group", "separator", "parts")
+	if raw, ok := p.required(obj, "group"); ok {
+		c.Group = p.name(at+".group", raw)
+	}
+	separator, divides := obj.get("separator")
+	if divides {
+		var ok bool
+		c.Separator, ok = p.text(at+".separator", separator)
+		if ok && (c.Separator == "" || len(c.Separator) > MaxSeparatorLen || !utf8.ValidString(c.Separator) || strings.ContainsFunc(c.Separator, unicode.IsControl)) {
+			p.fault(CodeBadValue, "%s.separator: has %d bytes; give 1 to %d without control characters, or leave it away for the whole ID", at, len(c.Separator), MaxSeparatorLen)
+		}
+		c.Parts = 1
+	}
+	if raw, ok := obj.get("parts"); ok {
+		n, ok := p.integer(at+".parts", raw, 1, MaxKeyParts)
+		if c.Parts = int(n); ok && !divides {
+			p.fault(CodeBadValue, "%s.parts: is %d, and there is no separator; give the text between the parts of an ID", at, n)
+		}
+	}
+	return c
 }
 
 func (p *parser) capabilities(at string, raw json.RawMessage) abi.Capabilities {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -130,6 +131,9 @@ func typeChange(before, now *greenroomv1.ActorType, placement string) (line stri
 	}
 	if before.GetPlacement() != placement {
 		what = append(what, fmt.Sprintf("placement %s to %s", before.GetPlacement(), placement))
+	}
+	if was, is := groupOf(before), groupOf(now); was != is {
+		what = append(what, fmt.Sprintf("placed with %s, not with %s", cmp.Or(is, "no group"), cmp.Or(was, "no group")))
 	}
 	if len(what) == 0 {
 		return "the same methods", warnings

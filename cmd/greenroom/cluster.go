@@ -202,7 +202,7 @@ func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (
 func whereCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
-		Long:    "Say which server of the cluster holds an actor now. No server holds\nan actor of a type any or stateless, nor a sticky actor before its first call. For a\nring:SERVERS type, the servers follow that answer its read-only methods.",
+		Long:    "Say which server of the cluster holds an actor now. No server holds\nan actor of a type any or stateless, nor a sticky actor before its first call. For a\nring:SERVERS type, the servers follow that answer its read-only methods; for a type\nthat is placed with a group, the key follows that it shares with other actors.",
 		Example: "  greenroom where Cart alice --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.cluster.Where, &greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]})
@@ -221,6 +221,9 @@ func whereCommand(c *cli) *cobra.Command {
 				c.printf(c.stdout, "nowhere (%s)\n", m.Placement)
 			default:
 				c.printf(c.stdout, "%s %s %s (%s)\n", m.HostId, m.Name, m.Address, m.Placement)
+			}
+			if resp.Group != "" {
+				c.printf(c.stdout, "with %s of group %s\n", resp.GroupKey, resp.Group)
 			}
 			for _, r := range resp.Readers {
 				c.printf(c.stdout, "%s %s %s (reads)\n", r.HostId, r.Name, r.Address)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func typesCommand(c *cli) *cobra.Command {
 			rows := make([][]string, len(types))
 			for i, t := range types {
 				rows[i] = []string{
-					t.Type.GetName(), methodNames(t.Type), t.Type.GetPlacement(),
+					t.Type.GetName(), methodNames(t.Type), placementOf(t.Type),
 					strconv.FormatUint(t.Deployment.GetGeneration(), 10), short(t.Deployment.GetDigest()), when(t.Deployment.GetCreatedAt()),
 				}
 				if uses := usesOf(t.Deployment); uses != "" {
@@ -83,6 +84,23 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 		meant = "; did you mean " + near + "?"
 	}
 	c.printf(c.stderr, "%s nothing serves the type %s in app %s%s\n", c.paint(c.stderr, yellow, "note:"), name, c.app, meant)
+}
+
+// placementOf says where the actors of a type are, and with which others.
+func placementOf(t *greenroomv1.ActorType) string {
+	if with := groupOf(t); with != "" {
+		return t.GetPlacement() + " with " + with
+	}
+	return t.GetPlacement()
+}
+
+// groupOf is the group that a type is placed with and its key in it; empty without one.
+func groupOf(t *greenroomv1.ActorType) string {
+	with := t.GetCoLocate()
+	if with.GetSeparator() == "" {
+		return with.GetGroup()
+	}
+	return fmt.Sprintf("%s by %d of %q", with.Group, with.Parts, with.Separator)
 }
 
 // methodNames lists the methods of a type, read-only ones with a star and private ones with

@@ -39,8 +39,8 @@ type Table struct {
 var use = actor.Remote[actor.None, int]{Type: "Fork", Method: "Use"}
 
 // Eat takes the left fork, then the right one. If all do that at once, each waits for its
-// neighbour: a circle. The server sees it when it closes, and one of them fails with the
-// error deadlock, without a trace. It puts its fork back, and may begin again.
+// neighbour: a circle. The server sees it when it closes: one of them puts its fork back, as
+// if nothing had been, and begins again when the others have eaten.
 func (p *Philosopher) Eat(ctx *actor.Context, in Table) (int, error) {
 	left, right, err := seat(ctx, in)
 	if err != nil {

@@ -427,10 +427,12 @@ func TestAppsHaveTheStoreInTurn(t *testing.T) {
 					t.Errorf("the group after has %d commits of %v", n, order)
 				}
 				close(answer)
-				for c.Waiting() > 0 {
-					<-arrived
-				}
+				go func() {
+					for range arrived { // the groups after
+					}
+				}()
 				c.Wait()
+				close(arrived)
 			})
 		})
 	}

@@ -183,7 +183,7 @@ func firings(t *testing.T, s store.Store) {
 	ended := make(chan struct{}, 1)
 	var services []*reminder.Service
 	for i := range 2 {
-		svc, err := reminder.New(reminder.Config{
+		cfg := reminder.Config{
 			Store: r.store, Deliverer: remindertest.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
 			Events: reminder.Events{Delivered: func(reminder.DeliveryEnd) {
 				select {
@@ -191,7 +191,11 @@ func firings(t *testing.T, s store.Store) {
 				default:
 				}
 			}},
-		})
+		}
+		if s.Shared() {
+			cfg.Members = &remindertest.Leased{Rows: r.store, ID: cfg.Host}
+		}
+		svc, err := reminder.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,7 @@ func TestExtismCalls(t *testing.T) {
 		{`{"type":"Account","id":"ann","method":"Deposit","input":13}`, `{"error":{"status":"failed_precondition","code":"unlucky","message":"nobody deposits 13"}}`},
 		{`{"type":"Account","id":"ann","method":"Transfer","input":{"to":"bob","amount":10},"timeout":"1m","atomic":true}`, `{"reply":30}`},
 		{`{"type":"Alarm","id":"b","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
-		{`{"type":"Alarm","id":"a","method":"who"}`, `{"error":{"status":"failed_precondition","code":"not_reentrant","message":"a turn of Alarm a is waiting for this call"}}`},
+		{`{"type":"Alarm","id":"a","method":"who"}`, `{"error":{"status":"failed_precondition","code":"not_reentrant","message":"a turn of Alarm a is waiting for this call, and the method who is not declared reentrant"}}`},
 		{`{"type":"Alarm","id":"b","method":"ring","input":"none"}`, `{}`},
 	} {
 		r.mustCall(t, "", "Alarm", "a", "ask", call.message, call.want)

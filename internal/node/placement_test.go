@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -358,4 +359,71 @@ func TestNodesWeigh(t *testing.T) {
 		c.Cluster.Weight = 4
 	}))
 	weights("given 2.00, large 0.59, plain 0.36")
+}
+
+// TestGroupsUnderLoad: orders and their payments are of one group. While its placement changes,
+// and a node joins, drains and is gone, every chain over them finds all of its actors on one
+// host, none fails, and what they have agrees.
+func TestGroupsUnderLoad(t *testing.T) {
+	url := pgtest.URL(t)
+	// None is lost, however busy the machine is, and partitions are taken within the time for
+	// which a call waits: in some sixteenths of a lease.
+	member := func(name string) node.Config {
+		return inCluster(url, func(c *node.Config) { named(name)(c); c.Cluster.Lease = 20 * time.Second })
+	}
+	first := start(t, member("n1"))
+	m := first.deploy(t, "default", build(t, filepath.Join("testdata", "orders"), guestbuild.Go))
+	nodes := []*running{first, start(t, member("n2"))}
+	place := func(at *running, policy string) {
+		t.Helper()
+		req := &greenroomv1.DeployRequest{App: "default", Digest: m.Digest}
+		for _, typ := range []string{"Order", "Payment"} {
+			req.Placements = append(req.Placements, &greenroomv1.TypePlacement{Type: typ, Placement: policy})
+		}
+		if _, err := at.modules.Deploy(t.Context(), connect.NewRequest(req)); err != nil {
+			t.Fatalf("place as %s: %v", policy, err)
+		}
+	}
+	var callers sync.WaitGroup
+	var calls atomic.Int64
+	done := make(chan struct{})
+	for caller := range 6 {
+		callers.Go(func() {
+			for n := 1; ; n++ {
+				reply, err := nodes[(caller+n)%2].call(t.Context(), "", "Order", fmt.Sprint("order-", caller), "Pay", `1`)
+				if err != nil || reply != fmt.Sprint(2*n) {
+					t.Errorf("order-%d, call %d: %s %v", caller, n, reply, err)
+					return
+				}
+				calls.Add(1)
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	goOn := func() {
+		t.Helper()
+		before := calls.Load()
+		until(t, "calls are answered", func() bool { return t.Failed() || calls.Load() > before+30 })
+	}
+	goOn()
+	for i, policy := range []string{"static:n1,n2", "checkout:6", "sticky", "ring:2", "sticky", "checkout:4", "ring"} {
+		place(nodes[i%2], policy)
+		for _, n := range nodes {
+			until(t, "placement "+policy, func() bool { return n.placement(t, "Payment").Placement == policy })
+		}
+		goOn()
+		if i%2 == 0 {
+			third := start(t, member(fmt.Sprint("n3-", i))) // which some of them move to, and back from
+			until(t, "the third node takes part", func() bool { return third.placement(t, "Order").Placement == policy })
+			goOn()
+			stop(t, third.Node)
+			goOn()
+		}
+	}
+	close(done)
+	callers.Wait()
 }

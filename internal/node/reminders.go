@@ -30,7 +30,7 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 	}
 	if c != nil {
 		cfg.Peers = remindersOfPeers{c.router}
-		cfg.Host, cfg.Cluster, cfg.Members = "", c.cfg.Name, &clusterMembers{store: st, service: c.service}
+		cfg.Host, cfg.Members = "", &clusterMembers{store: st, service: c.service}
 	}
 	return reminder.New(cfg)
 }

@@ -25,12 +25,10 @@ func RenewEvery(length time.Duration) time.Duration { return length / 4 }
 
 // Pause waits, and reports false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -75,14 +75,12 @@ func (e *Elector) Run(ctx context.Context) {
 			}
 			wait = every / 8
 		}
-		timer := time.NewTimer(wait + jitter.Below(every/16))
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(wait + jitter.Below(every/16)):
 		case <-e.leaderless: // all that may lead notice it at once
 			clock.Pause(ctx, jitter.Below(every/16))
 		}
-		timer.Stop()
 	}
 }
 

@@ -39,20 +39,15 @@ func (t *termLease) keep(ctx context.Context, log *slog.Logger) {
 			log.Warn("the leader's lease could not be renewed in time")
 			return
 		}
-		over := time.NewTimer(remaining)
 		select {
 		case <-ctx.Done():
-		case <-over.C:
+			return
+		case <-time.After(remaining):
 		case <-renew.C:
 			if !t.renew(ctx) {
-				over.Stop()
 				return
 			}
 			renew.Reset(clock.RenewEvery(t.cfg.Lease))
-		}
-		over.Stop()
-		if ctx.Err() != nil {
-			return
 		}
 	}
 }

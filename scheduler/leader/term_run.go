@@ -53,8 +53,7 @@ func (t *term) run(ctx context.Context) (reached bool) {
 // end ends the term. First it sends the hosts what was decided. It ends their sessions once
 // they have it and the lease is free for another leader, or when this takes long.
 func (t *term) end(ctx context.Context, log *slog.Logger) {
-	patience := time.NewTimer(clock.RenewEvery(t.cfg.Lease) / 4)
-	defer patience.Stop()
+	patience := time.After(clock.RenewEvery(t.cfg.Lease) / 4)
 	t.lock()
 	t.leader.Resign()
 	var flushed []<-chan struct{}
@@ -78,7 +77,7 @@ func (t *term) end(ctx context.Context, log *slog.Logger) {
 		select {
 		case <-done:
 			continue
-		case <-patience.C:
+		case <-patience:
 		}
 		break
 	}

@@ -23,6 +23,7 @@
 //	sticky      the first host that acquired it           the leader's memory, per actor
 //	static      a fixed formula over known hosts          the configuration
 //	checkout    the host that leased its partition        the store, a lease per partition
+//	together    that of its group key: [Together]         as the policy of the group has it
 //
 // Each is decided by a pure function, with a table of examples as its test: any and
 // stateless by [Anywhere], ring by [Ring.Table], sticky by [Sticky.Next], static by

@@ -8,9 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// together begins the policies of types that are placed with a group. Hosts of versions that do
-// not know such policies report the type's placement in their place: of two policies of one
-// deployment the leader takes the greater text, so that this one is the greatest of all.
+// together begins the policies of types that are placed with a group.
 const together = "together"
 
 // groupMark begins the name of a group where types have theirs. No actor type has such a name.

@@ -22,15 +22,6 @@ type Store interface {
 	RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error)
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
 
-	RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error)
-	RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error)
-	RemoveHost(ctx context.Context, id actor.HostID) error
-	ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error)
-	Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error)
-	AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error)
-	RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error)
-	ReleaseLease(ctx context.Context, l actor.Lease) error
-
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	Now(ctx context.Context) (time.Time, error)
 	Shared() bool
@@ -55,13 +46,10 @@ type Config struct {
 	// Host is this incarnation of the process; never that of another. Required, unless
 	// Members says it.
 	Host actor.HostID
-	// Cluster is the cluster's name, for a store that is shared. Defaults to "greenroom".
-	Cluster string
 	// Peers reaches the other instances, for reminders whose subscribers are here. Defaults to
 	// none: reminders are executed where their buckets are.
 	Peers Peers
-	// Members says who is there. Defaults to this process alone, or, if the store is
-	// shared, to the processes that have rows for this in it.
+	// Members says which processes there are. Defaults to this process alone.
 	Members Members
 	// Window is how far ahead reminders are read. Defaults to 2 minutes.
 	Window time.Duration
@@ -138,9 +126,6 @@ func (c Config) WithDefaults() Config {
 	set(&c.MaxOfApp, 2048)
 	set(&c.MaxOfType, 1024)
 	set(&c.MaxOfActor, 4)
-	if c.Cluster == "" {
-		c.Cluster = "greenroom"
-	}
 	if c.Window == 0 {
 		c.Window = 2 * time.Minute
 	}

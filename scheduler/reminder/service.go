@@ -43,9 +43,6 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{cfg: cfg, planner: NewPlanner(), members: cfg.Members, clock: &dbClock{}, table: newBucketTable()}
 	if s.members == nil {
 		s.members = alone{cfg.Host}
-		if cfg.Store.Shared() {
-			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
-		}
 	}
 	s.pending, s.counters = newPending(s.clock, cfg.MaxInMemory), &counters{events: &s.cfg.Events}
 	queue := newDispatch(&s.cfg, s.pending.rouse)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // world is a store, a host and the services of a test's bubble.
@@ -32,7 +33,11 @@ func inBubble(t *testing.T, test func(w *world)) {
 
 func (w *world) config() Config {
 	w.born++
-	return Config{Store: w.store, Deliverer: w.host, Host: actor.HostID(fmt.Sprint("h", w.born))}
+	cfg := Config{Store: w.store, Deliverer: w.host, Host: actor.HostID(fmt.Sprint("h", w.born))}
+	if w.store.shared {
+		cfg.Members = &remindertest.Leased{Rows: w.store, ID: cfg.Host}
+	}
+	return cfg
 }
 
 func (w *world) start(cfg Config) *Service {
@@ -271,11 +276,12 @@ func TestLostInstance(t *testing.T) {
 		var mu sync.Mutex
 		a := w.start(w.config())
 		cfg := w.config()
-		cfg.Store = &cutStore{w.store, func() bool {
+		store := &cutStore{w.store, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return cut[cfg.Host]
 		}}
+		cfg.Store, cfg.Members = store, &remindertest.Leased{Rows: store, ID: cfg.Host}
 		b := w.start(cfg)
 		after(5 * time.Second)
 		for i := range 40 {

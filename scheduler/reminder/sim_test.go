@@ -289,11 +289,13 @@ func (w *simulation) start(n int) {
 		Store:  &simStore{p}, Deliverer: remindertest.DeliverFunc(p.deliver), Host: actor.HostID(p.name), Window: simWindow, ExecutionTimeout: simExecution, MaxInMemory: 3 * pageSize,
 		MaxOfType: 8, MaxOfActor: 3,
 	}
+	members := &remindertest.Leased{Rows: &simStore{p}, ID: cfg.Host}
+	cfg.Members = members
 	if w.sabotage.endless {
-		cfg.Members = endless{&leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Roles: []string{memberRole}}}}
+		cfg.Members = endless{members}
 	}
 	if w.sabotage.impatient {
-		cfg.Members = impatient{&leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Roles: []string{memberRole}}}}
+		cfg.Members = impatient{members}
 	}
 	s, err := New(cfg)
 	if err != nil {
@@ -323,23 +325,23 @@ func (n simNoted) Write(line []byte) (int, error) {
 }
 
 // endless never takes itself for gone.
-type endless struct{ *leased }
+type endless struct{ *remindertest.Leased }
 
 // Current implements [Members].
 func (endless) Current() bool { return true }
 
 // impatient takes a process for gone that may still deliver for some seconds.
-type impatient struct{ *leased }
+type impatient struct{ *remindertest.Leased }
 
 // Live implements [Members].
 func (m impatient) Live(ctx context.Context) ([]actor.HostID, bool, error) {
-	live, leading, err := m.leased.Live(ctx)
+	live, leading, err := m.Leased.Live(ctx)
 	if !leading || err != nil {
 		return live, leading, err
 	}
-	hosts, now, err := m.store.Hosts(ctx)
+	hosts, now, err := m.Rows.Hosts(ctx)
 	for _, h := range hosts {
-		if h.ID != m.self.ID && h.ExpiresAt.Before(now.Add(6*time.Second)) {
+		if h.ID != m.ID && h.ExpiresAt.Before(now.Add(6*time.Second)) {
 			live = slices.DeleteFunc(live, func(id actor.HostID) bool { return id == h.ID })
 		}
 	}

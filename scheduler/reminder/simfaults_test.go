@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // plague lets things go wrong for some minutes, and then heals them all.
@@ -146,7 +148,7 @@ func (p *simProcess) cutOff(d time.Duration) {
 const (
 	// simHealing is within what time everything has fired that was due at the last fault: a
 	// lease and an execution time out, and what is due is looked for.
-	simHealing = 2*memberLease + simExecution + longestIdle + 20*time.Second
+	simHealing = 2*remindertest.MemberLease + simExecution + longestIdle + 20*time.Second
 	// simPunctual is how late a turn begins then at most: nobody has told its process of
 	// what was set, and a few things are slow.
 	simPunctual = pollEvery + 2*time.Second

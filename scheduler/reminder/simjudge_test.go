@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -207,7 +208,7 @@ func (j *judge) prepared(id actor.ReminderID) {
 // leasesEndedEarly reports whether a lease may have ended before its time a while ago, since
 // the database's clock was set forward. The caller has the lock.
 func (j *judge) leasesEndedEarly() bool {
-	return !j.w.forward.IsZero() && time.Since(j.w.forward) < 2*memberLease+2*simExecution
+	return !j.w.forward.IsZero() && time.Since(j.w.forward) < 2*remindertest.MemberLease+2*simExecution
 }
 
 // begins notes that a turn begins, whose reminder was there as found says.

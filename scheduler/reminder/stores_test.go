@@ -82,7 +82,11 @@ func TestOnStores(t *testing.T) {
 			const n, times = 200, 3
 			c := &committer{store: s, fired: make(chan actor.Firing, n*times), rows: map[actor.Key]uint64{}}
 			start := func() *reminder.Service {
-				svc, err := reminder.New(reminder.Config{Store: s, Deliverer: remindertest.DeliverFunc(c.deliver), Host: actor.HostID(actor.NewCommitID().String())})
+				cfg := reminder.Config{Store: s, Deliverer: remindertest.DeliverFunc(c.deliver), Host: actor.HostID(actor.NewCommitID().String())}
+				if s.Shared() {
+					cfg.Members = &remindertest.Leased{Rows: s, ID: cfg.Host}
+				}
+				svc, err := reminder.New(cfg)
 				if err != nil {
 					t.Fatal(err)
 				}

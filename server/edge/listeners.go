@@ -252,10 +252,8 @@ func (l *Listeners) Stop(ctx context.Context, drain func()) error {
 	for _, hs := range servers {
 		go func() { ended <- hs.Shutdown(ctx) }()
 	}
-	announced := time.NewTimer(announceFor)
-	defer announced.Stop()
 	select {
-	case <-announced.C:
+	case <-time.After(announceFor):
 	case <-ctx.Done():
 	}
 	drain()

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -9,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
-	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -101,54 +102,55 @@ type commitMetrics struct {
 	took      prometheus.Observer
 }
 
-// outcomeOK is the outcome of a turn or commit without an error; others are
-// their kinds.
-const outcomeOK = "ok"
-
 // New returns metrics that have counted nothing.
 func New() *Metrics {
 	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics)}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
-	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-		m.registry.MustRegister(h)
-		return h
-	}
-	m.turns = counter("greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
-	m.turnTime = histogram("greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
-	m.queueTime = histogram("greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
-	m.reruns = counter("greenroom_turn_reruns_total", "Runs of a turn beyond its first, after conflicts.").WithLabelValues()
-	m.fuel = counter("greenroom_fuel_total", "Fuel that guests used: about one unit for a simple instruction.", "app", "type")
-	m.egress = counter("greenroom_egress_requests_total", "HTTP requests of guests by outcome: ok, or why there was no answer.", "app", "type", "outcome")
-	m.egressBytes = counter("greenroom_egress_bytes_total", "Bytes of their bodies, by direction.", "app", "type", "direction")
-	m.timers = counter("greenroom_timer_firings_total", "Firings of timers by outcome: fired, or failed.", "app", "type", "outcome")
-	m.commits = counter("greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
-	m.commitTime = histogram("greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
+	m.turns = counter(m.registry, "greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
+	m.turnTime = histogram(m.registry, "greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
+	m.queueTime = histogram(m.registry, "greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
+	m.reruns = counter(m.registry, "greenroom_turn_reruns_total", "Runs of a turn beyond its first, after conflicts.").WithLabelValues()
+	m.fuel = counter(m.registry, "greenroom_fuel_total", "Fuel that guests used: about one unit for a simple instruction.", "app", "type")
+	m.egress = counter(m.registry, "greenroom_egress_requests_total", "HTTP requests of guests by outcome: ok, or why there was no answer.", "app", "type", "outcome")
+	m.egressBytes = counter(m.registry, "greenroom_egress_bytes_total", "Bytes of their bodies, by direction.", "app", "type", "direction")
+	m.timers = counter(m.registry, "greenroom_timer_firings_total", "Firings of timers by outcome: fired, or failed.", "app", "type", "outcome")
+	m.commits = counter(m.registry, "greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
+	m.commitTime = histogram(m.registry, "greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
 	turns := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
-	m.commitTurns = histogram("greenroom_commit_turns", "Turns that one commit carried.", turns).WithLabelValues().(prometheus.Histogram)
-	m.activated = counter("greenroom_activations_total", "Actors that came into memory.").WithLabelValues()
-	m.deactivated = counter("greenroom_deactivations_total", "Actors that left memory, by reason.", "reason")
-	m.idleSkipped = counter("greenroom_idle_deactivation_skipped_total", "Actors of sticky types that were idle for long and stayed in memory.").WithLabelValues()
-	m.active = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_active_actors", Help: "Actors in memory."})
-	m.instances = counter("greenroom_instances_total", "Guest instances made and closed.", "event")
-	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
-	m.requests = counter("greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
-	m.requestTime = histogram("greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
-	m.refused = counter("greenroom_connections_refused_total", "Connections that were closed at once, since too many were open.").WithLabelValues()
-	m.forwarded = counter("greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
-	m.sessions = counter("greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
-	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
-	m.streamInvocations = counter("greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
-	messages := counter("greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
+	m.commitTurns = histogram(m.registry, "greenroom_commit_turns", "Turns that one commit carried.", turns).WithLabelValues().(prometheus.Histogram)
+	m.activated = counter(m.registry, "greenroom_activations_total", "Actors that came into memory.").WithLabelValues()
+	m.deactivated = counter(m.registry, "greenroom_deactivations_total", "Actors that left memory, by reason.", "reason")
+	m.idleSkipped = counter(m.registry, "greenroom_idle_deactivation_skipped_total", "Actors of sticky types that were idle for long and stayed in memory.").WithLabelValues()
+	m.active = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_active_actors", Help: "Actors in memory."})
+	m.instances = counter(m.registry, "greenroom_instances_total", "Guest instances made and closed.", "event")
+	m.errors = counter(m.registry, "greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
+	m.requests = counter(m.registry, "greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
+	m.requestTime = histogram(m.registry, "greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
+	m.refused = counter(m.registry, "greenroom_connections_refused_total", "Connections that were closed at once, since too many were open.").WithLabelValues()
+	m.forwarded = counter(m.registry, "greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
+	m.sessions = counter(m.registry, "greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
+	m.streams = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
+	m.streamInvocations = counter(m.registry, "greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
+	messages := counter(m.registry, "greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
 	m.streamReceived, m.streamSent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
-	m.registry.MustRegister(m.active, m.streams,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	return m
+}
+
+func counter(r prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
+	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(r prometheus.Registerer, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// gauge adds a gauge that is asked for its value; without value it does nothing.
+func gauge[N int | int64 | float64](r prometheus.Registerer, name, help string, value func() N) error {
+	if value == nil {
+		return nil
+	}
+	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
 // HostEvents returns the callbacks that count what the host does. Guest logs are
@@ -290,9 +292,6 @@ func (c Streams) MessageReceived(invocations int) {
 	c.streamInvocations.Add(float64(invocations))
 }
 
-// outcomeOf is an error's kind.
-func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
-
 // ConnectionRefused counts a connection that was closed at once, since too many were open.
 func (m *Metrics) ConnectionRefused() { m.refused.Inc() }
 
@@ -324,52 +323,22 @@ func (r *Route) Served(status int, took time.Duration) {
 
 // RegisterGauges adds gauges; one server does it once.
 func (m *Metrics) RegisterGauges(g Gauges) error {
-	gauge := func(name, help string, value func() float64) error {
-		return m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	if g.QueueDepth != nil {
-		if err := gauge("greenroom_queue_depth", "Invocations that wait in mailboxes.", func() float64 { return float64(g.QueueDepth()) }); err != nil {
-			return err
-		}
-	}
-	if g.WaitingForProcessor != nil {
-		if err := gauge("greenroom_turns_waiting_for_processor", "Turns whose guests wait for a processor.", func() float64 { return float64(g.WaitingForProcessor()) }); err != nil {
-			return err
-		}
-	}
-	if g.Timers != nil {
-		if err := gauge("greenroom_timers", "Timers that are set.", func() float64 { return float64(g.Timers()) }); err != nil {
-			return err
-		}
-	}
-	if g.Instances != nil {
-		if err := gauge("greenroom_instances", "Guest instances.", func() float64 { return float64(g.Instances()) }); err != nil {
-			return err
-		}
-	}
+	var retries error
 	if g.StoreRetries != nil {
-		if err := m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		retries = m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "greenroom_store_retries_total", Help: "What the store tried again after a serialization failure.",
-		}, func() float64 { return float64(g.StoreRetries()) })); err != nil {
-			return err
-		}
+		}, func() float64 { return float64(g.StoreRetries()) }))
 	}
-	for _, memory := range []struct {
-		name, help string
-		value      func() int64
-	}{
-		{"greenroom_guest_memory_bytes", "Memory of all guest instances.", g.GuestMemory},
-		{"greenroom_state_memory_bytes", "Memory of the states of actors.", g.StateMemory},
-		{"greenroom_call_memory_bytes", "Memory of the calls under way.", g.CallMemory},
-	} {
-		if memory.value == nil {
-			continue
-		}
-		if err := gauge(memory.name, memory.help, func() float64 { return float64(memory.value()) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		retries,
+		gauge(m.registry, "greenroom_queue_depth", "Invocations that wait in mailboxes.", g.QueueDepth),
+		gauge(m.registry, "greenroom_turns_waiting_for_processor", "Turns whose guests wait for a processor.", g.WaitingForProcessor),
+		gauge(m.registry, "greenroom_timers", "Timers that are set.", g.Timers),
+		gauge(m.registry, "greenroom_instances", "Guest instances.", g.Instances),
+		gauge(m.registry, "greenroom_guest_memory_bytes", "Memory of all guest instances.", g.GuestMemory),
+		gauge(m.registry, "greenroom_state_memory_bytes", "Memory of the states of actors.", g.StateMemory),
+		gauge(m.registry, "greenroom_call_memory_bytes", "Memory of the calls under way.", g.CallMemory),
+	)
 }
 
 // Handler serves what is counted, of all apps.

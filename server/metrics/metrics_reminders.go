@@ -11,21 +11,13 @@ import (
 // ReminderEvents returns the callbacks that count the outcomes of reminders in this
 // process. The call registers them, so that a process calls ReminderEvents once.
 func (m *Metrics) ReminderEvents() reminder.Events {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
-	}
-	created := counter("greenroom_reminders_set_total", "Reminders that were set, by turns and callers of this process.", "app")
-	firings := counter("greenroom_reminder_firings_total", "Deliveries by outcome: fired (its turn was committed), taken (it had been, or the reminder was changed), "+
+	created := counter(m.registry, "greenroom_reminders_set_total", "Reminders that were set, by turns and callers of this process.", "app")
+	firings := counter(m.registry, "greenroom_reminder_firings_total", "Deliveries by outcome: fired (its turn was committed), taken (it had been, or the reminder was changed), "+
 		"retried (the host, the store or the time did not allow it), unserved (nothing serves its type or has its method), failed (its turn failed), dead_letter (for the last time).", "app", "type", "outcome")
 	// Of 20 and 100 ms, which most firings are to keep, each has a bucket.
 	seconds := []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600}
-	late := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "greenroom_reminder_lateness_seconds", Help: "How long after their time deliveries began.", Buckets: seconds,
-	})
-	missed := counter("greenroom_reminders_missed_total", "Occurrences that were not delivered in time, and were passed over or stood for by another, by policy.", "policy")
-	m.registry.MustRegister(late)
+	late := histogram(m.registry, "greenroom_reminder_lateness_seconds", "How long after their time deliveries began.", seconds).WithLabelValues()
+	missed := counter(m.registry, "greenroom_reminders_missed_total", "Occurrences that were not delivered in time, and were passed over or stood for by another, by policy.", "policy")
 	policies := map[actor.MissedKind]prometheus.Counter{}
 	for kind, name := range reminders.MissedNames {
 		policies[kind] = missed.WithLabelValues(name)
@@ -52,8 +44,7 @@ func (m *Metrics) RegisterReminders(stats func() reminder.Stats) error {
 		{"greenroom_reminders_waiting_for_subscribers", "Due reminders that wait for a subscriber, in memory.", func(s reminder.Stats) int { return s.WaitingForSubscribers }},
 		{"greenroom_reminder_buckets", "Buckets of reminders that this process delivers.", func(s reminder.Stats) int { return s.Buckets }},
 	} {
-		value := func() float64 { return float64(g.value(stats())) }
-		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, value)); err != nil {
+		if err := gauge(m.registry, g.name, g.help, func() int { return g.value(stats()) }); err != nil {
 			return err
 		}
 	}

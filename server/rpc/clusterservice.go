@@ -129,7 +129,7 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 		return nil, err
 	}
 	msg := &greenroomv1.WhereResponse{
-		Placement: at.Policy, HostId: string(at.Host.ID), Name: at.Host.Name, Address: at.Host.Address, Moving: at.Moving, Point: uint64(at.Point),
+		Placement: at.Policy, HostId: string(at.Host.ID), Name: at.Host.Name, Address: at.Host.Address, Moving: at.Moving, Point: uint64(at.Point), Group: at.Group, GroupKey: at.GroupKey,
 	}
 	for _, h := range at.Readers {
 		msg.Readers = append(msg.Readers, &greenroomv1.ReaderHost{HostId: string(h.ID), Name: h.Name, Address: h.Address})

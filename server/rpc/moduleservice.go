@@ -332,6 +332,9 @@ func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
 		Name: t.Name, Placement: t.Placement, Instance: t.Instance, Pool: t.Pool,
 		StateSchema: t.StateSchema, Migrate: t.Migrate, Capabilities: capabilitiesToProto(t.Capabilities),
 	}
+	if c := t.CoLocate; c.Group != "" {
+		msg.CoLocate = &greenroomv1.CoLocate{Group: c.Group, Separator: c.Separator, Parts: uint32(c.Parts)} //nolint:gosec // 16 at most
+	}
 	for _, m := range t.Methods {
 		msg.Methods = append(msg.Methods, &greenroomv1.Method{
 			Name: m.Name, ReadOnly: m.ReadOnly, Idempotent: m.Idempotent, Reentrant: m.Reentrant, Private: m.Private,

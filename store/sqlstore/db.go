@@ -76,14 +76,11 @@ const (
 // returns the context's error if that ends first.
 func pause(ctx context.Context, attempt int) error {
 	limit := min(longPause, firstPause<<min(attempt, 16))
-	timer := time.NewTimer(limit/2 + rand.N(limit))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return ctx.Err()
+	case <-time.After(limit/2 + rand.N(limit)):
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // read runs op, and again after a serialization failure, where the server does not

@@ -321,12 +321,10 @@ func (m *migrator) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 		default:
 			return asStoreError(ctx, "migrate the schema", err)
 		}
-		timer := time.NewTimer(schemaPoll)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return fmt.Errorf("migrate the schema: %w", ctx.Err())
-		case <-timer.C:
+		case <-time.After(schemaPoll):
 		}
 	}
 }

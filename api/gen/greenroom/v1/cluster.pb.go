@@ -589,7 +589,10 @@ type WhereResponse struct {
 	// The actor's place in the hash space.
 	Point uint64 `protobuf:"fixed64,6,opt,name=point,proto3" json:"point,omitempty"`
 	// The other hosts that may answer its read-only methods.
-	Readers       []*ReaderHost `protobuf:"bytes,7,rep,name=readers,proto3" json:"readers,omitempty"`
+	Readers []*ReaderHost `protobuf:"bytes,7,rep,name=readers,proto3" json:"readers,omitempty"`
+	// The group that the actor is placed with, and its group key; empty without one.
+	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
+	GroupKey      string `protobuf:"bytes,9,opt,name=group_key,json=groupKey,proto3" json:"group_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,6 +674,20 @@ func (x *WhereResponse) GetReaders() []*ReaderHost {
 		return x.Readers
 	}
 	return nil
+}
+
+func (x *WhereResponse) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *WhereResponse) GetGroupKey() string {
+	if x != nil {
+		return x.GroupKey
+	}
+	return ""
 }
 
 // ReaderHost is a host that may answer read-only methods of an actor that another one
@@ -1257,7 +1274,7 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\fWhereRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x0e\n" +
-	"\x02id\x18\x03 \x01(\tR\x02id\"\xd6\x01\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\"\x89\x02\n" +
 	"\rWhereResponse\x12\x1c\n" +
 	"\tplacement\x18\x01 \x01(\tR\tplacement\x12\x17\n" +
 	"\ahost_id\x18\x02 \x01(\tR\x06hostId\x12\x12\n" +
@@ -1265,7 +1282,9 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06moving\x18\x05 \x01(\bR\x06moving\x12\x14\n" +
 	"\x05point\x18\x06 \x01(\x06R\x05point\x122\n" +
-	"\areaders\x18\a \x03(\v2\x18.greenroom.v1.ReaderHostR\areaders\"S\n" +
+	"\areaders\x18\a \x03(\v2\x18.greenroom.v1.ReaderHostR\areaders\x12\x14\n" +
+	"\x05group\x18\b \x01(\tR\x05group\x12\x1b\n" +
+	"\tgroup_key\x18\t \x01(\tR\bgroupKey\"S\n" +
 	"\n" +
 	"ReaderHost\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x12\n" +

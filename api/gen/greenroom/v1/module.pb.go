@@ -72,7 +72,7 @@ func (x UploadProgress_Stage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UploadProgress_Stage.Descriptor instead.
 func (UploadProgress_Stage) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8, 0}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type Module struct {
@@ -168,12 +168,14 @@ type ActorType struct {
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Methods []*Method              `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
 	// Of a type that is served: the deployment's, if it has one.
-	Placement     string        `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
-	Instance      string        `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
-	Pool          string        `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
-	StateSchema   uint32        `protobuf:"varint,6,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
-	Migrate       bool          `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
-	Capabilities  *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Placement    string        `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
+	Instance     string        `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
+	Pool         string        `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	StateSchema  uint32        `protobuf:"varint,6,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
+	Migrate      bool          `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
+	Capabilities *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// The group that its actors are placed with; absent without one.
+	CoLocate      *CoLocate `protobuf:"bytes,9,opt,name=co_locate,json=coLocate,proto3" json:"co_locate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +266,76 @@ func (x *ActorType) GetCapabilities() *Capabilities {
 	return nil
 }
 
+func (x *ActorType) GetCoLocate() *CoLocate {
+	if x != nil {
+		return x.CoLocate
+	}
+	return nil
+}
+
+// CoLocate is a group of types: all of their actors with the same group key are on one host.
+type CoLocate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The text between the parts of an ID; empty: the whole ID is the group key.
+	Separator string `protobuf:"bytes,2,opt,name=separator,proto3" json:"separator,omitempty"`
+	// How many parts the group key has.
+	Parts         uint32 `protobuf:"varint,3,opt,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoLocate) Reset() {
+	*x = CoLocate{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoLocate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoLocate) ProtoMessage() {}
+
+func (x *CoLocate) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoLocate.ProtoReflect.Descriptor instead.
+func (*CoLocate) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CoLocate) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *CoLocate) GetSeparator() string {
+	if x != nil {
+		return x.Separator
+	}
+	return ""
+}
+
+func (x *CoLocate) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
 // Capabilities are what a type uses beyond its own state.
 type Capabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -279,7 +351,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +363,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +376,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Capabilities) GetHttp() []string {
@@ -343,7 +415,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +427,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +440,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Method) GetName() string {
@@ -435,7 +507,7 @@ type Deployment struct {
 
 func (x *Deployment) Reset() {
 	*x = Deployment{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +519,7 @@ func (x *Deployment) String() string {
 func (*Deployment) ProtoMessage() {}
 
 func (x *Deployment) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +532,7 @@ func (x *Deployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deployment.ProtoReflect.Descriptor instead.
 func (*Deployment) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Deployment) GetApp() string {
@@ -567,7 +639,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +651,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +664,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UploadRequest) GetContent() isUploadRequest_Content {
@@ -650,7 +722,7 @@ type UploadHeader struct {
 
 func (x *UploadHeader) Reset() {
 	*x = UploadHeader{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +734,7 @@ func (x *UploadHeader) String() string {
 func (*UploadHeader) ProtoMessage() {}
 
 func (x *UploadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +747,7 @@ func (x *UploadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadHeader.ProtoReflect.Descriptor instead.
 func (*UploadHeader) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UploadHeader) GetApp() string {
@@ -712,7 +784,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +796,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +809,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UploadResponse) GetEvent() isUploadResponse_Event {
@@ -791,7 +863,7 @@ type UploadProgress struct {
 
 func (x *UploadProgress) Reset() {
 	*x = UploadProgress{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +875,7 @@ func (x *UploadProgress) String() string {
 func (*UploadProgress) ProtoMessage() {}
 
 func (x *UploadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +888,7 @@ func (x *UploadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadProgress.ProtoReflect.Descriptor instead.
 func (*UploadProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UploadProgress) GetStage() UploadProgress_Stage {
@@ -844,7 +916,7 @@ type GetModuleRequest struct {
 
 func (x *GetModuleRequest) Reset() {
 	*x = GetModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +928,7 @@ func (x *GetModuleRequest) String() string {
 func (*GetModuleRequest) ProtoMessage() {}
 
 func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +941,7 @@ func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleRequest.ProtoReflect.Descriptor instead.
 func (*GetModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetModuleRequest) GetApp() string {
@@ -897,7 +969,7 @@ type GetModuleResponse struct {
 
 func (x *GetModuleResponse) Reset() {
 	*x = GetModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +981,7 @@ func (x *GetModuleResponse) String() string {
 func (*GetModuleResponse) ProtoMessage() {}
 
 func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +994,7 @@ func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleResponse.ProtoReflect.Descriptor instead.
 func (*GetModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetModuleResponse) GetModule() *Module {
@@ -950,7 +1022,7 @@ type ListModulesRequest struct {
 
 func (x *ListModulesRequest) Reset() {
 	*x = ListModulesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1034,7 @@ func (x *ListModulesRequest) String() string {
 func (*ListModulesRequest) ProtoMessage() {}
 
 func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1047,7 @@ func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesRequest.ProtoReflect.Descriptor instead.
 func (*ListModulesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModulesRequest) GetApp() string {
@@ -1009,7 +1081,7 @@ type ListModulesResponse struct {
 
 func (x *ListModulesResponse) Reset() {
 	*x = ListModulesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1093,7 @@ func (x *ListModulesResponse) String() string {
 func (*ListModulesResponse) ProtoMessage() {}
 
 func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1106,7 @@ func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesResponse.ProtoReflect.Descriptor instead.
 func (*ListModulesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListModulesResponse) GetModules() []*Module {
@@ -1061,7 +1133,7 @@ type DownloadRequest struct {
 
 func (x *DownloadRequest) Reset() {
 	*x = DownloadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1145,7 @@ func (x *DownloadRequest) String() string {
 func (*DownloadRequest) ProtoMessage() {}
 
 func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1158,7 @@ func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DownloadRequest) GetApp() string {
@@ -1114,7 +1186,7 @@ type DownloadResponse struct {
 
 func (x *DownloadResponse) Reset() {
 	*x = DownloadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1198,7 @@ func (x *DownloadResponse) String() string {
 func (*DownloadResponse) ProtoMessage() {}
 
 func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1211,7 @@ func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadResponse.ProtoReflect.Descriptor instead.
 func (*DownloadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DownloadResponse) GetSize() int64 {
@@ -1166,7 +1238,7 @@ type DeleteModuleRequest struct {
 
 func (x *DeleteModuleRequest) Reset() {
 	*x = DeleteModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1250,7 @@ func (x *DeleteModuleRequest) String() string {
 func (*DeleteModuleRequest) ProtoMessage() {}
 
 func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1263,7 @@ func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteModuleRequest) GetApp() string {
@@ -1216,7 +1288,7 @@ type DeleteModuleResponse struct {
 
 func (x *DeleteModuleResponse) Reset() {
 	*x = DeleteModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1300,7 @@ func (x *DeleteModuleResponse) String() string {
 func (*DeleteModuleResponse) ProtoMessage() {}
 
 func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1313,7 @@ func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
 }
 
 type DeployRequest struct {
@@ -1264,7 +1336,7 @@ type DeployRequest struct {
 
 func (x *DeployRequest) Reset() {
 	*x = DeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1348,7 @@ func (x *DeployRequest) String() string {
 func (*DeployRequest) ProtoMessage() {}
 
 func (x *DeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1361,7 @@ func (x *DeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployRequest.ProtoReflect.Descriptor instead.
 func (*DeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeployRequest) GetApp() string {
@@ -1347,7 +1419,7 @@ type TypePlacement struct {
 
 func (x *TypePlacement) Reset() {
 	*x = TypePlacement{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1431,7 @@ func (x *TypePlacement) String() string {
 func (*TypePlacement) ProtoMessage() {}
 
 func (x *TypePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1444,7 @@ func (x *TypePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypePlacement.ProtoReflect.Descriptor instead.
 func (*TypePlacement) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TypePlacement) GetType() string {
@@ -1400,7 +1472,7 @@ type DeployResponse struct {
 
 func (x *DeployResponse) Reset() {
 	*x = DeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1484,7 @@ func (x *DeployResponse) String() string {
 func (*DeployResponse) ProtoMessage() {}
 
 func (x *DeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1497,7 @@ func (x *DeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployResponse.ProtoReflect.Descriptor instead.
 func (*DeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeployResponse) GetDeployments() []*Deployment {
@@ -1457,7 +1529,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1541,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1554,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RollbackRequest) GetApp() string {
@@ -1530,7 +1602,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1614,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1627,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RollbackResponse) GetDeployment() *Deployment {
@@ -1584,7 +1656,7 @@ type UndeployRequest struct {
 
 func (x *UndeployRequest) Reset() {
 	*x = UndeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1668,7 @@ func (x *UndeployRequest) String() string {
 func (*UndeployRequest) ProtoMessage() {}
 
 func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1681,7 @@ func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployRequest.ProtoReflect.Descriptor instead.
 func (*UndeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UndeployRequest) GetApp() string {
@@ -1646,7 +1718,7 @@ type UndeployResponse struct {
 
 func (x *UndeployResponse) Reset() {
 	*x = UndeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1730,7 @@ func (x *UndeployResponse) String() string {
 func (*UndeployResponse) ProtoMessage() {}
 
 func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1743,7 @@ func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployResponse.ProtoReflect.Descriptor instead.
 func (*UndeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UndeployResponse) GetDeployments() []*Deployment {
@@ -1700,7 +1772,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1784,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1797,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1766,7 +1838,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1850,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1863,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -1817,7 +1889,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1901,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1914,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -1861,7 +1933,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1945,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1958,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -1906,7 +1978,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +1990,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2003,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -1958,7 +2030,7 @@ type ListAppsRequest struct {
 
 func (x *ListAppsRequest) Reset() {
 	*x = ListAppsRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2042,7 @@ func (x *ListAppsRequest) String() string {
 func (*ListAppsRequest) ProtoMessage() {}
 
 func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2055,7 @@ func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsRequest.ProtoReflect.Descriptor instead.
 func (*ListAppsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListAppsRequest) GetPageSize() int32 {
@@ -2010,7 +2082,7 @@ type ListAppsResponse struct {
 
 func (x *ListAppsResponse) Reset() {
 	*x = ListAppsResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2094,7 @@ func (x *ListAppsResponse) String() string {
 func (*ListAppsResponse) ProtoMessage() {}
 
 func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2107,7 @@ func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsResponse.ProtoReflect.Descriptor instead.
 func (*ListAppsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListAppsResponse) GetApps() []*App {
@@ -2066,7 +2138,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2150,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2163,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *App) GetName() string {
@@ -2134,7 +2206,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\v2\x17.greenroom.v1.ActorTypeR\x05types\x12\x10\n" +
 	"\x03sdk\x18\x05 \x01(\tR\x03sdk\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x9a\x02\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xcf\x02\n" +
 	"\tActorType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\amethods\x18\x02 \x03(\v2\x14.greenroom.v1.MethodR\amethods\x12\x1c\n" +
@@ -2143,7 +2215,12 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x04pool\x18\x05 \x01(\tR\x04pool\x12!\n" +
 	"\fstate_schema\x18\x06 \x01(\rR\vstateSchema\x12\x18\n" +
 	"\amigrate\x18\a \x01(\bR\amigrate\x12>\n" +
-	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\"T\n" +
+	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x123\n" +
+	"\tco_locate\x18\t \x01(\v2\x16.greenroom.v1.CoLocateR\bcoLocate\"T\n" +
+	"\bCoLocate\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1c\n" +
+	"\tseparator\x18\x02 \x01(\tR\tseparator\x12\x14\n" +
+	"\x05parts\x18\x03 \x01(\rR\x05parts\"T\n" +
 	"\fCapabilities\x12\x12\n" +
 	"\x04http\x18\x01 \x03(\tR\x04http\x12\x16\n" +
 	"\x06config\x18\x02 \x03(\tR\x06config\x12\x18\n" +
@@ -2318,95 +2395,97 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
 	(*ActorType)(nil),             // 2: greenroom.v1.ActorType
-	(*Capabilities)(nil),          // 3: greenroom.v1.Capabilities
-	(*Method)(nil),                // 4: greenroom.v1.Method
-	(*Deployment)(nil),            // 5: greenroom.v1.Deployment
-	(*UploadRequest)(nil),         // 6: greenroom.v1.UploadRequest
-	(*UploadHeader)(nil),          // 7: greenroom.v1.UploadHeader
-	(*UploadResponse)(nil),        // 8: greenroom.v1.UploadResponse
-	(*UploadProgress)(nil),        // 9: greenroom.v1.UploadProgress
-	(*GetModuleRequest)(nil),      // 10: greenroom.v1.GetModuleRequest
-	(*GetModuleResponse)(nil),     // 11: greenroom.v1.GetModuleResponse
-	(*ListModulesRequest)(nil),    // 12: greenroom.v1.ListModulesRequest
-	(*ListModulesResponse)(nil),   // 13: greenroom.v1.ListModulesResponse
-	(*DownloadRequest)(nil),       // 14: greenroom.v1.DownloadRequest
-	(*DownloadResponse)(nil),      // 15: greenroom.v1.DownloadResponse
-	(*DeleteModuleRequest)(nil),   // 16: greenroom.v1.DeleteModuleRequest
-	(*DeleteModuleResponse)(nil),  // 17: greenroom.v1.DeleteModuleResponse
-	(*DeployRequest)(nil),         // 18: greenroom.v1.DeployRequest
-	(*TypePlacement)(nil),         // 19: greenroom.v1.TypePlacement
-	(*DeployResponse)(nil),        // 20: greenroom.v1.DeployResponse
-	(*RollbackRequest)(nil),       // 21: greenroom.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 22: greenroom.v1.RollbackResponse
-	(*UndeployRequest)(nil),       // 23: greenroom.v1.UndeployRequest
-	(*UndeployResponse)(nil),      // 24: greenroom.v1.UndeployResponse
-	(*HistoryRequest)(nil),        // 25: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 26: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 27: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 28: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 29: greenroom.v1.ServedType
-	(*ListAppsRequest)(nil),       // 30: greenroom.v1.ListAppsRequest
-	(*ListAppsResponse)(nil),      // 31: greenroom.v1.ListAppsResponse
-	(*App)(nil),                   // 32: greenroom.v1.App
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*CoLocate)(nil),              // 3: greenroom.v1.CoLocate
+	(*Capabilities)(nil),          // 4: greenroom.v1.Capabilities
+	(*Method)(nil),                // 5: greenroom.v1.Method
+	(*Deployment)(nil),            // 6: greenroom.v1.Deployment
+	(*UploadRequest)(nil),         // 7: greenroom.v1.UploadRequest
+	(*UploadHeader)(nil),          // 8: greenroom.v1.UploadHeader
+	(*UploadResponse)(nil),        // 9: greenroom.v1.UploadResponse
+	(*UploadProgress)(nil),        // 10: greenroom.v1.UploadProgress
+	(*GetModuleRequest)(nil),      // 11: greenroom.v1.GetModuleRequest
+	(*GetModuleResponse)(nil),     // 12: greenroom.v1.GetModuleResponse
+	(*ListModulesRequest)(nil),    // 13: greenroom.v1.ListModulesRequest
+	(*ListModulesResponse)(nil),   // 14: greenroom.v1.ListModulesResponse
+	(*DownloadRequest)(nil),       // 15: greenroom.v1.DownloadRequest
+	(*DownloadResponse)(nil),      // 16: greenroom.v1.DownloadResponse
+	(*DeleteModuleRequest)(nil),   // 17: greenroom.v1.DeleteModuleRequest
+	(*DeleteModuleResponse)(nil),  // 18: greenroom.v1.DeleteModuleResponse
+	(*DeployRequest)(nil),         // 19: greenroom.v1.DeployRequest
+	(*TypePlacement)(nil),         // 20: greenroom.v1.TypePlacement
+	(*DeployResponse)(nil),        // 21: greenroom.v1.DeployResponse
+	(*RollbackRequest)(nil),       // 22: greenroom.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 23: greenroom.v1.RollbackResponse
+	(*UndeployRequest)(nil),       // 24: greenroom.v1.UndeployRequest
+	(*UndeployResponse)(nil),      // 25: greenroom.v1.UndeployResponse
+	(*HistoryRequest)(nil),        // 26: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 27: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 28: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 29: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 30: greenroom.v1.ServedType
+	(*ListAppsRequest)(nil),       // 31: greenroom.v1.ListAppsRequest
+	(*ListAppsResponse)(nil),      // 32: greenroom.v1.ListAppsResponse
+	(*App)(nil),                   // 33: greenroom.v1.App
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	33, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
-	3,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
-	33, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
-	3,  // 5: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
-	3,  // 6: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
-	7,  // 7: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
-	9,  // 8: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
-	1,  // 9: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
-	0,  // 10: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
-	1,  // 11: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
-	5,  // 12: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
-	1,  // 13: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
-	19, // 14: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
-	5,  // 15: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	5,  // 16: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	5,  // 17: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	5,  // 18: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	29, // 19: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 20: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	5,  // 21: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	32, // 22: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
-	33, // 23: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
-	6,  // 24: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	10, // 25: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	12, // 26: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	14, // 27: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	16, // 28: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	18, // 29: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	21, // 30: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	23, // 31: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
-	25, // 32: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	27, // 33: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	30, // 34: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
-	8,  // 35: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	11, // 36: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	13, // 37: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	15, // 38: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	17, // 39: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	20, // 40: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	22, // 41: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	24, // 42: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
-	26, // 43: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	28, // 44: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	31, // 45: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
-	35, // [35:46] is the sub-list for method output_type
-	24, // [24:35] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	34, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
+	4,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
+	3,  // 4: greenroom.v1.ActorType.co_locate:type_name -> greenroom.v1.CoLocate
+	34, // 5: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 6: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
+	4,  // 7: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
+	8,  // 8: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
+	10, // 9: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
+	1,  // 10: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
+	0,  // 11: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
+	1,  // 12: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
+	6,  // 13: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
+	1,  // 14: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
+	20, // 15: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
+	6,  // 16: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	6,  // 17: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
+	6,  // 18: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	6,  // 19: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	30, // 20: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 21: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	6,  // 22: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	33, // 23: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
+	34, // 24: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
+	7,  // 25: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	11, // 26: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	13, // 27: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	15, // 28: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	17, // 29: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	19, // 30: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	22, // 31: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	24, // 32: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
+	26, // 33: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	28, // 34: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	31, // 35: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
+	9,  // 36: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	12, // 37: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	14, // 38: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	16, // 39: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	18, // 40: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	21, // 41: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	23, // 42: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	25, // 43: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
+	27, // 44: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	29, // 45: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	32, // 46: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
+	36, // [36:47] is the sub-list for method output_type
+	25, // [25:36] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -2414,11 +2493,11 @@ func file_greenroom_v1_module_proto_init() {
 	if File_greenroom_v1_module_proto != nil {
 		return
 	}
-	file_greenroom_v1_module_proto_msgTypes[5].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[6].OneofWrappers = []any{
 		(*UploadRequest_Header)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
-	file_greenroom_v1_module_proto_msgTypes[7].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[8].OneofWrappers = []any{
 		(*UploadResponse_Progress)(nil),
 		(*UploadResponse_Module)(nil),
 	}
@@ -2428,7 +2507,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

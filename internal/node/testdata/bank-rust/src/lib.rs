@@ -68,6 +68,13 @@ impl Purse {
         panic!("on purpose")
     }
 
+    /// What this purse and another actor have together.
+    fn worth(&self, ctx: &ReadContext, other: Transfer) -> Result<i64, Error> {
+        let other = Ref::new(other.actor_type, other.to);
+        let theirs: i64 = other.message("Get", &()).query(ctx)?;
+        Ok(self.balance + theirs)
+    }
+
     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.balance)
     }
