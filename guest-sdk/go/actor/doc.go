@@ -64,8 +64,8 @@
 // with its types. The turn and all that it calls are one transaction: what they change is
 // committed together when the outermost turn ends well, or not at all. An error of a called
 // turn takes back what that turn has changed, and its caller may go on. [Timeout] bounds a
-// call. An actor that waits for a call cannot be called back: [ErrNotReentrant]. All actors
-// of a transaction must be held by one server: [ErrNotAtomic].
+// call. While an actor waits for a call, only its methods that are [Reentrant] can be called
+// back, within one server; others get [ErrNotReentrant].
 //
 // # Determinism
 //
