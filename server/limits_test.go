@@ -380,7 +380,9 @@ func TestRefusedBodiesEndInTime(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, net := startInBubble(t, func(c *Config) { c.Bounds.BodyTimeout, c.Bounds.IdleTimeout, c.Token = quick, quick, tt.token })
+				f, net := startInBubble(t, func(c *Config) {
+					c.Bounds.BodyTimeout, c.Bounds.AcceptTimeout, c.Bounds.IdleTimeout, c.Token = quick, quick/5, quick, tt.token
+				})
 				for _, app := range []string{"", "default"} {
 					f.edge.Requests.Bodies.Add(app, 1<<40)
 				}

@@ -50,6 +50,7 @@ type Exchange struct {
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set
+	unreadEnd time.Time // its deadline, if it was not read when the answer began
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
 }
 
@@ -159,8 +160,8 @@ func (x *Exchange) answer(status int) {
 	if x.bodyTimed || x.body == nil || x.body == http.NoBody || x.Route.LongLived && status < http.StatusBadRequest {
 		return
 	}
-	x.bodyTimed = true
-	_ = x.Control.SetReadDeadline(x.Edge.BodyDeadline())
+	x.bodyTimed, x.unreadEnd = true, x.Edge.BodyDeadline()
+	_ = x.Control.SetReadDeadline(x.unreadEnd)
 }
 
 // acceptedAtOnce is how much of an answer a client must accept within the accept timeout, in
@@ -240,7 +241,11 @@ func (x *Exchange) allowWrite() {
 	if x.Route.Streaming {
 		timeout = x.Edge.Conf.Bounds.BodyTimeout
 	}
-	_ = x.Control.SetWriteDeadline(time.Now().Add(timeout)) // without a connection there is nothing to bound
+	from := time.Now()
+	if x.unreadEnd.After(from) { // the answer is sent once the body has come, or that is over
+		from = x.unreadEnd
+	}
+	_ = x.Control.SetWriteDeadline(from.Add(timeout)) // without a connection there is nothing to bound
 }
 
 func (x *Exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
