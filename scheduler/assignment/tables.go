@@ -150,18 +150,15 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]prot
 		table.waits = without(table.waits, id)
 		t.dirty[table] = struct{}{}
 		return len(table.waits) > 0
-	}, func(table *rangeTable, r *tableRange, version uint64) bool {
+	}, func(table *rangeTable, i int, version uint64) bool {
+		r := &table.ranges[i]
 		if r.phase != releasing || r.version != version {
 			return false
 		}
 		if slices.Contains(r.waits, id) {
 			t.dirty[table] = struct{}{}
 			for _, ranges := range answers {
-				i, found := slices.BinarySearchFunc(ranges, r.first, func(c protocol.Range, p placement.Point) int { return cmp.Compare(c.First, p) })
-				if !found {
-					i--
-				}
-				r.nowClean = r.nowClean && i >= 0 && r.first <= ranges[i].Last && ranges[i].Clean
+				r.nowClean = r.nowClean && cleanThroughout(ranges, table.at(i, nil))
 			}
 			r.holds, r.waits = without(r.holds, id), without(r.waits, id)
 		}
@@ -171,7 +168,8 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]prot
 
 // Updated notes that a host has taken over what an UPDATE gave it.
 func (t *Tables) Updated(id placement.HostID, version uint64) {
-	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, r *tableRange, version uint64) bool {
+	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, i int, version uint64) bool {
+		r := &table.ranges[i]
 		if r.phase != updating || r.version != version {
 			return false
 		}
