@@ -477,10 +477,10 @@ func (t *Tables) move(table *rangeTable) {
 		want = t.receivers(all, connected, r.first)
 		if r.phase == releasing {
 			r.clean = r.clean || r.nowClean
-			if len(want) == 0 {
-				r.readers = nil
-				unassigned = append(unassigned, table.at(i, nil))
-			}
+		}
+		if len(want) == 0 && (r.phase == releasing || len(r.hosts) > 0) {
+			r.readers = nil
+			unassigned = append(unassigned, table.at(i, nil))
 		}
 		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
@@ -510,7 +510,7 @@ func (t *Tables) move(table *rangeTable) {
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
 		t.order(protocol.Order{To: id, Kind: protocol.Update, Ranges: grants[id]}, table)
 	}
-	if len(unassigned) > 0 { // who had it may wait for news
+	if len(unassigned) > 0 { // who had it may wait for news, and others know it at a host that was cleared
 		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: unassigned}, table)
 	}
 	locks := slices.Concat(urgent, others)

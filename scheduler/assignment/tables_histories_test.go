@@ -88,3 +88,25 @@ func TestRangesCleanInParts(t *testing.T) {
 		})
 	}
 }
+
+// TestPartOfAClearedStaticHost: the part of a static host that was cleared has no holder, and the
+// other hosts learn that.
+func TestPartOfAClearedStaticHost(t *testing.T) {
+	s := newShortHistory()
+	for _, id := range []placement.HostID{"n0", "n1"} {
+		s.join(id, "static:n0,n1")
+	}
+	s.settle()
+	known := func() []placement.HostID {
+		return s.holdings["n0"].types[protocol.TypeName{App: "a", Type: "T"}].Find(placement.LastPoint).Hosts
+	}
+	if hosts := known(); !sameSet(hosts, []placement.HostID{"n1"}) {
+		t.Fatalf("n0 knows the part of n1 at %v", hosts)
+	}
+	delete(s.holdings, "n1")
+	s.Cleared("n1")
+	s.settle()
+	if hosts := known(); len(hosts) > 0 {
+		t.Errorf("n0 knows the part of n1 at %v, after n1 was cleared", hosts)
+	}
+}
