@@ -59,6 +59,8 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 		t.reports, t.divides = h.reports(t.reports, nil), true
 	}
 	h.name, h.connected, h.claims = name, false, map[protocol.TypeName]*claim{}
+	// What is not sent yet follows from an earlier session: its claims no longer count.
+	t.orders = slices.DeleteFunc(t.orders, func(o protocol.Order) bool { return o.To == id })
 	h.draining = h.draining || draining
 	t.hostsChanged()
 }

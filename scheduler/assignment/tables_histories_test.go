@@ -110,3 +110,50 @@ func TestPartOfAClearedStaticHost(t *testing.T) {
 		t.Errorf("n0 knows the part of n1 at %v, after n1 was cleared", hosts)
 	}
 }
+
+// TestOrdersOfAnEarlierSession: what a leader could not send while its lease was over is not sent
+// in a later session. Otherwise a host that has handed over a type placed with a group, and
+// answered, would run it again by an UNLOCK that an earlier session was to get.
+func TestOrdersOfAnEarlierSession(t *testing.T) {
+	group := protocol.Type{App: "a", Name: "@g", Placement: abi.PlacementRing, Generation: 1}
+	name := protocol.TypeName{App: "a", Type: "T"}
+	tables, h := NewTables(1), NewHoldings("a")
+	begin := func() {
+		tables.Begin("a", "a", false)
+		for _, c := range h.Claims(0) {
+			tables.Claim("a", c.Types, c.Policy, c.Ranges)
+		}
+		tables.Claimed("a")
+	}
+	begin()
+	tables.Reported("a", []protocol.Type{group, placed("T", tablesTogether, 1)})
+	for orders := tables.Plan(true); len(orders) > 0; orders = tables.Plan(true) {
+		for _, o := range orders {
+			h.Order(o, 0)
+			if o.Kind == protocol.Update {
+				tables.Updated("a", o.Version)
+			}
+		}
+	}
+	if !h.types[name].competes {
+		t.Fatal("the host does not run the type at the places of its group")
+	}
+	tables.Reported("a", []protocol.Type{group, placed("T", abi.PlacementRing, 2)})
+	tables.Plan(true) // a LOCK, which is lost with its session
+	h.Resume(0)
+	begin() // the leader's lease is over, so it sends nothing
+	begin()
+	for _, o := range tables.Plan(true) { // the leader has renewed its lease
+		moving := h.Order(o, 0)
+		if o.Kind == protocol.Lock {
+			tables.Released("a", o.Version, h.HandedOver(moving, 0).Ranges)
+			tables.Plan(true)
+		}
+		if policy, _ := tables.Policy(name.App, name.Type); policy == abi.PlacementRing && h.types[name].competes {
+			t.Fatal("the host runs the type at the places of its group, and the leader has put another policy in force")
+		}
+	}
+	if policy, _ := tables.Policy(name.App, name.Type); policy != abi.PlacementRing {
+		t.Errorf("the policy %s is in force", policy)
+	}
+}
