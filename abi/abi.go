@@ -207,6 +207,9 @@ type MethodSpec struct {
 	Idempotent bool   `json:"idempotent,omitempty"`
 	Reentrant  bool   `json:"reentrant,omitempty"`
 	Private    bool   `json:"private,omitempty"`
+	// Atomic is [AtomicRequired] or empty: whether the method may be called by an actor of
+	// another host, and committed on its own.
+	Atomic string `json:"atomic,omitempty"`
 }
 
 // Limits are a type's own limits; 0 means the host's default.
@@ -236,4 +239,6 @@ const (
 
 	PoolUser  = "user"
 	PoolBatch = "batch"
+
+	AtomicRequired = "required"
 )

@@ -5,7 +5,7 @@ type Message struct {
 	Type, ID, Method string
 	ContentType      string
 	Payload          []byte
-	// Flags is kept for what is to come.
+	// Flags are the flags of [MessageAtomic]; others are kept for what is to come.
 	Flags uint32
 	// LimitMillis is the longest that the call may take, waiting included; 0: as long as
 	// the turn.
@@ -19,7 +19,17 @@ type Result struct {
 	Error
 	ContentType string
 	Payload     []byte
+	// Flags are those of [ResultCommitted].
+	Flags uint32
 }
+
+// MessageAtomic is the flag of a message whose call is in the caller's transaction, or fails
+// before it has run.
+const MessageAtomic = 1 << 0
+
+// ResultCommitted is the flag of a result whose turn was committed on its own: it stays,
+// whatever becomes of the caller's turn.
+const ResultCommitted = 1 << 0
 
 // Codes of results that the host makes, SPEC.md section 5.
 const (
@@ -32,6 +42,10 @@ const (
 	CallDeadline     = "deadline_exceeded"
 	CallTrap         = "trap"
 	CallFailed       = "failed"
+
+	// Of calls to other hosts: the call perhaps ran.
+	CallTimeout     = "timeout"
+	CallUnavailable = "unavailable"
 )
 
 const (
@@ -49,6 +63,9 @@ const (
 	tagMessageFlags       = 7
 	tagMessageLimit       = 8
 )
+
+// tagResultFlags is the tag that a result frame has beside those of an error frame.
+const tagResultFlags = 7
 
 // AppendMessage appends the message frame of m to dst. Texts must be UTF-8.
 func AppendMessage(dst []byte, m *Message) []byte {
@@ -94,17 +111,20 @@ func AppendResult(dst []byte, r *Result) []byte {
 	if e.Status == 0 {
 		e.DetailContentType, e.Detail = r.ContentType, r.Payload
 	}
-	from := len(dst)
-	dst = AppendError(dst, &e)
-	dst[from+1] = KindResult
-	return dst
+	return appendOutcome(dst, KindResult, &e, r.Flags)
 }
 
 // DecodeResult overwrites r with a result frame. Strings and bytes alias the frame. A frame
 // that is not well formed is a [*FrameError].
 func DecodeResult(frame []byte, r *Result) error {
 	*r = Result{}
-	if err := eachField(resultFrame, KindResult, frame, r.Error.read); err != nil {
+	err := eachField(resultFrame, KindResult, frame, func(f *fieldReader, tag uint16, value []byte) error {
+		if tag == tagResultFlags {
+			return f.u32(&r.Flags, value)
+		}
+		return r.Error.read(f, tag, value)
+	})
+	if err != nil {
 		return err
 	}
 	if r.Status == 0 {

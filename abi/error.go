@@ -16,7 +16,7 @@ const (
 	tagErrorRetryable         = 4
 	tagErrorDetailContentType = 5
 	tagErrorDetail            = 6
-	// 7 is a vector's unknown tag, and is not given out.
+	// 7 is a vector's unknown tag, and is not given out; a result frame has it.
 	tagErrorRetryAfter = 8
 )
 
@@ -42,18 +42,22 @@ const (
 
 // AppendError appends the error frame of e to dst, as e is: texts must be
 // UTF-8. It allocates only when dst has not the capacity.
-func AppendError(dst []byte, e *Error) []byte {
+func AppendError(dst []byte, e *Error) []byte { return appendOutcome(dst, KindError, e, 0) }
+
+// appendOutcome appends an error frame, or a result frame with flags.
+func appendOutcome(dst []byte, kind uint8, e *Error, flags uint32) []byte {
 	var retryable uint8
 	if e.Retryable {
 		retryable = 1
 	}
-	dst = appendFieldList(dst, KindError)
+	dst = appendFieldList(dst, kind)
 	dst = appendU16(dst, tagErrorStatus, e.Status)
 	dst = appendText(dst, tagErrorCode, e.Code)
 	dst = appendText(dst, tagErrorMessage, e.Message)
 	dst = appendU8(dst, tagErrorRetryable, retryable)
 	dst = appendText(dst, tagErrorDetailContentType, e.DetailContentType)
 	dst = appendBytes(dst, tagErrorDetail, e.Detail)
+	dst = appendU32(dst, tagResultFlags, flags)
 	return appendU32(dst, tagErrorRetryAfter, e.RetryAfterMillis)
 }
 

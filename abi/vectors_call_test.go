@@ -29,10 +29,12 @@ func resultVectors() []frameVector {
 		ok("a reply without content", list(6), true, resultValue{}),
 		ok("an error", list(6, raw{1, u16(9)}, raw{2, "insufficient"}, raw{3, "only 5 are left"}, raw{4, "\x01"}, raw{5, "application/json"}, raw{6, "5"}, raw{8, u32(250)}), true,
 			resultValue{Error: errorValue{Status: 9, Code: "insufficient", Message: "only 5 are left", Retryable: true, DetailContentType: "application/json", Detail: "35", RetryAfterMillis: 250}}),
+		ok("a reply of a turn that was committed on its own", list(6, raw{6, "1"}, raw{7, u32(1)}), true, resultValue{Payload: "31", Flags: 1}),
 		ok("a reply with the code of none", list(6, raw{2, "x"}, raw{6, "1"}), false, resultValue{Payload: "31"}),
 		ok("an unknown tag", list(6, raw{6, "1"}, raw{9, "newer"}), false, resultValue{Payload: "31"}),
 
 		refused("a message frame", list(5), "result frame, byte 1: kind 5, not 6"),
+		refused("narrow flags", list(6, raw{7, u16(1)}), "result frame, byte 2: tag 7 has 2 bytes, not 4"),
 		refused("a wide status", list(6, raw{1, u32(9)}), "result frame, byte 2: tag 1 has 4 bytes, not 2"),
 		refused("a code that is not UTF-8", list(6, raw{2, "\xff"}), "result frame, byte 2: tag 2 is not UTF-8"),
 	}

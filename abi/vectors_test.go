@@ -77,6 +77,7 @@ type resultValue struct {
 	Error       errorValue `json:"error"`
 	ContentType string     `json:"content_type"`
 	Payload     string     `json:"payload_hex"`
+	Flags       uint32     `json:"flags"`
 }
 
 type reminderValue struct {
@@ -235,12 +236,12 @@ var resultCodec = codec{
 			return err
 		}
 		v.Result = &resultValue{errorValue{r.Status, r.Code, r.Message, r.Retryable, r.DetailContentType, hex.EncodeToString(r.Detail), r.RetryAfterMillis},
-			r.ContentType, hex.EncodeToString(r.Payload)}
+			r.ContentType, hex.EncodeToString(r.Payload), r.Flags}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
 		r, e := v.Result, v.Result.Error
-		return abi.AppendResult(nil, &abi.Result{ContentType: r.ContentType, Payload: unhex(r.Payload), Error: abi.Error{Status: e.Status,
+		return abi.AppendResult(nil, &abi.Result{ContentType: r.ContentType, Payload: unhex(r.Payload), Flags: r.Flags, Error: abi.Error{Status: e.Status,
 			Code: e.Code, Message: e.Message, Retryable: e.Retryable, DetailContentType: e.DetailContentType, Detail: unhex(e.Detail),
 			RetryAfterMillis: e.RetryAfterMillis}})
 	},

@@ -44,8 +44,9 @@ var (
 	ErrStopping        = &Condition{"stopping", "the host is stopping", true}
 	ErrDeadlock        = &Condition{"deadlock", "the turn and others have waited for each other's actors", true}
 	ErrChainTooLarge   = &Condition{"chain_too_large", "the turn and those that it called have changed too much for one commit", false}
+	ErrNotAtomic       = &Condition{"not_atomic", "not all of the actors can be in one transaction", false}
 	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
-	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request; without an idempotency key it is not run again", false}
+	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request, or called an actor of another host; without an idempotency key it is not run again", false}
 	ErrKeyReused       = &Condition{"idempotency_key_reused", "the idempotency key was used before with another payload", false}
 	ErrAmbiguous       = &Condition{"ambiguous", "whether the turn was committed cannot be known", false}
 	ErrUnavailable     = &Condition{"store_unavailable", "the store cannot be reached or cannot write", true}
@@ -56,6 +57,7 @@ var (
 	ErrModuleDamaged   = &Condition{"module_damaged", "the module's stored bytes do not match its digest", false}
 	ErrNoGeneration    = &Condition{"generation_not_found", "the actor type has no such deployment generation", false}
 	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
+	ErrHostTooOld      = &Condition{"host_too_old", "a host of the cluster does not know what the module uses", false}
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
 	ErrModulesFull     = &Condition{"modules_full", "the app stores as many modules as it may", false}
@@ -267,9 +269,9 @@ func Conditions() []*Condition {
 	return []*Condition{
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrMethodPrivate, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
-		ErrDeadlock, ErrChainTooLarge, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
+		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
-		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
+		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,
 	}

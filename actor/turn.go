@@ -67,6 +67,23 @@ type Invocation struct {
 	// Trace is the trace that the call belongs to, with the span of this host's part in
 	// it. Nil: none.
 	Trace *Trace
+	// Origin is the turn that calls, of an actor of the same app at another host. Nil: the
+	// call is not one of an actor.
+	Origin *Origin
+}
+
+// Origin is a turn that calls an actor at another host.
+type Origin struct {
+	// From is the actor whose turn calls.
+	From Key
+	// Chain names the chain that the calling turn belongs to. What is called for it belongs
+	// to a chain of the same name, at every host.
+	Chain string
+	// Depth is how many turns the called one is nested in.
+	Depth int
+	// Fuel is the most that the called turn may use, beside the limit of its type; 0: no
+	// other bound.
+	Fuel uint64
 }
 
 // Cause returns what causes the turn of the invocation.

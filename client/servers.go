@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -203,6 +204,9 @@ func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		}
 		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
 	}
+	if inv.Method == actor.MethodAll {
+		return s.requestAll(ctx, inv, &t)
+	}
 	req := connect.NewRequest(&greenroomv1.InvokeRequest{
 		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
 	})
@@ -216,6 +220,35 @@ func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
 	}
 	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
+}
+
+// requestAll is request for several calls in one.
+func (s *target) requestAll(ctx context.Context, inv *invokestream.Invocation, t *trace) (Reply, *Error) {
+	calls, err := actor.DecodeCalls(cmp.Or(inv.Key.App, actor.DefaultApp), inv.Payload.Data)
+	if err != nil {
+		return Reply{}, &Error{Kind: "invalid_argument", Code: connect.CodeInvalidArgument, Message: err.Error()}
+	}
+	msg := &greenroomv1.InvokeAllRequest{App: inv.Key.App}
+	for _, c := range calls {
+		msg.Calls = append(msg.Calls, &greenroomv1.ActorCall{
+			Type: c.Key.Type, Id: c.Key.ID, Method: c.Method, Payload: c.Payload.Data, ContentType: c.Payload.ContentType,
+		})
+	}
+	req := connect.NewRequest(msg)
+	s.c.authorize(req.Header())
+	setTrace(req.Header(), inv)
+	if inv.IdempotencyKey != "" {
+		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
+	}
+	res, err := s.unary.InvokeAll(ctx, req)
+	if err != nil {
+		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, t)
+	}
+	replies := make([]actor.Payload, len(res.Msg.GetReplies()))
+	for i, r := range res.Msg.GetReplies() {
+		replies[i] = actor.Payload{ContentType: r.GetContentType(), Data: r.GetPayload()}
+	}
+	return Reply{Payload: actor.EncodePayloads(replies), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
 }
 
 // requestError is why a request failed.

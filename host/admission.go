@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
 )
 
@@ -24,6 +25,7 @@ type admission struct {
 	stateless   *statelessLane
 	workers     *workers
 	timers      *timers
+	graph       *chain.Graph[*activation]
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -34,6 +36,9 @@ func (ad *admission) counted(c *call, admit func(*call) result) result {
 
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call) result {
+	if c.inv.Method == actor.MethodAll {
+		return ad.admitAll(c)
+	}
 	s, m, err := ad.find(c)
 	here := true
 	if err != nil {
@@ -80,6 +85,37 @@ func (ad *admission) admit(c *call) result {
 	// Another lane's turn by now, which is to begin.
 	c.stats = turnStats{runs: c.stats.runs, fuel: c.stats.fuel}
 	return ad.admit(c)
+}
+
+// admitAll is admit for several calls in one.
+func (ad *admission) admitAll(c *call) result {
+	calls, err := actor.DecodeCalls(c.inv.Key.App, c.inv.Payload.Data)
+	if err != nil {
+		return result{err: err}
+	}
+	if calls[0].Key != c.inv.Key {
+		return result{err: &actor.ArgumentError{Field: "actor", Problem: "is not that of the first call"}}
+	}
+	first := &call{request: request{ctx: c.ctx, arrived: c.arrived, inv: actor.Invocation{Key: c.inv.Key, Method: calls[0].Method, Payload: calls[0].Payload}}}
+	s, _, err := ad.find(first)
+	here := err == nil
+	if err != nil {
+		if s, _, err = ad.findNew(first, err); err != nil {
+			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
+		}
+	}
+	if s.lane != LaneWarm {
+		return result{err: notTogether(s)}
+	}
+	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+	c.op, c.list = opAll, calls
+	if c.cause == actor.CauseKeyedCall {
+		c.sum = actor.PayloadSum(c.inv.Payload)
+		if ad.records.repeats.Recent(&c.inv.Key, c.arrived) {
+			return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
+		}
+	}
+	return ad.queued(c, s, here)
 }
 
 // find returns what serves a call.
@@ -294,6 +330,10 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 		}
 		if a != nil {
 			a.hold = hold
+			if o := c.inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
+				s.mu.Unlock()
+				return nil, false, notReentrant(&c.inv.Key)
+			}
 			run, err = ad.workers.deliver(s, a, c, by.limits.Mailbox, onCaller)
 			s.mu.Unlock()
 			return a, run, err

@@ -112,6 +112,13 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	case c.op == opTimer:
 		return ts.timer(ctx, a, c, s)
 	}
+	if c.op == opAll {
+		if s.lane != LaneWarm {
+			return failed(notTogether(s))
+		}
+		c.stats.lane = s.lane
+		return ts.warm(ctx, a, c, s, false, now)
+	}
 	m, err := c.methodOf(s)
 	if err != nil {
 		return failed(err)

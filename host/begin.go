@@ -8,13 +8,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Begun is a call that was begun.
-type Begun interface {
-	// GiveUp tells the host that the call's context has ended, which nobody
-	// watches: what Invoke does then is done, and the receiver gets the outcome.
-	GiveUp()
-}
-
 // Begin is [Host.Invoke] for callers that have many calls under way and no
 // goroutine for each: it does not wait for mailboxes and commits. It may still
 // block, and takes the time of a turn: an actor that is idle runs its turn here.

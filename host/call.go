@@ -34,6 +34,8 @@ type request struct {
 	arrived time.Time
 	sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
 	timer   *timer.Timer      // whose firing asks for the call; nil: none
+	list    []actor.Call      // of opAll
+	atomic  bool              // of opEnlist: the call is in the chain's commit, or fails
 	set     *timerRequest     // of opTimer
 }
 
@@ -47,6 +49,7 @@ const (
 	opFence   // see to it that no commit of an earlier owner can land; nothing else
 	opMigrate // migrate a state of an older schema; nothing else
 	opEnlist  // give the actor to a chain, which runs the turn itself
+	opAll     // a turn that calls what actor.MethodAll asks for
 )
 
 // timerRequest sets a timer, or cancels one.
@@ -133,6 +136,8 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
+	// elsewhere means that another host committed what a turn called.
+	elsewhere bool
 	// chained means that the read-only method calls other actors, and needs a turn for that.
 	chained bool
 	// looking means that the call is looked up before it is admitted. The lock of the actor's
@@ -220,7 +225,7 @@ func (c *call) methodOf(s *served) (method, error) {
 
 // fromOutside reports whether no actor of the app asks for the turn.
 func (c *call) fromOutside() bool {
-	return c.op == opInvoke && (c.cause == actor.CauseCall || c.cause == actor.CauseKeyedCall)
+	return c.op == opInvoke && c.inv.Origin == nil && (c.cause == actor.CauseCall || c.cause == actor.CauseKeyedCall)
 }
 
 // placed tells the receiver that the call has its place.

@@ -23,18 +23,19 @@ const (
 
 // chains run what guests call.
 type chains struct {
-	graph     chain.Graph[*activation]
-	reminders *reminders
-	logger    *slog.Logger
-	admission *admission
-	turns     *turns
+	graph      chain.Graph[*activation]
+	reminders  *reminders
+	logger     *slog.Logger
+	admission  *admission
+	turns      *turns
+	forwarding forwarding
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
 func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	caller := &t.call.inv.Key
 	c := &call{request: request{
-		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(),
+		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: msg.Flags&abi.MessageAtomic != 0,
 		inv: actor.Invocation{
 			ID: t.call.inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
 			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.inv.Trace.Child(),
@@ -55,7 +56,11 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
 	case err == nil:
-		return &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}, 0, nil
+		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
+		if c.elsewhere {
+			r.Flags = abi.ResultCommitted
+		}
+		return r, 0, nil
 	case errors.Is(err, errReadOnly):
 		cs.record(t).failed(place, "read_only")
 		return nil, abi.CodeReadOnly, nil
@@ -123,10 +128,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if t.chain == nil {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
-	if t.depth == maxChainDepth {
+	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := t.chain
+	ch.calls++
 	m := ch.member(c.inv.Key)
 	var s *served // nil: the chain has the actor
 	var meth method
@@ -141,17 +147,20 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		return actor.Payload{}, err
 	case t.readOnly && !meth.readOnly:
 		return actor.Payload{}, errReadOnly
-	case m != nil && m.open != nil && !meth.reentrant:
+	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
 	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
 		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
 		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
-		m, err = cs.enlist(t, c, s)
+		c.atomic = c.atomic || meth.atomic
+		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
+			return cs.forwarding.call(t, c, meth.readOnly)
+		}
 	}
 	if err == nil && s != nil {
 		m.served = s
-		err = cs.begin(c.ctx, t, m)
+		err = cs.forwarding.moved(cs.begin(c.ctx, t, m))
 	}
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
@@ -159,13 +168,22 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	recorded := !meth.readOnly && m.a != nil && cs.forwarding.records(t)
+	if recorded {
+		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
+		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
+			return reply, err
+		}
+	}
 	before, next := ch.savepoint(), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.readOnly)
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
+	} else if recorded {
+		ch.records = append(ch.records, calledRecord{m, c, reply})
 	}
-	return reply, err
+	return reply, cs.forwarding.moved(err)
 }
 
 // join gives a turn a chain, with its first call.
@@ -182,6 +200,25 @@ func (cs *chains) join(t *run) {
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
+		if o := t.call.inv.Origin; o != nil {
+			t.chain.setName(o.Chain)
+		}
+	}
+}
+
+// acquire enlists an actor; nil if it is to be called at the host that holds it.
+func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
+	for tries := 0; ; tries++ {
+		m, err := cs.enlist(t, c, s)
+		if !errors.Is(err, actor.ErrNotOwner) {
+			return m, err
+		}
+		if first := t.chain.members[0]; cs.forwarding.peers == nil || !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+			return nil, cs.apart(t.chain, c)
+		}
+		if here, err := cs.forwarding.here(t, c, tries); !here {
+			return nil, err
+		}
 	}
 }
 
@@ -202,6 +239,7 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	}
 	if err != nil {
 		cs.admission.memory.answered(c)
+		c.charged = 0 // it may be tried again
 		return nil, err
 	}
 	ch.Hold(a)
@@ -231,13 +269,13 @@ func (cs *chains) apart(ch *calls, c *call) error {
 func (cs *chains) await(ch *calls, a *activation, c *call) error {
 	ch.Wait(a)
 	var err error
-	select {
-	case <-c.answered:
+	if ch.name != "" && cs.graph.Holds(ch.name, a) { // it waits for this call, at another host
+		err = notReentrant(&a.key)
+	} else {
+		err = cs.awaitTurn(ch, c)
+	}
+	if err == nil {
 		return c.result.err
-	case <-c.ctx.Done():
-		err = c.ctx.Err()
-	case <-ch.Doomed():
-		err = errDeadlock(ch)
 	}
 	ch.GiveUp()
 	if a.shard.withdraw(c) {
@@ -247,6 +285,18 @@ func (cs *chains) await(ch *calls, a *activation, c *call) error {
 	return c.result.err
 }
 
+// awaitTurn waits until the call is answered, which nil says, or is not to be.
+func (cs *chains) awaitTurn(ch *calls, c *call) error {
+	select {
+	case <-c.answered:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	case <-ch.Doomed():
+		return errDeadlock(ch)
+	}
+}
+
 // errDeadlock is the error of a chain that was doomed.
 func errDeadlock(ch *calls) error {
 	var circle []string
@@ -254,11 +304,6 @@ func errDeadlock(ch *calls) error {
 		circle = append(circle, a.key.Type+" "+a.key.ID)
 	}
 	return fmt.Errorf("%w: each of these is held by one that waits for the next: %s", actor.ErrDeadlock, strings.Join(circle, ", "))
-}
-
-// refusal of a call, which the caller gets as a result.
-func refuse(code, format string, args ...any) error {
-	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
@@ -278,53 +323,14 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 	if over := ctx.Err(); over != nil {
 		return nil, ofTurn(over)
 	}
+	var decided *decidedError
+	if errors.As(err, &decided) {
+		return decided.result, decided.err
+	}
 	if endsChain(err) {
 		return nil, err
 	}
-	var guest *actor.GuestError
-	var trap *actor.TrapError
-	var argument *actor.ArgumentError
-	var large *actor.StateTooLargeError
-	var fuel *actor.FuelError
-	var condition *actor.Condition
-	r := &abi.Result{Error: abi.Error{Status: abi.StatusInternal, Code: abi.CallFailed, Message: "the call failed"}}
-	switch {
-	case errors.As(err, &guest):
-		r.Error = abi.Error{
-			Status: uint16(guest.Status), Code: guest.Code, Message: guest.Message, Retryable: guest.Retryable,
-			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
-		}
-	case errors.As(err, &trap):
-		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
-	case errors.As(err, &argument):
-		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
-	case errors.As(err, &fuel):
-		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case errors.As(err, &large):
-		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case isContextError(err):
-		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
-	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
-		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
-	case errors.Is(err, actor.ErrNotOwner):
-		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
-	case errors.As(err, &condition):
-		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
-	}
-	return r, nil
-}
-
-// statusOf is the status of a call that the host has refused.
-func statusOf(why *actor.Condition) uint16 {
-	switch {
-	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
-		return abi.StatusNotFound
-	case why == actor.ErrPayloadTooLarge:
-		return abi.StatusInvalidArgument
-	case why.Retryable():
-		return abi.StatusUnavailable
-	}
-	return abi.StatusFailedPrecondition
+	return failedResult(c, err), nil
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
@@ -421,7 +427,10 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t.activation, t.began, t.chain, t.outermost, t.depth, t.from = m.a, by.began, ch, by.outermost, by.depth+1, by.call.inv.Key
+	t.activation, t.began, t.chain, t.outermost, t.depth = m.a, by.began, ch, by.outermost, by.depth+1
+	if by.call.op != opAll {
+		t.from = by.call.inv.Key
+	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
@@ -459,4 +468,76 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		m.row, m.rev, m.changed = row.With(done.state, true, s.deployment.Generation, s.stateSchema), done.rev, true
 	}
 	return done.reply.Payload, nil
+}
+
+// all runs the calls that t asks for, in order. Before the first one runs, the chain has all their
+// actors. An error is that of one call, an [*actor.CallError], or ends the chain.
+func (cs *chains) all(t *run) ([]actor.Payload, error) {
+	inv := &t.call.inv
+	calls := make([]*call, len(t.call.list))
+	failed := func(i int, err error) error {
+		var decided *decidedError
+		switch {
+		case errors.As(err, &decided):
+			return decided.err
+		case t.Context().Err() != nil:
+			return ofTurn(t.Context().Err())
+		case endsChain(err):
+			return err
+		}
+		one := &t.call.list[i]
+		return &actor.CallError{Index: i, Key: one.Key, Method: one.Method, Err: err}
+	}
+	cs.join(t)
+	for i := range calls {
+		one := &t.call.list[i]
+		calls[i] = &call{request: request{
+			ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: true,
+			inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
+		}}
+		if err := cs.ready(t, calls[i]); err != nil {
+			return nil, failed(i, err)
+		}
+	}
+	replies := make([]actor.Payload, len(calls))
+	for i, c := range calls {
+		var err error
+		place := cs.record(t).began(&c.inv, t.depth+1)
+		replies[i], err = cs.run(t, c)
+		if cs.ended(t, c, c.stats.runs, err); err != nil {
+			cs.record(t).failed(place, "ended")
+			return nil, failed(i, err)
+		}
+	}
+	return replies, nil
+}
+
+// ready gives the chain the actor of a call that is to run later, if the call can be run.
+func (cs *chains) ready(t *run, c *call) error {
+	m := t.chain.member(c.inv.Key)
+	if m != nil {
+		meth, err := m.served.method(&c.inv)
+		if err == nil && meth.private {
+			err = errPrivate(&c.inv)
+		}
+		return err
+	}
+	s, meth, err := cs.admission.find(c)
+	if err != nil {
+		if s, meth, err = cs.admission.findNew(c, err); err != nil {
+			return err
+		}
+	}
+	if meth.private {
+		return errPrivate(&c.inv)
+	}
+	if m, err = cs.acquire(t, c, s); err == nil {
+		m.served = s
+		err = cs.forwarding.moved(cs.begin(c.ctx, t, m))
+	}
+	var apart *actor.GuestError // no guest has run
+	if errors.As(err, &apart) && apart.Code == abi.CallNotAtomic {
+		err = &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: apart.Message}
+	}
+	return err
 }

@@ -32,6 +32,9 @@ type Config struct {
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
+	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
+	// only what this host holds.
+	Peers Peers
 
 	// Logger gets state changes of the host and, unless Events.GuestLog is set,
 	// what guests log. Defaults to slog.DiscardHandler.

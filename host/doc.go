@@ -19,6 +19,7 @@
 //
 //	Host           the methods that others call
 //	chains         run the turns that turns call
+//	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
 //	workers        run calls with a mailbox, and perform what package speculation decides
 //	answering      gives callers their answers

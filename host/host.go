@@ -67,8 +67,8 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger}
-	runs.call = h.chains.call
+	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records}}
+	runs.call, runs.all = h.chains.call, h.chains.all
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
 		reminders: rems, timers: &h.timers,
@@ -82,7 +82,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers,
+		timers: &h.timers, graph: &h.chains.graph,
 	}
 	return h, nil
 }

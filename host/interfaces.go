@@ -105,6 +105,22 @@ type (
 	InstanceEvent = instance.Event
 )
 
+// Peers calls actors that other hosts hold.
+type Peers interface {
+	// Locate returns the host that holds an actor, once that is known, and this host.
+	Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error)
+	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
+	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
+	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun
+}
+
+// Begun is a call that was begun.
+type Begun interface {
+	// GiveUp tells the host that the call's context has ended, which nobody
+	// watches: what Invoke does then is done, and the receiver gets the outcome.
+	GiveUp()
+}
+
 // Receiver gets the outcome of a call that was begun.
 type Receiver interface {
 	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps

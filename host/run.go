@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -56,8 +58,9 @@ type runs struct {
 	records   *recordings
 	reminders *reminders
 	slots     *executor.Slots
-	// call runs what a guest calls.
+	// call runs what a guest calls, and all what a turn of opAll asks for.
 	call  func(t *run, msg *abi.Message) (*abi.Result, abi.Code, error)
+	all   func(t *run) ([]actor.Payload, error)
 	spare sync.Pool // of *run
 }
 
@@ -71,6 +74,9 @@ func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, s
 func (rs *runs) get(c *call) *run {
 	t := rs.spare.Get().(*run)
 	t.by, t.call = rs, c
+	if o := c.inv.Origin; o != nil {
+		t.depth, t.from = o.Depth, o.From
+	}
 	return t
 }
 
@@ -85,13 +91,20 @@ func (rs *runs) put(t *run) {
 func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
 	t.call.timers = nil
-	inv := &t.call.inv
+	inv, fuel := &t.call.inv, s.limits.Fuel
+	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
+		fuel = o.Fuel
+	}
+	payloadBytes := s.limits.PayloadBytes
+	if t.call.op == opAll { // its calls have those of their types
+		fuel, payloadBytes = 0, actor.MaxCallBytes
+	}
 	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
-		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
+		StateBytes: s.limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
@@ -129,9 +142,12 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	t.call.stats.runs++
 	t.instance = in
 	var err error
-	if t.call.op == opMigrate {
+	switch t.call.op {
+	case opAll:
+		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
+	case opMigrate:
 		err = t.Migrate(ctx, in.Guest, *migrateFrom)
-	} else {
+	default:
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
 	t.slot.Leave(t.Fuel().Used)
@@ -218,17 +234,45 @@ func (t *run) Leave() error {
 	return nil
 }
 
+// several is the guest of a turn that [actor.MethodAll] asks for: it calls actors, the turn's own
+// among them, and its reply has all replies. What migrates the state is the instance.
+type several struct {
+	engine.Instance
+	turn *run
+}
+
+// Run implements [engine.Instance].
+func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
+	if frame.What == abi.WhatMigrate {
+		return s.Instance.Run(ctx, frame, calls)
+	}
+	replies, err := s.turn.by.all(s.turn)
+	if err != nil {
+		return err
+	}
+	if calls.Reply("", actor.EncodePayloads(replies)) != 0 {
+		return fmt.Errorf("%w: the replies have more than %d bytes together", actor.ErrPayloadTooLarge, actor.MaxCallBytes)
+	}
+	return nil
+}
+
 // limitFuel bounds the turn by what the outermost turn's type allows, of which other called
 // turns have used some.
 func (t *run) limitFuel(used uint64) {
-	limit := t.outermost.Fuel().Limit
-	if limit == 0 {
-		return
-	}
 	fuel := t.Fuel()
-	if left := max(1, limit-min(limit, used)); fuel.Limit == 0 || left < fuel.Limit {
+	if left := t.fuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
 		fuel.Limit = left
 	}
+}
+
+// fuelLeft is what the outermost turn's type leaves to called turns when others have used some;
+// 0: it has no limit.
+func (t *run) fuelLeft(used uint64) uint64 {
+	limit := t.outermost.Fuel().Limit
+	if limit == 0 {
+		return 0
+	}
+	return max(1, limit-min(limit, used))
 }
 
 // Call implements [turn.Caller].

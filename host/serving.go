@@ -48,6 +48,7 @@ type method struct {
 	name      string
 	readOnly  bool
 	reentrant bool // other turns of the actor may wait for it
+	atomic    bool // turns that call it are of this host, and commit with it
 	private   bool // calls from outside are refused
 }
 
@@ -167,7 +168,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		s.lane = LaneStateless
 	}
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, private: m.Private}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, private: m.Private, atomic: m.Atomic == abi.AtomicRequired}
 	}
 	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s

@@ -3,6 +3,8 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -492,6 +494,18 @@ type calls struct {
 	undo    []undo             // what called turns have done, in order
 	tokens  []actor.ReminderID // of the reminders that they have set, in order
 	fuel    uint64             // of the called turns
+	// calls counts what was called, records are the called turns to record, and name is what
+	// [chain.Chain.SetName] was given.
+	calls   int
+	records []calledRecord
+	name    string
+}
+
+// calledRecord is a called turn that the chain's commit records: see forwarding.
+type calledRecord struct {
+	of    *enlisted
+	call  *call
+	reply actor.Payload
 }
 
 // enlisted is an actor that a chain has.
@@ -527,7 +541,7 @@ type undo struct {
 }
 
 // savepoint is how much called turns have done.
-type savepoint struct{ undo, tokens int }
+type savepoint struct{ undo, tokens, records int }
 
 // member returns what the chain has of an actor, nil if nothing.
 func (ch *calls) member(key actor.Key) *enlisted {
@@ -559,6 +573,26 @@ func (ch *calls) read(members []*member) []*member {
 	return members
 }
 
+// setName gives the chain a name, by which other hosts know it.
+func (ch *calls) setName(name string) {
+	ch.name = name
+	ch.SetName(name)
+}
+
+// key is the idempotency key of the last call: what began the chain, and the number of the call
+// in it.
+func (ch *calls) key(outermost *call) string {
+	inv, began := &outermost.inv, ch.name
+	switch outermost.cause {
+	case actor.CauseKeyedCall:
+		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
+	case actor.CauseFiring:
+		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
+	}
+	sum := sha256.Sum256([]byte(began))
+	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.calls)
+}
+
 // size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *calls) size() int64 {
 	size := 0
@@ -566,6 +600,9 @@ func (ch *calls) size() int64 {
 		if m.changed {
 			size += m.row.State.Size() + m.effects.Reminders.Size()
 		}
+	}
+	for i := range ch.records {
+		size += len(ch.records[i].reply.Data) + recordCost
 	}
 	return int64(size)
 }
@@ -589,7 +626,9 @@ func (ch *calls) activations() []*activation {
 	return all
 }
 
-func (ch *calls) savepoint() savepoint { return savepoint{len(ch.undo), len(ch.tokens)} }
+func (ch *calls) savepoint() savepoint {
+	return savepoint{len(ch.undo), len(ch.tokens), len(ch.records)}
+}
 
 // rollBack takes back what called turns have done since a savepoint, and returns the tokens of the
 // reminders that they have set.
@@ -603,7 +642,7 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 		u.of.row, u.of.changed, u.of.effects, u.of.rev = u.row, u.changed, u.effects, next()
 	}
 	tokens = ch.tokens[to.tokens:]
-	ch.undo, ch.tokens = ch.undo[:to.undo], ch.tokens[:to.tokens]
+	ch.undo, ch.tokens, ch.records = ch.undo[:to.undo], ch.tokens[:to.tokens], ch.records[:to.records]
 	return tokens
 }
 
@@ -741,3 +780,13 @@ func (b *batch) after(a *activation) *residency.Row { return b.parts[b.part(a)].
 
 // writes reports whether the commit moves the version of the part's row on.
 func (p *part) writes() bool { return p.state != nil || p.bump }
+
+// recordCost is what a record takes beside its reply, roughly.
+const recordCost = 256
+
+// settleTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func settleTimers(all []timing, apply bool, now time.Time) {
+	for _, t := range all {
+		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
+	}
+}

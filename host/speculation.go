@@ -134,6 +134,11 @@ func sealChain(ch *calls, b *batch) {
 		}
 		b.remind(&m.effects.Reminders)
 	}
+	for _, r := range ch.records {
+		reply := actor.Reply{Payload: r.reply, Version: b.rows[b.part(r.of.a)].NewVersion}
+		b.records = append(b.records, r.call.record(reply, r.of.served.limits.IdempotencyTTL))
+		b.replies += len(r.reply.Data) + recordCost
+	}
 }
 
 // foldFailure adds the failure of a call with a key to the pending batch: it is

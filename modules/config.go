@@ -36,6 +36,12 @@ type Config struct {
 	// Reminders are looked at when a deployment takes methods away: those that name one
 	// are warned of. Defaults to none.
 	Reminders Reminders
+	// Hosts returns the hosts of the cluster, of which Deploy refuses what one does not
+	// know. Defaults to none: this process is alone.
+	Hosts func(ctx context.Context) ([]actor.Host, error)
+	// Imports returns the host functions that a stored module imports, by which it is judged
+	// whether Hosts know them. Defaults to none.
+	Imports func(ctx context.Context, app string, d actor.Digest) ([]string, error)
 	// Changed is called after anything that Known or Current returns has changed. It must
 	// be quick. Defaults to nothing.
 	Changed func()
@@ -63,6 +69,12 @@ type Reminders interface {
 func (c Config) WithDefaults() Config {
 	if c.Prepare == nil {
 		c.Prepare = func(context.Context, string, actor.Digest) error { return nil }
+	}
+	if c.Hosts == nil {
+		c.Hosts = func(context.Context) ([]actor.Host, error) { return nil, nil }
+	}
+	if c.Imports == nil {
+		c.Imports = func(context.Context, string, actor.Digest) ([]string, error) { return nil, nil }
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}

@@ -252,6 +252,9 @@ func (c change) placement(spec *abi.TypeSpec, current actor.Deployment) string {
 
 // change carries a change out.
 func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
+	if err := s.checkHosts(ctx, c.app, c.digest); err != nil {
+		return nil, nil, err
+	}
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.serving.prepare(ctx, module{c.app, c.digest})
 	var warnings []string

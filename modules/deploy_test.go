@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/modules"
@@ -291,6 +292,50 @@ func TestDeploySaysWhatTheModuleWarnsOf(t *testing.T) {
 	for range 2 {
 		if got := f.deploy(d, "A"); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDeployBesideOlderHosts: what a host of the cluster does not know is not deployed, whatever
+// it is, nor rolled back to.
+func TestDeployBesideOlderHosts(t *testing.T) {
+	f := newFixture(t)
+	var hosts []actor.Host
+	var imports []string
+	s, err := modules.New(modules.Config{
+		Store: f.store, Inspector: f.inspector, PollInterval: time.Hour,
+		Hosts:   func(context.Context) ([]actor.Host, error) { return slices.Clone(hosts), nil },
+		Imports: func(context.Context, string, actor.Digest) ([]string, error) { return imports, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := f.upload(typ("T", "", "M"))
+	atomic := f.upload(typ("T", "", `{"name":"M","atomic":"required"}`))
+	deploy := func(d actor.Digest) error {
+		_, _, err := s.Deploy(t.Context(), modules.DeployRequest{App: app, Digest: d})
+		return err
+	}
+	for _, d := range []actor.Digest{atomic, plain} {
+		if err := deploy(d); err != nil { // alone
+			t.Fatal(err)
+		}
+	}
+	hosts = []actor.Host{{Name: "new", MaxProtocol: 99}, {Name: "n1", Address: "10.0.0.1:1", Version: "v1.2", MaxProtocol: 4}}
+	const who = "the host n1 at 10.0.0.1:1, which runs version v1.2, does not know "
+	if err := deploy(plain); err != nil {
+		t.Error(err)
+	}
+	if err := deploy(atomic); !errors.Is(err, actor.ErrHostTooOld) || !strings.Contains(err.Error(), who+"the member types.methods.atomic of its manifest; upgrade it first") {
+		t.Error(err)
+	}
+	if _, _, err := s.Rollback(t.Context(), modules.RollbackRequest{App: app, Type: "T"}); !errors.Is(err, actor.ErrHostTooOld) {
+		t.Error(err)
+	}
+	for function, refused := range map[string]bool{"state_get": false, "timer_set": false, "call": true, "what_comes_later": true} {
+		imports = []string{function}
+		if err := deploy(plain); (err != nil) != refused || refused && !strings.Contains(err.Error(), who+"the host function "+function) {
+			t.Errorf("%s: %v", function, err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -22,6 +24,9 @@ type library struct {
 	maxBytes       int64
 	maxStoredBytes int64
 	log            *slog.Logger
+	// hosts and imports are those of [Config].
+	hosts   func(ctx context.Context) ([]actor.Host, error)
+	imports func(ctx context.Context, app string, d actor.Digest) ([]string, error)
 }
 
 // Stage is how far an upload has come.
@@ -236,4 +241,55 @@ func pageSize(limit int) int {
 		return defaultPage
 	}
 	return min(limit, maxPage)
+}
+
+// checkHosts refuses to deploy what a host of the cluster does not know.
+func (l *library) checkHosts(ctx context.Context, app string, d actor.Digest) error {
+	hosts, err := l.hosts(ctx)
+	if err != nil {
+		return fmt.Errorf("read the hosts of the cluster: %w", err)
+	}
+	hosts = slices.DeleteFunc(hosts, func(h actor.Host) bool { return h.MaxProtocol >= newest })
+	if len(hosts) == 0 {
+		return nil
+	}
+	uses, err := l.uses(ctx, app, d)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		for _, u := range uses {
+			if h.MaxProtocol < u.since {
+				return &actor.ReasonError{Condition: actor.ErrHostTooOld, Reason: fmt.Sprintf(
+					"the host %s at %s, which runs version %s, does not know %s; upgrade it first", h.Name, h.Address, h.Version, u.what)}
+			}
+		}
+	}
+	return nil
+}
+
+// uses returns what a module uses, in the order of names.
+func (l *library) uses(ctx context.Context, app string, d actor.Digest) ([]use, error) {
+	m, err := l.store.Module(ctx, app, d)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", d.Short(), err)
+	}
+	functions, err := l.imports(ctx, app, d)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", d.Short(), err)
+	}
+	var uses []use
+	for _, f := range functions {
+		uses = append(uses, use{"the host function " + f, since(introduced.functions, f)})
+	}
+	var text any
+	if err := json.Unmarshal(m.Manifest, &text); err != nil {
+		return nil, fmt.Errorf("module %s: %w: %w", d.Short(), actor.ErrModuleDamaged, err)
+	}
+	found := map[string]bool{}
+	members(text, "", found)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		uses = append(uses, use{"the member " + name + " of its manifest", since(introduced.members, name)})
+	}
+	return uses, nil
 }

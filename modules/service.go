@@ -26,7 +26,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	kept := &library{store: cfg.Store, inspector: cfg.Inspector, maxBytes: cfg.MaxBytes, maxStoredBytes: cfg.MaxStoredBytes, log: cfg.Logger}
+	kept := &library{store: cfg.Store, inspector: cfg.Inspector, maxBytes: cfg.MaxBytes, maxStoredBytes: cfg.MaxStoredBytes, log: cfg.Logger, hosts: cfg.Hosts, imports: cfg.Imports}
 	serving := newServing(kept, cfg)
 	return &Service{
 		library: kept, serving: serving, pollInterval: cfg.PollInterval,

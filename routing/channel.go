@@ -127,6 +127,8 @@ const (
 	// protocolRelease is the first one with InterconnectService.ReleaseReminders, and
 	// NoticeReminders.
 	protocolRelease = 3
+	// protocolOrigin is the first one whose invocations may be those of an actor's turn.
+	protocolOrigin = 5
 )
 
 // forwardedInvocation returns a call as it is sent to a peer of any protocol.

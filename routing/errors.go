@@ -35,15 +35,31 @@ func (e *RemoteError) Is(target error) bool {
 	return ok && e.Detail.GetKind() == string(c.Kind())
 }
 
-// As makes it the condition of its kind.
+// As makes it the condition of its kind, or what the guest's failure was at the other host.
 func (e *RemoteError) As(target any) bool {
-	to, ok := target.(**actor.Condition)
-	if !ok {
-		return false
-	}
-	for _, c := range actor.Conditions() {
-		if string(c.Kind()) == e.Detail.GetKind() {
-			*to = c
+	switch to := target.(type) {
+	case **actor.Condition:
+		for _, c := range actor.Conditions() {
+			if string(c.Kind()) == e.Detail.GetKind() {
+				*to = c
+				return true
+			}
+		}
+	case **actor.GuestError:
+		g := e.Detail.GetGuest()
+		if g == nil {
+			return false
+		}
+		*to = &actor.GuestError{
+			Status: actor.Status(e.Code), Code: g.GetCode(), Message: e.Message, //nolint:gosec // a code
+			Detail:    actor.Payload{ContentType: g.GetContentType(), Data: g.GetDetail()},
+			Retryable: e.Detail.GetRetryable(), RetryAfter: time.Duration(e.Detail.GetRetryAfterMs()) * time.Millisecond,
+		}
+		return true
+	case **actor.TrapError:
+		switch kind := actor.TrapKind(e.Detail.GetKind()); kind {
+		case actor.TrapUnreachable, actor.TrapStack, actor.TrapMemory, actor.TrapProtocol:
+			*to = &actor.TrapError{Kind: kind, Message: e.Message}
 			return true
 		}
 	}

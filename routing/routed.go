@@ -213,7 +213,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
 	}
-	if err := c.addFiring(s, p); err != nil {
+	if err := errors.Join(c.addFiring(s, p), s.addOrigin()); err != nil {
 		c.fail(err)
 		return
 	}
@@ -260,6 +260,22 @@ type sentCall struct {
 	reads bool
 
 	released atomic.Bool
+}
+
+// addOrigin adds the turn that calls, if one does: at a peer that does not know of any, the
+// called turn would have no caller, and actors that call each other in a circle would wait.
+func (s *sentCall) addOrigin() (err error) {
+	if s.c.inv.Method == actor.MethodAll && s.peer.protocol < protocolOrigin {
+		return noOwner("its host %s speaks a protocol without transactions over several actors; upgrade it", s.peer.id)
+	}
+	if s.c.inv.Origin == nil {
+		return nil
+	}
+	if s.peer.protocol < protocolOrigin {
+		return noOwner("its host %s speaks a protocol without calls of actors; upgrade it", s.peer.id)
+	}
+	s.Inv.Origin, err = invokestream.EncodeOrigin(s.c.inv.Origin)
+	return err
 }
 
 // reserve counts the call as one that the peer has or is to have, or returns why that is too much.

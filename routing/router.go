@@ -195,6 +195,29 @@ func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 	return c
 }
 
+// Locate returns the host that holds an actor, once that is known, and this host. If this
+// host does not know better than another one, the answer may be old. It waits as calls do:
+// [actor.ErrNoOwner] if that takes too long.
+func (r *Router) Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error) {
+	self = r.cfg.Placement.Self()
+	for t := (attempts{}); ; {
+		w := r.find(key)
+		switch {
+		case w.here:
+			return self, self, nil
+		case w.host != "":
+			return w.host, self, nil
+		case w.away != "":
+			return "", self, &actor.HostAwayError{Name: w.away}
+		case w.lost:
+			return "", self, actor.ErrUnavailable
+		}
+		if err := r.awaitChange(ctx, key, &t, w.wait); err != nil {
+			return "", self, err
+		}
+	}
+}
+
 // Delete implements the server's Host: see [host.Host.Delete].
 func (r *Router) Delete(ctx context.Context, key actor.Key) error {
 	return r.bring(ctx, key, "", func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },

@@ -63,7 +63,7 @@ func (d *drainer) Drain(ctx context.Context, reason string) error {
 					d.cfg.Events.Drained(reason)
 				}
 			})
-			return nil
+			return nil //nolint:nilerr // it has handed over all that it had
 		}
 		select {
 		case <-changed:

@@ -82,7 +82,7 @@ func (c *testCluster) together(policy string) (counts map[string]int, problem st
 func (c *testCluster) areTogether(policy string, processes int) {
 	c.t.Helper()
 	var counts map[string]int
-	problem := ""
+	var problem string
 	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(25 * time.Millisecond) {
 		if counts, problem = c.together(policy); problem == "" && len(counts) == processes {
 			return

@@ -44,6 +44,7 @@ func (fakeSettings) Missing(context.Context, string, abi.Capabilities) (abi.Capa
 // rolesOf has every procedure and what it needs; 0: nothing.
 var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ActorService/Invoke":                              edge.RoleInvoke,
+	"/greenroom.v1.ActorService/InvokeAll":                           edge.RoleInvoke,
 	"/greenroom.v1.ActorService/InvokeStream":                        edge.RoleRead, // and RoleInvoke for invocations that are not read-only
 	"/greenroom.v1.ActorService/Query":                               edge.RoleRead,
 	"/greenroom.v1.ActorService/GetActor":                            edge.RoleRead,

@@ -305,7 +305,7 @@ func recordedTwice(c *actor.Commit) *actor.IdempotencyRecord {
 }
 
 func validateRecord(r *actor.IdempotencyRecord) error {
-	if err := errors.Join(r.Actor.Validate(), actor.ValidateName("method", r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
+	if err := errors.Join(r.Actor.Validate(), actor.ValidateMethod(r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
 		return err
 	}
 	var problem string
@@ -416,7 +416,7 @@ func ValidateCalls(calls []actor.KeyedCall) error {
 		if err := c.Actor.Validate(); err != nil {
 			return err
 		}
-		if err := actor.ValidateName("method", c.Method); err != nil {
+		if err := actor.ValidateMethod(c.Method); err != nil {
 			return err
 		}
 		if err := actor.ValidateIdempotencyKey(c.Key); err != nil {

@@ -198,7 +198,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 
 func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	var m abi.MethodSpec
-	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private")
+	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private", "atomic")
 	if raw, ok := p.required(obj, "name"); ok {
 		m.Name = p.name(at+".name", raw)
 	}
@@ -211,6 +211,9 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 		if raw, ok := obj.get(f.name); ok {
 			*f.dst = p.boolean(at+"."+f.name, raw)
 		}
+	}
+	if raw, ok := obj.get("atomic"); ok {
+		m.Atomic = p.oneOf(at+".atomic", raw, abi.AtomicRequired)
 	}
 	return m
 }

@@ -24,12 +24,19 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 				panic(err)
 			}
 		}
+		var origin *greenroomv1.ForwardedOrigin
+		if len(i.Origin) > 0 {
+			origin = &greenroomv1.ForwardedOrigin{}
+			if err := proto.Unmarshal(i.Origin, origin); err != nil {
+				panic(err)
+			}
+		}
 		g.Invocations = append(g.Invocations, &greenroomv1.ForwardedInvocation{
 			Id: i.ID, Actor: &greenroomv1.ActorKey{App: i.Key.App, Type: i.Key.Type, Id: i.Key.ID}, Method: i.Method,
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
 			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy, Firing: firing,
-			Traceparent: i.Traceparent, Tracestate: i.Tracestate,
+			Traceparent: i.Traceparent, Tracestate: i.Tracestate, Origin: origin,
 		})
 	}
 	return g
@@ -58,6 +65,7 @@ func requests() []*Request {
 			{ID: 4, InvocationID: "0123456789abcdef", Caller: "ci", RefusedBy: "host-b"},
 			{ID: 5, Firing: encodedFiring(firing())},
 			{ID: 6, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=1,b=2"},
+			{ID: 7, Origin: encodedOrigin(origin())},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
@@ -119,7 +127,7 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 		r.Hello = nil
 		for i := range r.Invocations {
 			r.Invocations[i].InvocationID, r.Invocations[i].Caller, r.Invocations[i].RefusedBy = "", "", ""
-			r.Invocations[i].Firing = nil
+			r.Invocations[i].Firing, r.Invocations[i].Origin = nil, nil
 		}
 		frames = append(frames, r)
 	}
@@ -256,7 +264,8 @@ func FuzzRequest(f *testing.F) {
 			return // which the generated code does not know
 		}
 		for i := range r.Invocations {
-			if _, err := DecodeFiring(&r.Invocations[i]); err != nil {
+			_, noFiring := DecodeFiring(&r.Invocations[i])
+			if _, err := DecodeOrigin(&r.Invocations[i]); err != nil || noFiring != nil {
 				return // it is read later, and the generated code refuses the frame
 			}
 		}

@@ -37,6 +37,7 @@ type Invocation struct {
 	Caller         string
 	RefusedBy      string
 	Firing         []byte // as EncodeFiring has it; not looked at
+	Origin         []byte // as EncodeOrigin has it; not looked at
 }
 
 // The numbers of the fields in actor.proto.
@@ -60,6 +61,7 @@ const (
 	fieldFiring         protowire.Number = 13
 	fieldTraceparent    protowire.Number = 14
 	fieldTracestate     protowire.Number = 15
+	fieldOrigin         protowire.Number = 16
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -86,7 +88,7 @@ func (i *Invocation) size() int {
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
 		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
 		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy)) + sizeBytes(len(i.Firing)) +
-		sizeBytes(len(i.Traceparent)) + sizeBytes(len(i.Tracestate))
+		sizeBytes(len(i.Traceparent)) + sizeBytes(len(i.Tracestate)) + sizeFar(len(i.Origin))
 }
 
 func sizeKey(k actor.Key) int {
@@ -116,6 +118,7 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldFiring, i.Firing)
 		dst = appendBytes(dst, fieldTraceparent, i.Traceparent)
 		dst = appendBytes(dst, fieldTracestate, i.Tracestate)
+		dst = appendBytes(dst, fieldOrigin, i.Origin)
 	}
 	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
@@ -221,6 +224,8 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.Traceparent, err = text(f.bytes)
 		case f.is(fieldTracestate, protowire.BytesType):
 			i.Tracestate, err = text(f.bytes)
+		case f.is(fieldOrigin, protowire.BytesType):
+			i.Origin = clone(f.bytes)
 		}
 		return err
 	})

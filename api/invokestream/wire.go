@@ -63,8 +63,8 @@ func fields(data []byte, visit func(field) error) error {
 	return nil
 }
 
-// Fields with their zero value are left out, as proto3 does. All numbers here are
-// below 16, so that every tag is one byte.
+// Fields with their zero value are left out, as proto3 does. Numbers below 16 have tags of
+// one byte; [sizeFar] is for the others.
 
 func sizeVarint(v uint64) int {
 	if v == 0 {
@@ -78,6 +78,14 @@ func sizeBytes(n int) int {
 		return 0
 	}
 	return sizeMessage(n)
+}
+
+// sizeFar is sizeBytes of a field whose number is 16 or more.
+func sizeFar(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 + sizeMessage(n)
 }
 
 func sizeMessage(n int) int { return 1 + protowire.SizeBytes(n) }

@@ -28,6 +28,7 @@ type callFlags struct {
 	idempotencyKey string
 	verbose        bool
 	timeout        time.Duration
+	all            string
 }
 
 func callCommand(c *cli) *cobra.Command {
@@ -51,14 +52,25 @@ not JSON), content_type, version (the actor's version after the call) and fuel
 last two to standard error. A version begins at a random number and rises with
 each change: use it to order versions, not to count changes.
 
+With --all the calls are those of a file, or of standard input for -: a JSON list
+of {"type", "id", "method", "payload"}. They run in order as one transaction: all
+take effect, or none does. One server must hold all their actors. Their replies
+are printed one after the other.
+
 Fields of a JSON payload that the method's input does not have are ignored by the
 SDKs, so a misspelt field has no effect.`,
 		Example: `  greenroom call Counter alice Add '{"amount": 5}'
   greenroom call Counter alice Get --query
   greenroom call Cart 'shop/7 || 🛒' AddItem @item.json
   jq -c .order order.json | greenroom call Cart alice Import - | jq .total
-  greenroom call -- Counter -5 Add '{"amount": 1}'`,
-		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
+  greenroom call -- Counter -5 Add '{"amount": 1}'
+  greenroom call --all transfer.json --idempotency-key payment-7`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.all != "" {
+				return takes()(cmd, args)
+			}
+			return takes("TYPE", "ID", "METHOD", "[PAYLOAD]")(cmd, args)
+		},
 		ValidArgsFunction: complete{c}.call,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("idempotency-key") {
@@ -70,6 +82,9 @@ SDKs, so a misspelt field has no effect.`,
 					return usagef("--idempotency-key is for calls that change their actor; leave it out with --query")
 				}
 			}
+			if f.all != "" {
+				return callAll(cmd.Context(), c, f)
+			}
 			return call(cmd.Context(), c, args, f)
 		},
 	}
@@ -79,6 +94,7 @@ SDKs, so a misspelt field has no effect.`,
 	flags.BoolVar(&f.strong, "strong", false, "with --query: confirm in the store that the answer is current")
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "a `key` of your own: the same call with the same key takes effect once, and gets the same reply")
+	flags.StringVar(&f.all, "all", "", "make the calls of this `file` as one transaction")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the actor's version and the fuel used to standard error")
 	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
 	return cmd
@@ -152,6 +168,74 @@ func call(ctx context.Context, c *cli, args []string, f callFlags) error {
 	}
 	return writePayload(c, reply.GetPayload(), reply.GetContentType())
 }
+
+// fileCall is one call of a file for --all.
+type fileCall struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Method  string          `json:"method"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// callAll makes the calls of a file as one transaction, and prints their replies, one a line.
+func callAll(ctx context.Context, c *cli, f callFlags) error {
+	if f.query || f.strong {
+		return usagef("--query and --strong are for one call; leave them out with --all")
+	}
+	if f.timeout <= 0 {
+		return usagef("--timeout is %s; give a time above 0", f.timeout)
+	}
+	source := "@" + f.all
+	if f.all == "-" {
+		source = "-"
+	}
+	text, err := readPayload(ctx, c, source, actor.ContentTypeJSON)
+	if err != nil {
+		return err
+	}
+	var lines []fileCall
+	if err := json.Unmarshal(text, &lines); err != nil {
+		return &actor.ArgumentError{Field: f.all, Problem: fmt.Sprintf("is no list of calls: %v; write [{\"type\": …, \"id\": …, \"method\": …, \"payload\": …}]", err)}
+	}
+	msg := &greenroomv1.InvokeAllRequest{App: c.app}
+	for _, l := range lines {
+		msg.Calls = append(msg.Calls, &greenroomv1.ActorCall{Type: l.Type, Id: l.ID, Method: l.Method, Payload: l.Payload})
+	}
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	req := connect.NewRequest(msg)
+	if f.idempotencyKey != "" {
+		req.Header().Set("Idempotency-Key", f.idempotencyKey)
+	}
+	resp, err := a.actors.InvokeAll(ctx, req)
+	if err != nil {
+		if ctx.Err() == context.DeadlineExceeded {
+			return &hintedError{err, fmt.Sprintf("the calls had %s; give them longer with --timeout", f.timeout)}
+		}
+		return err
+	}
+	for _, r := range resp.Msg.GetReplies() {
+		if c.wantsJSON() {
+			if err := writeReply(c, replyOfAll{r}, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := writePayload(c, r.GetPayload(), r.GetContentType()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replyOfAll is one of several replies, which have no versions.
+type replyOfAll struct{ *greenroomv1.CallReply }
+
+func (replyOfAll) GetVersion() uint64 { return 0 }
 
 // withAdvice adds to the error of a call what the caller can do about it, if that is known.
 func withAdvice(ctx context.Context, c *cli, a *api, err error, args []string, timeout time.Duration) error {

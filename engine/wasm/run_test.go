@@ -340,7 +340,7 @@ func TestInstanceFromAnImageWatchesNoContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer i.Close(context.Background()) //nolint:errcheck // memory alone
+		defer i.Close(context.Background())
 		if fromImage := i.(*instance).image != nil; fromImage && what != "the first" && ctx.watched {
 			t.Errorf("%s: the context is watched", what)
 		} else if !fromImage {

@@ -30,6 +30,7 @@ type Chain[A comparable] struct {
 	// waits is the actor that the chain waits for, if waiting.
 	waits   A
 	waiting bool
+	name    string // that of chains at other hosts as well; empty: none is
 	doomed  chan struct{}
 	circle  []A // set before doomed is closed
 }
@@ -82,6 +83,22 @@ func (c *Chain[A]) Hold(a A) {
 	}
 	g.holders[a], c.waiting = c, false
 	c.held = append(c.held, a)
+}
+
+// SetName gives the chain a name, which chains at other hosts have as well that do a part of
+// the same work.
+func (c *Chain[A]) SetName(name string) {
+	c.graph.mu.Lock()
+	defer c.graph.mu.Unlock()
+	c.name = name
+}
+
+// Holds reports whether a chain with this name has an actor.
+func (g *Graph[A]) Holds(name string, a A) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	holder := g.holders[a]
+	return holder != nil && holder.name == name
 }
 
 // GiveUp says that the chain waits for nothing any more.

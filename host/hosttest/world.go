@@ -29,8 +29,10 @@ type Actor struct {
 	Uses        abi.Capabilities
 	Methods     map[string]Func
 	ReadOnly    map[string]Func
-	Reentrant   []string // methods
-	Private     []string // methods
+	// Atomic are the methods that are called in their callers' commits only.
+	Atomic    map[string]bool
+	Reentrant []string // methods
+	Private   []string // methods
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -60,7 +62,11 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 		}
 	}
 	for m := range a.Methods {
-		s.Methods = append(s.Methods, abi.MethodSpec{Name: m})
+		spec := abi.MethodSpec{Name: m}
+		if a.Atomic[m] {
+			spec.Atomic = abi.AtomicRequired
+		}
+		s.Methods = append(s.Methods, spec)
 	}
 	for m := range a.ReadOnly {
 		s.Methods = append(s.Methods, abi.MethodSpec{Name: m, ReadOnly: true})

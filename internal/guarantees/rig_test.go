@@ -99,7 +99,9 @@ type rig struct {
 	egress host.Egress
 	// reminders are of the hosts that start next; nil: they have none.
 	reminders host.Reminders
-	hosts     atomic.Int64
+	// peers are of the host that starts next; nil: it has none.
+	peers host.Peers
+	hosts atomic.Int64
 }
 
 func newRig(t testing.TB, s store.Store, app string, cfg faultstore.Config) *rig {
@@ -126,7 +128,7 @@ func (r *rig) hostOf(t testing.TB, committer host.Committer, limits host.Limits,
 		limits.TurnDeadline = patience
 	}
 	h, err := host.New(host.Config{
-		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders,
+		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders, Peers: r.peers,
 		// Every other host as on the embedded store, every other as on a database.
 		Pipeline: pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
 		Events:   host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},

@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -86,6 +87,39 @@ func TestGuestsCallEachOther(t *testing.T) {
 			t.Errorf("the sum is %d, want 200", sum)
 		}
 	})
+}
+
+// TestGuestsCallAcrossServers transfers between accounts of two servers: a call of an account
+// that the other one holds is committed there, on its own.
+func TestGuestsCallAcrossServers(t *testing.T) {
+	const accounts = 6
+	call := func(n *running, id, method, in string) answer {
+		t.Helper()
+		return put(t, n.URL+"/v2.0/actors/default/Account/"+id+"/method/"+method, in)
+	}
+	first, second, ids := twoBanks(t, accounts)
+	here, there := ids[first.URL], ids[second.URL]
+	for i, n := range []*running{first, second} {
+		res := call(n, here[i], "Transfer", fmt.Sprintf(`{"to":%q,"amount":30}`, there[i]))
+		if res.StatusCode != http.StatusOK || res.body != "70" {
+			t.Errorf("%s %s", res.Status, res.body)
+		}
+		if res := call(n, there[i], "Deposit", "0"); res.body != "130" {
+			t.Errorf("the payee has %s", res.body)
+		}
+	}
+	// What the callee refuses, and a call that comes back.
+	if res := call(second, here[2], "Transfer", fmt.Sprintf(`{"to":%q,"amount":13}`, there[2])); !strings.Contains(res.body, "unlucky") {
+		t.Errorf("%s %s", res.Status, res.body)
+	}
+	if res := call(first, here[2], "CallTrap", fmt.Sprintf("%q", there[2])); res.body != `"trap"` {
+		t.Errorf("%s %s", res.Status, res.body)
+	}
+	for _, id := range []string{here[2], there[2]} {
+		if res := call(first, id, "Deposit", "0"); res.body != "100" {
+			t.Errorf("%s has %s", id, res.body)
+		}
+	}
 }
 
 // TestBankExample runs examples/bank: accounts in Rust, transfers in Go.

@@ -118,6 +118,24 @@ func (o *held) Settled(key actor.Key) {
 	}
 }
 
+// peers is what a host calls the actors of others by. It is not asked before the node has a
+// router: nothing runs until then.
+type peers struct{ *routing.Router }
+
+// clusterHosts returns what finds the hosts that run actors; nil for a node that is alone, without
+// a conf.
+func clusterHosts(conf *ClusterConfig, st store.Cluster) func(context.Context) ([]actor.Host, error) {
+	if conf == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]actor.Host, error) {
+		hosts, now, err := st.Hosts(ctx)
+		return slices.DeleteFunc(hosts, func(h actor.Host) bool {
+			return !h.ExpiresAt.After(now) || !slices.Contains(h.Roles, scheduler.RoleHost)
+		}), err
+	}
+}
+
 // typesChanged notifies the service that this process serves other types, or newer ones.
 func (o *held) typesChanged() {
 	if o == nil {
@@ -161,7 +179,7 @@ func (c ClusterConfig) withDefaults() ClusterConfig {
 
 // newCluster takes the addresses at which the node will listen, and prepares its part in
 // the cluster. What it returns is closed by the node's stop.
-func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.Service, h *host.Host, own *held) (*cluster, error) {
+func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.Service, h *host.Host, own *held, others *peers) (*cluster, error) {
 	c := &cluster{cfg: n.cfg.Cluster.withDefaults(), mods: mods, token: n.cfg.Server.Token, log: n.cfg.Logger.Info}
 	if p := c.cfg.MaxProtocol; p < scheduler.MinProtocol || p > scheduler.MaxProtocol {
 		return nil, fmt.Errorf("node config: Cluster.MaxProtocol is %d; give one from %d to %d", p, scheduler.MinProtocol, scheduler.MaxProtocol)
@@ -211,6 +229,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	if c.router, err = routing.New(conf); err != nil {
 		return nil, err
 	}
+	others.Router = c.router
 	return c, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -87,6 +88,14 @@ func (n *Node) start(ctx context.Context) error {
 
 	mods, err = modules.New(modules.Config{
 		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes, MaxStoredBytes: n.cfg.MaxStoredModules,
+		Hosts: clusterHosts(n.cfg.Cluster, st),
+		Imports: func(ctx context.Context, app string, d actor.Digest) ([]string, error) {
+			code, err := st.ModuleBytes(ctx, app, d)
+			if err != nil {
+				return nil, err
+			}
+			return wasm.HostFunctions(code)
+		},
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
 			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
@@ -118,12 +127,14 @@ func (n *Node) start(ctx context.Context) error {
 	n.metrics = counted
 	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
 	var ownership host.Ownership
+	var others host.Peers
+	called := new(peers)
 	if owned != nil {
-		ownership = owned
+		ownership, others = owned, called
 	}
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err := host.New(host.Config{
-		Ownership: ownership,
+		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
@@ -166,7 +177,7 @@ func (n *Node) start(ctx context.Context) error {
 	var c *cluster
 	fires := &firings{h}
 	if n.cfg.Cluster != nil {
-		if c, err = n.newCluster(ctx, st, mods, h, owned); err != nil {
+		if c, err = n.newCluster(ctx, st, mods, h, owned, called); err != nil {
 			return err
 		}
 		if err := c.router.Start(ctx); err != nil {

@@ -31,9 +31,10 @@ var ErrProtocol = errors.New("no protocol version is common")
 //	3  invocations that are passed on have a trace context; reminders are released to
 //	   hosts that have subscribers
 //	4  the leader's orders, and what hosts claim, are about groups of types
+//	5  invocations that are passed on name the turn that calls
 const (
 	MinVersion = 1
-	MaxVersion = 4
+	MaxVersion = 5
 
 	WithTypesOutdated = 2 // the first with TypesOutdated
 	WithGroups        = 4 // the first with orders about groups

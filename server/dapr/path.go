@@ -69,3 +69,9 @@ func parsePath(escaped, resource string) (key actor.Key, name string, err error)
 	key = actor.Key{App: segments[0], Type: segments[1], ID: segments[2]}
 	return key, segments[4], key.Validate()
 }
+
+// asksForSeveral reports whether a path has an app alone.
+func asksForSeveral(escaped string) bool {
+	app, ok := strings.CutPrefix(escaped, edge.ActorsPrefix)
+	return ok && app != "" && !strings.Contains(app, "/")
+}

@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -48,7 +49,15 @@ func Of(err error, showStack bool) Failure {
 		detail.Method = turn.Method
 		err = turn.Err
 	}
+	var one *actor.CallError
+	if errors.As(err, &one) {
+		detail.App, detail.ActorType, detail.ActorId, detail.Method = one.Key.App, one.Key.Type, one.Key.ID, one.Method
+		err = one.Err
+	}
 	f := describe(err, detail, showStack)
+	if one != nil {
+		f.Message = fmt.Sprintf("call %d: %s", one.Index+1, f.Message)
+	}
 	f.Message = Bounded(f.Message, MaxMessage)
 	detail.Stack = Bounded(detail.GetStack(), maxStack)
 	f.Detail = detail

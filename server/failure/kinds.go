@@ -64,7 +64,7 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrNotReadOnly.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
-		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind():
+		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind(), actor.ErrNotAtomic.Kind(), actor.ErrHostTooOld.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}

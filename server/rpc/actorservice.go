@@ -31,7 +31,7 @@ func newActorService(s *Services) edge.Service {
 	sv := edge.Service{Name: greenroomv1connect.ActorServiceName}
 	payload := s.edge.PayloadRoute()
 	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.HandlerOptions(payload)...)
-	sv.Serve(edge.RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure)
+	sv.Serve(edge.RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure, greenroomv1connect.ActorServiceInvokeAllProcedure)
 	sv.Serve(edge.RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
 	sv.Serve(edge.RoleRead, edge.SmallRoute(), h,
 		greenroomv1connect.ActorServiceGetActorProcedure,
@@ -65,6 +65,39 @@ func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroo
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
 		Json: codec.JSONReply(req.Msg.GetJsonReply(), reply.Payload),
 	})
+	edge.SetFuel(res.Header(), reply)
+	return res, nil
+}
+
+// InvokeAll implements ActorService.
+func (a *actorService) InvokeAll(ctx context.Context, req *connect.Request[greenroomv1.InvokeAllRequest]) (*connect.Response[greenroomv1.InvokeAllResponse], error) {
+	idempotency, err := edge.IdempotencyKey(req.Header())
+	if err != nil {
+		return nil, err
+	}
+	app := edge.AppOf(req.Msg.GetApp())
+	var calls []actor.Call
+	for _, c := range req.Msg.GetCalls() {
+		calls = append(calls, actor.Call{
+			Key: actor.Key{App: app, Type: c.GetType(), ID: c.GetId()}, Method: c.GetMethod(),
+			Payload: actor.Payload{ContentType: c.GetContentType(), Data: c.GetPayload()},
+		})
+	}
+	reply, err := a.invoke(ctx, actor.Invocation{
+		Key: calls[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(calls)}, IdempotencyKey: idempotency,
+	})
+	if err != nil {
+		return nil, err
+	}
+	replies, err := actor.DecodePayloads(reply.Payload.Data)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.InvokeAllResponse{}
+	for _, r := range replies {
+		msg.Replies = append(msg.Replies, &greenroomv1.CallReply{Payload: r.Data, ContentType: r.ContentType})
+	}
+	res := connect.NewResponse(msg)
 	edge.SetFuel(res.Header(), reply)
 	return res, nil
 }

@@ -285,7 +285,7 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	if err := inv.Key.Validate(); err != nil {
 		return inv, err
 	}
-	if err := actor.ValidateName("method", in.Method); err != nil {
+	if err := validateMethod(in); err != nil {
 		return inv, err
 	}
 	if limit := e.x.Edge.Conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
@@ -293,6 +293,9 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	}
 	var err error
 	if inv.Firing, err = invokestream.DecodeFiring(in); err != nil {
+		return inv, err
+	}
+	if inv.Origin, err = invokestream.DecodeOrigin(in); err != nil {
 		return inv, err
 	}
 	e.accepted.NotHeldBy(inv.Key, actor.HostID(in.RefusedBy))

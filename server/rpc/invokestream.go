@@ -93,7 +93,7 @@ func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error
 			return inv, err
 		}
 	}
-	if err := actor.ValidateName("method", in.Method); err != nil {
+	if err := validateMethod(in); err != nil {
 		return inv, err
 	}
 	if n := len(in.Payload.ContentType); n > maxContentType {
@@ -114,6 +114,14 @@ func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error
 	}
 	inv.IdempotencyKey = in.IdempotencyKey
 	return inv, actor.ValidateIdempotencyKey(in.IdempotencyKey)
+}
+
+// validateMethod checks the method of an invocation.
+func validateMethod(in *invokestream.Invocation) error {
+	if in.Method == actor.MethodAll && in.ReadOnly {
+		return &actor.ArgumentError{Field: "read_only", Problem: "is set, and several calls in one are none that only reads"}
+	}
+	return actor.ValidateMethod(in.Method)
 }
 
 // Describe implements [stream.Edge].

@@ -229,6 +229,236 @@ func (x *InvokeRequest) GetJsonReply() bool {
 	return false
 }
 
+// InvokeAllRequest has 1 to 64 calls, of at most 4 MiB together.
+type InvokeAllRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default.
+	App           string       `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Calls         []*ActorCall `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeAllRequest) Reset() {
+	*x = InvokeAllRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeAllRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeAllRequest) ProtoMessage() {}
+
+func (x *InvokeAllRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeAllRequest.ProtoReflect.Descriptor instead.
+func (*InvokeAllRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *InvokeAllRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *InvokeAllRequest) GetCalls() []*ActorCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// ActorCall is one call of several. An actor may be called more than once.
+type ActorCall struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Type   string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Id     string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Method string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Opaque to Greenroom.
+	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Media type of the payload; empty means application/json.
+	ContentType   string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorCall) Reset() {
+	*x = ActorCall{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorCall) ProtoMessage() {}
+
+func (x *ActorCall) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorCall.ProtoReflect.Descriptor instead.
+func (*ActorCall) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ActorCall) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ActorCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ActorCall) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ActorCall) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ActorCall) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+type InvokeAllResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each call, in their order.
+	Replies       []*CallReply `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeAllResponse) Reset() {
+	*x = InvokeAllResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeAllResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeAllResponse) ProtoMessage() {}
+
+func (x *InvokeAllResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeAllResponse.ProtoReflect.Descriptor instead.
+func (*InvokeAllResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *InvokeAllResponse) GetReplies() []*CallReply {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
+
+type CallReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType   string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallReply) Reset() {
+	*x = CallReply{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallReply) ProtoMessage() {}
+
+func (x *CallReply) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
+func (*CallReply) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CallReply) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *CallReply) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
 type InvokeResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -244,7 +474,7 @@ type InvokeResponse struct {
 
 func (x *InvokeResponse) Reset() {
 	*x = InvokeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[2]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -256,7 +486,7 @@ func (x *InvokeResponse) String() string {
 func (*InvokeResponse) ProtoMessage() {}
 
 func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[2]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -269,7 +499,7 @@ func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeResponse.ProtoReflect.Descriptor instead.
 func (*InvokeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InvokeResponse) GetPayload() []byte {
@@ -316,7 +546,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[3]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +558,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[3]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +571,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *QueryRequest) GetActor() *ActorKey {
@@ -406,7 +636,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[4]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +648,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[4]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +661,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueryResponse) GetPayload() []byte {
@@ -477,7 +707,7 @@ type InvokeStreamRequest struct {
 
 func (x *InvokeStreamRequest) Reset() {
 	*x = InvokeStreamRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +719,7 @@ func (x *InvokeStreamRequest) String() string {
 func (*InvokeStreamRequest) ProtoMessage() {}
 
 func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +732,7 @@ func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
 func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
@@ -525,9 +755,11 @@ type StreamInvocation struct {
 	// Chosen by the client, and repeated in the reply. The server does not look at
 	// it; a client that wants to know its replies apart does not reuse one that is
 	// in flight.
-	Id     uint64    `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Actor  *ActorKey `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	Method string    `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	Id    uint64    `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Actor *ActorKey `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// "*" is InvokeAll: the payload is an InvokeAllRequest without its app, whose first
+	// call is of this actor, and the reply's payload an InvokeAllResponse.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	// Opaque to Greenroom.
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Media type of the payload; empty means application/json.
@@ -556,7 +788,7 @@ type StreamInvocation struct {
 
 func (x *StreamInvocation) Reset() {
 	*x = StreamInvocation{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +800,7 @@ func (x *StreamInvocation) String() string {
 func (*StreamInvocation) ProtoMessage() {}
 
 func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +813,7 @@ func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
 func (*StreamInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamInvocation) GetId() uint64 {
@@ -670,7 +902,7 @@ type InvokeStreamResponse struct {
 
 func (x *InvokeStreamResponse) Reset() {
 	*x = InvokeStreamResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +914,7 @@ func (x *InvokeStreamResponse) String() string {
 func (*InvokeStreamResponse) ProtoMessage() {}
 
 func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +927,7 @@ func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
 func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
@@ -731,7 +963,7 @@ type StreamReply struct {
 
 func (x *StreamReply) Reset() {
 	*x = StreamReply{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +975,7 @@ func (x *StreamReply) String() string {
 func (*StreamReply) ProtoMessage() {}
 
 func (x *StreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +988,7 @@ func (x *StreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
 func (*StreamReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StreamReply) GetId() uint64 {
@@ -823,7 +1055,7 @@ type StreamError struct {
 
 func (x *StreamError) Reset() {
 	*x = StreamError{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1067,7 @@ func (x *StreamError) String() string {
 func (*StreamError) ProtoMessage() {}
 
 func (x *StreamError) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1080,7 @@ func (x *StreamError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
 func (*StreamError) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StreamError) GetCode() uint32 {
@@ -881,7 +1113,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1125,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1138,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -925,7 +1157,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1169,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1182,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -981,7 +1213,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1225,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1238,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -1081,7 +1313,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1325,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1338,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -1157,7 +1389,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1401,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1414,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -1208,7 +1440,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1452,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1465,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -1254,7 +1486,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1498,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1511,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -1308,7 +1540,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1552,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1565,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -1366,7 +1598,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1610,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1623,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -1409,7 +1641,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1653,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1666,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
@@ -1454,7 +1686,22 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\fcontent_type\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12*\n" +
 	"\x04json\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x04json\x12\x1d\n" +
 	"\n" +
-	"json_reply\x18\x06 \x01(\bR\tjsonReply\"\x93\x01\n" +
+	"json_reply\x18\x06 \x01(\bR\tjsonReply\"~\n" +
+	"\x10InvokeAllRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x129\n" +
+	"\x05calls\x18\x02 \x03(\v2\x17.greenroom.v1.ActorCallB\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10@R\x05calls\"\xd5\x01\n" +
+	"\tActorCall\x121\n" +
+	"\x04type\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x17\n" +
+	"\x02id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x125\n" +
+	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x12+\n" +
+	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\"F\n" +
+	"\x11InvokeAllResponse\x121\n" +
+	"\areplies\x18\x01 \x03(\v2\x17.greenroom.v1.CallReplyR\areplies\"H\n" +
+	"\tCallReply\x12\x18\n" +
+	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x93\x01\n" +
 	"\x0eInvokeResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
@@ -1476,11 +1723,11 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x04json\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x04json\"q\n" +
 	"\x13InvokeStreamRequest\x12@\n" +
 	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\x12\x18\n" +
-	"\acancels\x18\x02 \x03(\x04R\acancels\"\xe1\x03\n" +
+	"\acancels\x18\x02 \x03(\x04R\acancels\"\xe6\x03\n" +
 	"\x10StreamInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
-	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
-	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12:\n" +
+	"\x06method\x18\x03 \x01(\tB\"\xbaH\x1fr\x1d2\x1b^([A-Za-z0-9._-]{1,64}|\\*)$R\x06method\x12\x18\n" +
 	"\apayload\x18\x04 \x01(\fR\apayload\x12+\n" +
 	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12\x1d\n" +
 	"\n" +
@@ -1551,9 +1798,10 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x13DeleteActorResponse*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\xbf\x04\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\x8d\x05\n" +
 	"\fActorService\x12C\n" +
-	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12Y\n" +
+	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
+	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12Y\n" +
 	"\fInvokeStream\x12!.greenroom.v1.InvokeStreamRequest\x1a\".greenroom.v1.InvokeStreamResponse(\x010\x01\x12E\n" +
 	"\x05Query\x12\x1a.greenroom.v1.QueryRequest\x1a\x1b.greenroom.v1.QueryResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetActor\x12\x1d.greenroom.v1.GetActorRequest\x1a\x1e.greenroom.v1.GetActorResponse\"\x03\x90\x02\x01\x12T\n" +
@@ -1575,74 +1823,82 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
 	(*InvokeRequest)(nil),         // 2: greenroom.v1.InvokeRequest
-	(*InvokeResponse)(nil),        // 3: greenroom.v1.InvokeResponse
-	(*QueryRequest)(nil),          // 4: greenroom.v1.QueryRequest
-	(*QueryResponse)(nil),         // 5: greenroom.v1.QueryResponse
-	(*InvokeStreamRequest)(nil),   // 6: greenroom.v1.InvokeStreamRequest
-	(*StreamInvocation)(nil),      // 7: greenroom.v1.StreamInvocation
-	(*InvokeStreamResponse)(nil),  // 8: greenroom.v1.InvokeStreamResponse
-	(*StreamReply)(nil),           // 9: greenroom.v1.StreamReply
-	(*StreamError)(nil),           // 10: greenroom.v1.StreamError
-	(*GetActorRequest)(nil),       // 11: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 12: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 13: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 14: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 15: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 16: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 17: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 18: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 19: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 20: greenroom.v1.DeleteActorResponse
-	(*structpb.Value)(nil),        // 21: google.protobuf.Value
-	(*ErrorDetail)(nil),           // 22: greenroom.v1.ErrorDetail
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*InvokeAllRequest)(nil),      // 3: greenroom.v1.InvokeAllRequest
+	(*ActorCall)(nil),             // 4: greenroom.v1.ActorCall
+	(*InvokeAllResponse)(nil),     // 5: greenroom.v1.InvokeAllResponse
+	(*CallReply)(nil),             // 6: greenroom.v1.CallReply
+	(*InvokeResponse)(nil),        // 7: greenroom.v1.InvokeResponse
+	(*QueryRequest)(nil),          // 8: greenroom.v1.QueryRequest
+	(*QueryResponse)(nil),         // 9: greenroom.v1.QueryResponse
+	(*InvokeStreamRequest)(nil),   // 10: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),      // 11: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),  // 12: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),           // 13: greenroom.v1.StreamReply
+	(*StreamError)(nil),           // 14: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),       // 15: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),      // 16: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                 // 17: greenroom.v1.Actor
+	(*ListActorsRequest)(nil),     // 18: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 19: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 20: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 21: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 22: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 23: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 24: greenroom.v1.DeleteActorResponse
+	(*structpb.Value)(nil),        // 25: google.protobuf.Value
+	(*ErrorDetail)(nil),           // 26: greenroom.v1.ErrorDetail
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	21, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
-	21, // 2: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
-	1,  // 3: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 4: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	21, // 5: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	21, // 6: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	7,  // 7: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 8: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 9: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	9,  // 10: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	10, // 11: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	22, // 12: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 13: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 14: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 15: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	23, // 16: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	13, // 17: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 18: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	18, // 19: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 20: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 21: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	6,  // 22: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	4,  // 23: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	11, // 24: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	14, // 25: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	16, // 26: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	19, // 27: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	3,  // 28: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	8,  // 29: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	5,  // 30: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	12, // 31: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	15, // 32: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	17, // 33: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	20, // 34: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	28, // [28:35] is the sub-list for method output_type
-	21, // [21:28] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	25, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
+	6,  // 3: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
+	25, // 4: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 5: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 6: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	25, // 7: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	25, // 8: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	11, // 9: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 10: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 11: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	13, // 12: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	14, // 13: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	26, // 14: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 15: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 16: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 17: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	27, // 18: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	17, // 19: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 20: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	22, // 21: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 22: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 23: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 24: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	10, // 25: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	8,  // 26: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	15, // 27: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	18, // 28: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	20, // 29: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	23, // 30: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	7,  // 31: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 32: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	12, // 33: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	9,  // 34: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	16, // 35: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	19, // 36: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	21, // 37: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	24, // 38: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -1657,7 +1913,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -298,8 +298,11 @@ type ForwardedInvocation struct {
 	Firing *ForwardedFiring `protobuf:"bytes,13,opt,name=firing,proto3" json:"firing,omitempty"`
 	// As in StreamInvocation: the trace of the call, and the span of the sending host's part
 	// in it. From protocol 3 on.
-	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	Tracestate    string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	Traceparent string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate  string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	// Set if an actor's turn at the sending host calls. From protocol 5 on: a host that speaks
+	// less is sent none.
+	Origin        *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,6 +442,93 @@ func (x *ForwardedInvocation) GetTracestate() string {
 	return ""
 }
 
+func (x *ForwardedInvocation) GetOrigin() *ForwardedOrigin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+// ForwardedOrigin is the turn that calls, of an actor of the same app.
+type ForwardedOrigin struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ActorType string                 `protobuf:"bytes,1,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
+	ActorId   string                 `protobuf:"bytes,2,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
+	// The name of the chain that the turn belongs to.
+	Chain string `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
+	// How many turns the called one is nested in.
+	Depth uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
+	// The most that the called turn may use; 0: no bound but its type's.
+	Fuel          uint64 `protobuf:"varint,5,opt,name=fuel,proto3" json:"fuel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedOrigin) Reset() {
+	*x = ForwardedOrigin{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedOrigin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedOrigin) ProtoMessage() {}
+
+func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedOrigin.ProtoReflect.Descriptor instead.
+func (*ForwardedOrigin) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ForwardedOrigin) GetActorType() string {
+	if x != nil {
+		return x.ActorType
+	}
+	return ""
+}
+
+func (x *ForwardedOrigin) GetActorId() string {
+	if x != nil {
+		return x.ActorId
+	}
+	return ""
+}
+
+func (x *ForwardedOrigin) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+func (x *ForwardedOrigin) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *ForwardedOrigin) GetFuel() uint64 {
+	if x != nil {
+		return x.Fuel
+	}
+	return 0
+}
+
 // ForwardedFiring is the delivery of a reminder that a ForwardedInvocation is. Its actor,
 // method and payload are the invocation's.
 type ForwardedFiring struct {
@@ -462,7 +552,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +564,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +577,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -568,7 +658,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +670,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +683,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -649,7 +739,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +751,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +764,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -710,7 +800,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +812,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +825,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -806,7 +896,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +908,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +921,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -863,7 +953,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +965,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +978,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 type ExchangeTimerRequest struct {
@@ -908,7 +998,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1010,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1023,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -996,7 +1086,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1098,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1111,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1088,7 +1178,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1190,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1203,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1154,7 +1244,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1256,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1269,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1207,7 +1297,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1309,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1322,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1260,7 +1350,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1362,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1375,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1313,7 +1403,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1415,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1428,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1369,7 +1459,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1471,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1484,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1433,7 +1523,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1535,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1548,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1500,7 +1590,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1602,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1615,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1554,7 +1644,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1656,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1669,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1604,7 +1694,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1706,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1719,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 type ExchangeReleaseResponse struct {
@@ -1642,7 +1732,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1744,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1757,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1698,7 +1788,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x9f\x04\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xd6\x04\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -1719,7 +1809,15 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
-	"tracestate\"\x8e\x03\n" +
+	"tracestate\x125\n" +
+	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\x8b\x01\n" +
+	"\x0fForwardedOrigin\x12\x1d\n" +
+	"\n" +
+	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
+	"\bactor_id\x18\x02 \x01(\tR\aactorId\x12\x14\n" +
+	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x14\n" +
+	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
+	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\"\x8e\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -1833,103 +1931,105 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeTailRequest)(nil),     // 0: greenroom.v1.ExchangeTailRequest
 	(*ExchangeTailResponse)(nil),    // 1: greenroom.v1.ExchangeTailResponse
 	(*ExchangeHello)(nil),           // 2: greenroom.v1.ExchangeHello
 	(*ExchangeRequest)(nil),         // 3: greenroom.v1.ExchangeRequest
 	(*ForwardedInvocation)(nil),     // 4: greenroom.v1.ForwardedInvocation
-	(*ForwardedFiring)(nil),         // 5: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),          // 6: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 7: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 8: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 9: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 10: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 11: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 12: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 13: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 14: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 15: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 16: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 17: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 18: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 19: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 20: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 21: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 22: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 23: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 24: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 25: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 26: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 27: greenroom.v1.ActorKey
-	(Consistency)(0),                // 28: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 30: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 31: google.protobuf.Duration
-	(*Actor)(nil),                   // 32: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 33: greenroom.v1.StateEntry
+	(*ForwardedOrigin)(nil),         // 5: greenroom.v1.ForwardedOrigin
+	(*ForwardedFiring)(nil),         // 6: greenroom.v1.ForwardedFiring
+	(*FiringProgress)(nil),          // 7: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 8: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 9: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 10: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 11: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 12: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 13: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 14: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 15: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 16: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 17: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 18: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 19: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 20: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 21: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 22: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 23: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 24: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 25: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 26: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 27: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 28: greenroom.v1.ActorKey
+	(Consistency)(0),                // 29: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 31: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
+	(*Actor)(nil),                   // 33: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 34: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	25, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	26, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	26, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	27, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
 	4,  // 3: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	2,  // 4: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	27, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	28, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	5,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	24, // 8: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	29, // 9: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	6,  // 10: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	29, // 11: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	29, // 12: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	8,  // 13: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	2,  // 14: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 15: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	2,  // 16: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	27, // 17: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 18: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	27, // 19: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	12, // 20: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	31, // 21: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	31, // 22: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	31, // 23: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	12, // 24: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	31, // 25: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	2,  // 26: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	27, // 27: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	32, // 28: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	33, // 29: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	2,  // 30: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	18, // 31: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	29, // 32: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 33: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	27, // 34: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	2,  // 35: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	21, // 36: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	29, // 37: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	3,  // 38: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	9,  // 39: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	14, // 40: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	11, // 41: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	16, // 42: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	19, // 43: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	20, // 44: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	0,  // 45: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	7,  // 46: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	10, // 47: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	15, // 48: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	13, // 49: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	17, // 50: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	23, // 51: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	22, // 52: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	1,  // 53: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	46, // [46:54] is the sub-list for method output_type
-	38, // [38:46] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	28, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	29, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	6,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	5,  // 8: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
+	25, // 9: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	30, // 10: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	7,  // 11: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	30, // 12: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	30, // 13: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	9,  // 14: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	2,  // 15: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	31, // 16: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	2,  // 17: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 18: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 19: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 20: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	13, // 21: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	32, // 22: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	32, // 23: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	32, // 24: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	13, // 25: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	32, // 26: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	2,  // 27: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 28: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	33, // 29: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	34, // 30: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	2,  // 31: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	19, // 32: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	30, // 33: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	2,  // 34: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 35: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	2,  // 36: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	22, // 37: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	30, // 38: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	3,  // 39: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	10, // 40: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	15, // 41: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	12, // 42: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	17, // 43: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	20, // 44: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	21, // 45: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	0,  // 46: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	8,  // 47: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	11, // 48: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	16, // 49: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	14, // 50: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	18, // 51: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	24, // 52: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	23, // 53: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	1,  // 54: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -1945,7 +2045,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

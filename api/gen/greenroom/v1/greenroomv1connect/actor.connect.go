@@ -35,6 +35,8 @@ const (
 const (
 	// ActorServiceInvokeProcedure is the fully-qualified name of the ActorService's Invoke RPC.
 	ActorServiceInvokeProcedure = "/greenroom.v1.ActorService/Invoke"
+	// ActorServiceInvokeAllProcedure is the fully-qualified name of the ActorService's InvokeAll RPC.
+	ActorServiceInvokeAllProcedure = "/greenroom.v1.ActorService/InvokeAll"
 	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
 	// RPC.
 	ActorServiceInvokeStreamProcedure = "/greenroom.v1.ActorService/InvokeStream"
@@ -60,6 +62,14 @@ type ActorServiceClient interface {
 	// The header Greenroom-Fuel of the answer says how much fuel the turn used;
 	// Query has it as well.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
+	// InvokeAll runs several calls of several actors of one app, in order, as one
+	// transaction: all of them take effect, or none does. If one fails, the error is that
+	// of this call, and names it. All actors must be held by one server, which the call
+	// is passed on to, and their types have states and are not placed "any":
+	// otherwise it fails with not_atomic, and nothing has run. The header
+	// Idempotency-Key counts for all calls together; its scope is the first call's
+	// actor. The time limit is that of a turn of that actor's type.
+	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -117,6 +127,12 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(actorServiceMethods.ByName("Invoke")),
 			connect.WithClientOptions(opts...),
 		),
+		invokeAll: connect.NewClient[v1.InvokeAllRequest, v1.InvokeAllResponse](
+			httpClient,
+			baseURL+ActorServiceInvokeAllProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("InvokeAll")),
+			connect.WithClientOptions(opts...),
+		),
 		invokeStream: connect.NewClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse](
 			httpClient,
 			baseURL+ActorServiceInvokeStreamProcedure,
@@ -163,6 +179,7 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 // actorServiceClient implements ActorServiceClient.
 type actorServiceClient struct {
 	invoke       *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
+	invokeAll    *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
 	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
 	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
@@ -174,6 +191,11 @@ type actorServiceClient struct {
 // Invoke calls greenroom.v1.ActorService.Invoke.
 func (c *actorServiceClient) Invoke(ctx context.Context, req *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error) {
 	return c.invoke.CallUnary(ctx, req)
+}
+
+// InvokeAll calls greenroom.v1.ActorService.InvokeAll.
+func (c *actorServiceClient) InvokeAll(ctx context.Context, req *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error) {
+	return c.invokeAll.CallUnary(ctx, req)
 }
 
 // InvokeStream calls greenroom.v1.ActorService.InvokeStream.
@@ -215,6 +237,14 @@ type ActorServiceHandler interface {
 	// The header Greenroom-Fuel of the answer says how much fuel the turn used;
 	// Query has it as well.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
+	// InvokeAll runs several calls of several actors of one app, in order, as one
+	// transaction: all of them take effect, or none does. If one fails, the error is that
+	// of this call, and names it. All actors must be held by one server, which the call
+	// is passed on to, and their types have states and are not placed "any":
+	// otherwise it fails with not_atomic, and nothing has run. The header
+	// Idempotency-Key counts for all calls together; its scope is the first call's
+	// actor. The time limit is that of a turn of that actor's type.
+	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -268,6 +298,12 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(actorServiceMethods.ByName("Invoke")),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceInvokeAllHandler := connect.NewUnaryHandler(
+		ActorServiceInvokeAllProcedure,
+		svc.InvokeAll,
+		connect.WithSchema(actorServiceMethods.ByName("InvokeAll")),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceInvokeStreamHandler := connect.NewBidiStreamHandler(
 		ActorServiceInvokeStreamProcedure,
 		svc.InvokeStream,
@@ -312,6 +348,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		switch r.URL.Path {
 		case ActorServiceInvokeProcedure:
 			actorServiceInvokeHandler.ServeHTTP(w, r)
+		case ActorServiceInvokeAllProcedure:
+			actorServiceInvokeAllHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeStreamProcedure:
 			actorServiceInvokeStreamHandler.ServeHTTP(w, r)
 		case ActorServiceQueryProcedure:
@@ -335,6 +373,10 @@ type UnimplementedActorServiceHandler struct{}
 
 func (UnimplementedActorServiceHandler) Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Invoke is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.InvokeAll is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error {

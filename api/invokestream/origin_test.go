@@ -1,0 +1,47 @@
+package invokestream
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+func origin() *actor.Origin {
+	return &actor.Origin{From: actor.Key{App: "a", Type: "Order", ID: "7"}, Chain: "c1", Depth: 3, Fuel: 1 << 40}
+}
+
+func encodedOrigin(o *actor.Origin) []byte {
+	data, err := EncodeOrigin(o)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// TestOrigins shows that a turn which calls arrives at the other host as it was sent.
+func TestOrigins(t *testing.T) {
+	key := actor.Key{App: "a", Type: "T", ID: "x"}
+	got, err := DecodeOrigin(&Invocation{Key: key, Origin: encodedOrigin(origin())})
+	if diff := cmp.Diff(origin(), got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if got, err := DecodeOrigin(&Invocation{Key: key}); got != nil || err != nil {
+		t.Errorf("an invocation without one has %v, %v", got, err)
+	}
+	for what, change := range map[string]func(*actor.Origin){
+		"no caller": func(o *actor.Origin) { o.From.ID = "" },
+		"no chain":  func(o *actor.Origin) { o.Chain = "" },
+		"no depth":  func(o *actor.Origin) { o.Depth = 0 },
+	} {
+		o := origin()
+		change(o)
+		if got, err := DecodeOrigin(&Invocation{Key: key, Origin: encodedOrigin(o)}); err == nil {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	if got, err := DecodeOrigin(&Invocation{Key: key, Origin: []byte{1}}); err == nil {
+		t.Errorf("no message: %v", got)
+	}
+}

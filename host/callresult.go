@@ -1,0 +1,82 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// refusal of a call, which the caller gets as a result.
+func refuse(code, format string, args ...any) error {
+	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// notTogether refuses calls of several actors, one of which is of the type that s serves.
+func notTogether(s *served) error {
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
+}
+
+// notReentrant refuses a call of an actor whose turn waits for it.
+func notReentrant(key *actor.Key) error {
+	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", key.Type, key.ID)
+}
+
+// decidedError is a call whose outcome needs no translation: its caller gets result, or err ends
+// the chain.
+type decidedError struct {
+	result *abi.Result
+	err    error
+}
+
+func (*decidedError) Error() string { return "the outcome of the call is decided" }
+
+// failedResult describes the failure of a call to its caller.
+func failedResult(c *call, err error) *abi.Result {
+	var guest *actor.GuestError
+	var trap *actor.TrapError
+	var argument *actor.ArgumentError
+	var large *actor.StateTooLargeError
+	var fuel *actor.FuelError
+	var condition *actor.Condition
+	r := &abi.Result{Error: abi.Error{Status: abi.StatusInternal, Code: abi.CallFailed, Message: "the call failed"}}
+	switch {
+	case errors.As(err, &guest):
+		r.Error = abi.Error{
+			Status: uint16(guest.Status), Code: guest.Code, Message: guest.Message, Retryable: guest.Retryable,
+			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
+		}
+	case errors.As(err, &trap):
+		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
+	case errors.As(err, &argument):
+		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
+	case errors.As(err, &fuel):
+		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
+	case errors.As(err, &large):
+		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
+	case isContextError(err):
+		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
+	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
+		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
+	case errors.Is(err, actor.ErrNotOwner):
+		r.Status, r.Code, r.Message = abi.StatusFailedPrecondition, abi.CallNotAtomic, err.Error()
+	case errors.As(err, &condition):
+		r.Status, r.Code, r.Message, r.Retryable = statusOf(condition), string(condition.Kind()), err.Error(), condition.Retryable()
+	}
+	return r
+}
+
+// statusOf is the status of a call that the host has refused.
+func statusOf(why *actor.Condition) uint16 {
+	switch {
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+		return abi.StatusNotFound
+	case why == actor.ErrPayloadTooLarge:
+		return abi.StatusInvalidArgument
+	case why.Retryable():
+		return abi.StatusUnavailable
+	}
+	return abi.StatusFailedPrecondition
+}

@@ -1,0 +1,482 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// hosts are two hosts of one store. The actors whose IDs begin with "b" are the second one's,
+// the others the first one's, but for those that have moved.
+type hosts struct {
+	stages [2]*stage
+	store  *fakeStore
+
+	mu       sync.Mutex
+	moved    map[string]int
+	sent     []actor.Invocation // between the hosts
+	outcomes []string           // of what is sent next: "lost", "repeated", "stuck"
+}
+
+// holder returns which host holds an actor.
+func (hs *hosts) holder(id string) int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if at, ok := hs.moved[id]; ok {
+		return at
+	}
+	if strings.HasPrefix(id, "b") {
+		return 1
+	}
+	return 0
+}
+
+// move moves an actor, as a hand-over does.
+func (hs *hosts) move(t *testing.T, id string, to int) {
+	t.Helper()
+	from := hs.holder(id)
+	hs.mu.Lock()
+	hs.moved[id] = to
+	hs.mu.Unlock()
+	if err := hs.stages[from].HandOver(t.Context(), func(k actor.Key) bool { return k.ID == id }); err != nil {
+		t.Error(err)
+	}
+}
+
+func (hs *hosts) invocations() []actor.Invocation {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return hs.sent
+}
+
+// peersOf are the other hosts, for one of them.
+type peersOf struct {
+	*hosts
+	self int
+}
+
+func hostName(n int) actor.HostID { return actor.HostID(fmt.Sprint("host-", n)) }
+
+// Locate implements host.Peers.
+func (p *peersOf) Locate(_ context.Context, key actor.Key) (holder, self actor.HostID, err error) {
+	return hostName(p.holder(key.ID)), hostName(p.self), nil
+}
+
+// Begin implements host.Peers.
+func (p *peersOf) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	p.mu.Lock()
+	p.sent = append(p.sent, inv)
+	outcome := ""
+	if len(p.outcomes) > 0 {
+		outcome, p.outcomes = p.outcomes[0], p.outcomes[1:]
+	}
+	p.mu.Unlock()
+	s := p.stages[p.holder(inv.Key.ID)]
+	switch outcome {
+	case "lost": // its answer, for good
+		return s.Begin(ctx, inv, lostReceiver{to})
+	case "repeated": // after its first answer was lost
+		return s.Begin(ctx, inv, repeatedReceiver{func() { s.Begin(ctx, inv, to) }})
+	case "stuck":
+		return s.Begin(ctx, inv, noReceiver{})
+	}
+	return s.Begin(ctx, inv, to)
+}
+
+type lostReceiver struct{ to host.Receiver }
+
+func (r lostReceiver) Answer(actor.Reply, error) { r.to.Answer(actor.Reply{}, actor.ErrAmbiguous) }
+
+type repeatedReceiver struct{ again func() }
+
+func (r repeatedReceiver) Answer(actor.Reply, error) { go r.again() }
+
+type noReceiver struct{}
+
+func (noReceiver) Answer(actor.Reply, error) {}
+
+// newHosts starts two hosts with the scripted actor and what forwarding is tested with.
+func newHosts(t *testing.T, limits host.Limits) *hosts {
+	t.Helper()
+	hs := &hosts{store: sharedFake(), moved: map[string]int{}}
+	a := scriptedActor()
+	// Forward calls an actor: "ID flags method payload". It adds to its number before, and
+	// replies with what it got.
+	a.Methods["Forward"] = func(t *hosttest.Turn) error {
+		if _, err := t.Add("n", 1); err != nil {
+			return err
+		}
+		args := strings.SplitN(string(t.Frame.Payload), " ", 4)
+		m := abi.Message{Type: "T", ID: args[0], Method: args[2], Payload: []byte(args[3])}
+		if strings.Contains(args[1], "a") {
+			m.Flags = abi.MessageAtomic
+		}
+		if strings.Contains(args[1], "t") {
+			m.LimitMillis = 50
+		}
+		r, _, err := t.Calls.Call(&m)
+		switch {
+		case err != nil:
+			t.End(err)
+		case strings.Contains(args[1], "f"):
+			return hosttest.Fail("afterwards")
+		case r.Status != 0:
+			return t.Reply(r.Code + ": " + r.Message)
+		}
+		return t.Reply(fmt.Sprintf("%s flags %d", r.Payload, r.Flags))
+	}
+	a.Methods["Who"] = func(t *hosttest.Turn) error {
+		if _, err := t.Add("n", 1); err != nil {
+			return err
+		}
+		return t.Reply(fmt.Sprintf("cause %d %s %s", t.Frame.Cause, t.Frame.CallerType, t.Frame.CallerID))
+	}
+	a.Methods["Together"] = a.Methods["Who"]
+	a.Atomic = map[string]bool{"Together": true}
+	// Down calls the next actor of the other host, as deep as it can, and replies how deep
+	// that was.
+	a.Methods["Down"] = func(t *hosttest.Turn) error {
+		var n int
+		fmt.Sscanf(strings.TrimLeft(t.Frame.ID, "ab"), "%d", &n)
+		next := fmt.Sprintf("%c%d", "ab"[n%2], n+1)
+		reply, err := t.Call("T", next, "Down", "")
+		var refused *actor.GuestError
+		if errors.As(err, &refused) {
+			return t.Reply(fmt.Sprint(n, " ", refused.Code))
+		}
+		return errors.Join(err, t.Reply(reply))
+	}
+	for n := range hs.stages {
+		holdings := hosttest.NewHoldings(actor.Held)
+		holdings.Set(func(k actor.Key) actor.Hold {
+			if hs.holder(k.ID) == n {
+				return actor.Held
+			}
+			return actor.NotHeld
+		})
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits})
+		hs.stages[n].store = hs.store
+		hs.stages[n].world.Deploy("app", "T", a)
+	}
+	return hs
+}
+
+// forward invokes Forward of an actor, with an idempotency key if it is not empty.
+func (hs *hosts) forward(t *testing.T, id, payload, key string) (string, error) {
+	return hs.invoke(t.Context(), id, "Forward", payload, key)
+}
+
+func (hs *hosts) invoke(ctx context.Context, id, method, payload, idem string) (string, error) {
+	r, err := hs.stages[hs.holder(id)].Invoke(ctx, actor.Invocation{Key: key(id), Method: method, IdempotencyKey: idem, Payload: actor.Payload{Data: []byte(payload)}})
+	return string(r.Payload.Data), err
+}
+
+func (hs *hosts) want(t *testing.T, numbers map[string]int64) {
+	t.Helper()
+	hs.stages[0].wantNumbers(t, numbers)
+}
+
+const addFive = `[{"do":"add","n":5}]`
+
+// TestForwardedCall: an actor of another host is called there, and its turn is committed on
+// its own: also if the caller's turn fails later.
+func TestForwardedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{Fuel: 1000})
+		if reply, err := hs.forward(t, "a", "b . Do "+addFive, ""); reply != "5 flags 1" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		hs.want(t, map[string]int64{"a": 1, "b": 5})
+		if _, err := hs.forward(t, "a", "b f Do "+addFive, ""); err == nil {
+			t.Error("no error")
+		}
+		hs.want(t, map[string]int64{"a": 1, "b": 10})
+		if reply, err := hs.forward(t, "a", "b . Who ", ""); reply != "cause 1 T a flags 1" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		if reply, err := hs.forward(t, "a", `b . Do [{"do":"add","n":1},{"do":"fail"}]`, ""); reply != "on_purpose: on_purpose" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		if reply, err := hs.forward(t, "a", "b . Do [{\"do\":\"trap\"}]", ""); !strings.HasPrefix(reply, "trap: ") || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		hs.want(t, map[string]int64{"a": 4, "b": 11})
+		if reply, err := hs.forward(t, "a", "b . Look ", ""); reply != "11 flags 0" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		keys := map[string]bool{}
+		for _, inv := range hs.invocations() {
+			o := inv.Origin
+			if o == nil || o.From != key("a") || o.Chain == "" || o.Depth != 1 || o.Fuel == 0 {
+				t.Errorf("origin %+v", o)
+			}
+			if look := inv.Method == "Look"; look != inv.ReadOnly || look != (inv.IdempotencyKey == "") || keys[inv.IdempotencyKey] {
+				t.Errorf("%s has the key %q", inv.Method, inv.IdempotencyKey)
+			}
+			keys[inv.IdempotencyKey] = true
+		}
+		// What the host holds is in the same commit still.
+		if reply, err := hs.forward(t, "a", "c . Do "+addFive, ""); reply != "5 flags 0" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+	})
+}
+
+// TestAtomicCall: a call that is to be in the caller's commit fails before anything has run
+// where the actors are apart.
+func TestAtomicCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		const want = "not_atomic: T b is held by the host host-1, and T a by the host host-0"
+		for _, payload := range []string{"b a Do " + addFive, "b . Together "} {
+			if reply, err := hs.forward(t, "a", payload, ""); reply != want || err != nil {
+				t.Errorf("%s: %q, %v", payload, reply, err)
+			}
+		}
+		if len(hs.invocations()) != 0 {
+			t.Error("something was sent")
+		}
+		if reply, err := hs.forward(t, "a", "c a Together ", ""); reply != "cause 1 T a flags 0" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		hs.want(t, map[string]int64{"a": 3, "b": 0, "c": 1})
+	})
+}
+
+// TestRerunAfterForwardedCall: a turn that has called another host runs again only with an
+// idempotency key, and gets the same reply then: the callee has changed once.
+func TestRerunAfterForwardedCall(t *testing.T) {
+	t.Run("without a key", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.staleOnce("a")
+			_, err := hs.forward(t, "a", "b . Do "+addFive, "")
+			wantCondition(t, err, actor.ErrLeft)
+			hs.want(t, map[string]int64{"a": 100, "b": 5})
+		})
+	})
+	t.Run("with a key", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.staleOnce("a")
+			for range 2 {
+				if reply, err := hs.forward(t, "a", "b . Do "+addFive, "k"); reply != "5 flags 1" || err != nil {
+					t.Errorf("%q, %v", reply, err)
+				}
+			}
+			hs.want(t, map[string]int64{"a": 101, "b": 5})
+			if sent := hs.invocations(); len(sent) != 2 || sent[0].IdempotencyKey != sent[1].IdempotencyKey {
+				t.Errorf("sent %+v", sent)
+			}
+		})
+	})
+	t.Run("the attempt failed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.store.mu.Lock()
+			hs.store.wrote = func(k actor.Key, _, _ actor.Row) { // the callee's commit is the first
+				hs.store.wrote = nil
+				hs.store.faults["commit"] = []string{"unavailable"}
+			}
+			hs.store.mu.Unlock()
+			_, err := hs.forward(t, "a", "b . Do "+addFive, "k")
+			wantCondition(t, err, actor.ErrUnavailable)
+			if reply, err := hs.forward(t, "a", "b . Do "+addFive, "k"); reply != "5 flags 1" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			hs.want(t, map[string]int64{"a": 1, "b": 5})
+		})
+	})
+	t.Run("another way", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			for _, s := range hs.stages {
+				a := scriptedActor()
+				a.Methods["Change"] = func(t *hosttest.Turn) error {
+					n, err := t.Add("n", 1)
+					if err == nil {
+						_, err = t.Call("T", "b", "Do", script(op{Do: "add", N: n}))
+					}
+					return err
+				}
+				s.world.Deploy("app", "T", a)
+			}
+			hs.staleOnce("a")
+			_, err := hs.invoke(t.Context(), "a", "Change", "", "k")
+			wantCondition(t, err, actor.ErrLeft)
+			if !strings.Contains(err.Error(), "another payload") {
+				t.Error(err)
+			}
+			hs.want(t, map[string]int64{"a": 100, "b": 1})
+		})
+	})
+}
+
+// staleOnce has another writer set an actor to 100 when something else is first written.
+func (hs *hosts) staleOnce(id string) {
+	hs.store.mu.Lock()
+	defer hs.store.mu.Unlock()
+	hs.store.wrote = func(actor.Key, actor.Row, actor.Row) {
+		hs.store.wrote = nil
+		row := hs.store.rows[key(id)]
+		row.Version, row.CommitID = row.Version+1, actor.NewCommitID()
+		setTo(100)(&row)
+		hs.store.rows[key(id)] = row
+	}
+}
+
+// TestForwardedCallOfAnActorThatMoves: whether a call is forwarded or not in two runs of its
+// caller, it takes effect once.
+func TestForwardedCallOfAnActorThatMoves(t *testing.T) {
+	for _, there := range []int{0, 1} { // where the callee is in the first run
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.move(t, "b", there)
+			hs.store.mu.Lock()
+			hs.store.wrote = func(k actor.Key, _, _ actor.Row) {
+				if hs.store.wrote = nil; there == 1 { // the commit of the callee, before the caller's
+					hs.store.faults["commit"] = []string{"unavailable"}
+				}
+			}
+			hs.store.mu.Unlock()
+			reply, err := hs.forward(t, "a", "b . Do "+addFive, "k")
+			if there == 1 {
+				wantCondition(t, err, actor.ErrUnavailable)
+				hs.move(t, "b", 0)
+				reply, err = hs.forward(t, "a", "b . Do "+addFive, "k")
+			}
+			if want := fmt.Sprint("5 flags ", there); reply != want || err != nil {
+				t.Errorf("%q, %v, want %q", reply, err, want)
+			}
+			hs.want(t, map[string]int64{"a": 1, "b": 5})
+			if there == 1 {
+				return
+			}
+			// What is taken back is not recorded either.
+			if reply, err := hs.forward(t, "a", `b . Do [{"do":"add","n":1},{"do":"fail"}]`, "k2"); reply != "on_purpose: on_purpose" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			// What an earlier run has sent arrives after another one has called the actor here.
+			r, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{
+				Key: key("b"), Method: "Do", Payload: actor.Payload{Data: []byte(addFive)}, IdempotencyKey: hs.recordedKey("b"),
+				Origin: &actor.Origin{From: key("a"), Chain: "c", Depth: 1},
+			})
+			if string(r.Payload.Data) != "5" || err != nil {
+				t.Errorf("%q, %v", r.Payload.Data, err)
+			}
+			hs.want(t, map[string]int64{"b": 5})
+			if n := len(hs.store.calls); n != 3 { // of a twice, of b once
+				t.Errorf("%d calls are recorded", n)
+			}
+		})
+	}
+}
+
+// recordedKey returns the idempotency key of a recorded call.
+func (hs *hosts) recordedKey(id string) string {
+	hs.store.mu.Lock()
+	defer hs.store.mu.Unlock()
+	for _, r := range hs.store.calls {
+		if r.Actor == key(id) {
+			return r.Key
+		}
+	}
+	return ""
+}
+
+// TestLostForwardedCall: the caller learns that the call perhaps ran, or the repetition of
+// the call gets the reply.
+func TestLostForwardedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		for outcome, want := range map[string]string{"repeated": "5 flags 1", "lost": "unavailable: whether", "stuck": "timeout: the call did not end in time"} {
+			id := "b-" + outcome
+			hs.outcomes = []string{outcome}
+			if reply, err := hs.forward(t, "a", id+" t Do "+addFive, ""); !strings.HasPrefix(reply, want) || err != nil {
+				t.Errorf("%s: %q, %v", outcome, reply, err)
+			}
+			synctest.Wait()
+			hs.want(t, map[string]int64{id: 5})
+		}
+		hs.want(t, map[string]int64{"a": 3})
+	})
+}
+
+// TestCircleOverHosts: a call that comes back to the host where its chain has the actor is
+// refused at once; chains that hold each other's actors at two hosts end at their deadlines.
+func TestCircleOverHosts(t *testing.T) {
+	t.Run("one chain", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			began := time.Now()
+			for payload, want := range map[string]string{
+				"b . Forward a . Do " + addFive:                         "not_reentrant: a turn of T a is waiting for this call flags 0 flags 1",
+				"b . Forward c . Forward b . Do " + addFive:             "not_reentrant: a turn of T b is waiting for this call flags 0 flags 1 flags 1",
+				"c . Forward b . Forward d . Forward c . Do " + addFive: "not_reentrant: a turn of T c is waiting for this call flags 0 flags 1 flags 1 flags 0",
+			} {
+				want = strings.Replace(want, " flags 0", "", 1)
+				if reply, err := hs.forward(t, "a", payload, ""); reply != want || err != nil {
+					t.Errorf("%s: %q, %v", payload, reply, err)
+				}
+			}
+			if time.Since(began) > 0 {
+				t.Error("a chain has waited for itself")
+			}
+		})
+	})
+	t.Run("two chains", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{TurnDeadline: time.Minute})
+			g := newGate()
+			for _, s := range hs.stages {
+				a := scriptedActor()
+				a.Methods["Cross"] = func(t *hosttest.Turn) error {
+					if err := g.wait(t); err != nil {
+						return err
+					}
+					_, err := t.Call("T", string(t.Frame.Payload), "Do", addFive)
+					return err
+				}
+				s.world.Deploy("app", "T", a)
+			}
+			began := time.Now()
+			errs := make(chan error, 2)
+			for from, to := range map[string]string{"a": "b", "b": "a"} {
+				go func() {
+					_, err := hs.invoke(t.Context(), from, "Cross", to, "")
+					errs <- err
+				}()
+			}
+			synctest.Wait()
+			close(g.leave)
+			for range 2 {
+				if err := <-errs; err != nil && !errors.Is(err, actor.ErrDeadline) {
+					t.Error(err)
+				}
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("they took %s", took)
+			}
+		})
+	})
+}
+
+// TestDepthOverHosts: the bound on nested calls counts those of all hosts.
+func TestDepthOverHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		if reply, err := hs.invoke(t.Context(), "b0", "Down", "", ""); reply != "32 too_deep" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+	})
+}
