@@ -180,6 +180,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
+		if recorded && !endsChain(err) {
+			if reply, ok, err := cs.forwarding.knownOfFailed(t, m, c); ok {
+				return reply, err
+			}
+		}
 	} else if recorded {
 		ch.records = append(ch.records, calledRecord{m, c, reply})
 	}

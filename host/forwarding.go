@@ -141,11 +141,27 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.cause.Recorded() }
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
-// at another host; false if there was none. In the first run here the commit finds out.
+// at another host; false if there was none. In the first run here the commit finds out, or
+// knownOfFailed.
 func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
+	return f.find(c.ctx, t, m, c)
+}
+
+// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
+// so does not find what an earlier run has done. The time of the call may be over.
+func (f *forwarding) knownOfFailed(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
+	if c.doubtful { // it was looked up before it ran
+		return actor.Payload{}, false, nil
+	}
+	c.doubtful = true
+	return f.find(t.Context(), t, m, c)
+}
+
+// find looks for the record of a call: in the store, if the call is doubtful.
+func (f *forwarding) find(ctx context.Context, t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	var o outcome
-	look := func() { o, ok = f.recordings.known(c.ctx, m.a, c) }
+	look := func() { o, ok = f.recordings.known(ctx, m.a, c) }
 	if c.doubtful { // the store is asked
 		t.waiting(look)
 	} else {
@@ -156,7 +172,9 @@ func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, o
 		return actor.Payload{}, false, nil
 	case errors.Is(o.err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
+	case o.err != nil: // the record may be there
+		return actor.Payload{}, true, f.failure(c, fmt.Errorf("%w: %v", actor.ErrAmbiguous, o.err), false)
 	}
-	c.elsewhere = o.err == nil
-	return o.reply.Payload, true, o.err
+	c.elsewhere = true
+	return o.reply.Payload, true, nil
 }

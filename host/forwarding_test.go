@@ -141,6 +141,12 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 		}
 		return t.Reply(fmt.Sprintf("cause %d %s %s", t.Frame.Cause, t.Frame.CallerType, t.Frame.CallerID))
 	}
+	a.Methods["Once"] = func(t *hosttest.Turn) error {
+		if n, err := t.Add("n", 5); err != nil || n > 5 {
+			return errors.Join(err, hosttest.Fail("twice"))
+		}
+		return t.Reply("5")
+	}
 	a.Methods["Together"] = a.Methods["Who"]
 	a.Atomic = map[string]bool{"Together": true}
 	// Down calls the next actor of the other host, as deep as it can, and replies how deep
@@ -378,6 +384,39 @@ func TestForwardedCallOfAnActorThatMoves(t *testing.T) {
 			if n := len(hs.store.calls); n != 3 { // of a twice, of b once
 				t.Errorf("%d calls are recorded", n)
 			}
+		})
+	}
+}
+
+// TestCallThatFailsAfterItsActorHasMoved: a call that an earlier run has made at another host gets the
+// reply of then, also if the callee, which is here by now, refuses to do the same again.
+func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
+	for name, look := range map[string]string{"": "5 flags 1", "lookup": "unavailable: "} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.store.mu.Lock()
+			hs.store.wrote = func(actor.Key, actor.Row, actor.Row) { // the commit of the callee, before the caller's
+				hs.store.wrote = nil
+				hs.store.faults["commit"] = []string{"unavailable"}
+			}
+			hs.store.mu.Unlock()
+			_, err := hs.forward(t, "a", "b . Once ", "k")
+			wantCondition(t, err, actor.ErrUnavailable)
+			hs.move(t, "b", 0)
+			if name != "" {
+				hs.store.mu.Lock()
+				hs.store.faults[name] = []string{"unavailable"}
+				hs.store.mu.Unlock()
+			}
+			if reply, err := hs.forward(t, "a", "b . Once ", "k"); !strings.HasPrefix(reply, look) || err != nil {
+				t.Errorf("%s: %q, %v, want %q", name, reply, err, look)
+			}
+			hs.want(t, map[string]int64{"a": 1, "b": 5})
+			// One that no run has made fails.
+			if reply, err := hs.forward(t, "a", "b . Once ", "k2"); reply != "twice: twice" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			hs.want(t, map[string]int64{"a": 2, "b": 5})
 		})
 	}
 }
