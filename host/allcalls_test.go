@@ -136,6 +136,31 @@ func TestAllCallsApart(t *testing.T) {
 	})
 }
 
+// TestAllCallsAreRepeatedApart: calls that were committed under a key have the recorded replies, also
+// when their actors are not together any more.
+func TestAllCallsAreRepeatedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		repeat := func(idem, want string) error {
+			t.Helper()
+			reply, err := doAll(t, hs.stages[hs.holder("a")].Host, idem, "a Do "+addFive, "c Do "+addFive)
+			if reply != want {
+				t.Errorf("%q, %v, want %q", reply, err, want)
+			}
+			return err
+		}
+		_ = repeat("k", "5, 5")
+		for _, moves := range []string{"c", "a", "c"} { // to the other host
+			hs.move(t, moves, 1-hs.holder(moves))
+			_ = repeat("k", "5, 5")
+			if hs.holder("a") != hs.holder("c") {
+				wantCondition(t, repeat("k2", ""), actor.ErrNotAtomic)
+			}
+		}
+		hs.want(t, map[string]int64{"a": 5, "c": 5})
+	})
+}
+
 // TestBadAllCalls are refused with what to change.
 func TestBadAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
