@@ -106,17 +106,23 @@ func (f *forwarding) failure(c *call, err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
 		return otherPayload(c)
-	case c.ctx.Err() != nil && !readOnly:
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
-	case c.ctx.Err() != nil:
+	case c.ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
-	case errors.Is(err, actor.ErrAmbiguous):
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
+	case c.ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
+		r = perhapsRan(c, err)
 	default:
 		r = failedResult(c, err)
 	}
-	return &decidedError{result: r}
+	return &decidedError{r, err}
+}
+
+// perhapsRan is the result of a call that another host has perhaps committed.
+func perhapsRan(c *call, err error) *abi.Result {
+	if c.ctx.Err() != nil {
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
+			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+	}
+	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }
 
 // otherPayload ends a chain that calls in another way than a run of it has called before.
@@ -173,7 +179,7 @@ func (f *forwarding) find(ctx context.Context, t *run, m *enlisted, c *call) (re
 	case errors.Is(o.err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
 	case o.err != nil: // the record may be there
-		return actor.Payload{}, true, f.failure(c, fmt.Errorf("%w: %v", actor.ErrAmbiguous, o.err), false)
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, o.err), o.err}
 	}
 	c.elsewhere = true
 	return o.reply.Payload, true, nil

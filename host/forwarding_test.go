@@ -26,6 +26,7 @@ type hosts struct {
 	moved    map[string]int
 	sent     []actor.Invocation // between the hosts
 	outcomes []string           // of what is sent next: "lost", "repeated", "stuck"
+	ends     []host.TurnEnd
 }
 
 // holder returns which host holds an actor.
@@ -170,7 +171,11 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits})
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+			hs.mu.Lock()
+			hs.ends = append(hs.ends, e)
+			hs.mu.Unlock()
+		}}})
 		hs.stages[n].store = hs.store
 		hs.stages[n].world.Deploy("app", "T", a)
 	}
@@ -234,6 +239,29 @@ func TestForwardedCall(t *testing.T) {
 		// What the host holds is in the same commit still.
 		if reply, err := hs.forward(t, "a", "c . Do "+addFive, ""); reply != "5 flags 0" || err != nil {
 			t.Errorf("%q, %v", reply, err)
+		}
+	})
+}
+
+// TestEndOfAForwardedCall: where it was called from, the end of a forwarded call has the reason of its
+// failure.
+func TestEndOfAForwardedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		hs.outcomes = []string{"", "lost"}
+		for _, want := range []string{"on_purpose", "whether the turn was committed"} {
+			if _, err := hs.forward(t, "a", `b . Do [{"do":"fail"}]`, ""); err != nil {
+				t.Error(err)
+			}
+			var called []string
+			for _, e := range hs.ends {
+				if e.Lane == host.LaneCalled {
+					called = append(called, fmt.Sprint(e.Err))
+				}
+			}
+			if hs.ends = nil; len(called) != 1 || !strings.Contains(called[0], want) {
+				t.Errorf("the ends are %q, want %q", called, want)
+			}
 		}
 	})
 }
@@ -404,9 +432,7 @@ func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
 			wantCondition(t, err, actor.ErrUnavailable)
 			hs.move(t, "b", 0)
 			if name != "" {
-				hs.store.mu.Lock()
-				hs.store.faults[name] = []string{"unavailable"}
-				hs.store.mu.Unlock()
+				hs.store.plan(name, "unavailable")
 			}
 			if reply, err := hs.forward(t, "a", "b . Once ", "k"); !strings.HasPrefix(reply, look) || err != nil {
 				t.Errorf("%s: %q, %v, want %q", name, reply, err, look)
