@@ -189,7 +189,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 				return reply, err
 			}
 		}
-	} else if recorded {
+	} else if ch.settle(t.undone, before.undo); recorded {
 		ch.records = append(ch.records, calledRecord{m, c, reply})
 	}
 	return reply, cs.forwarding.moved(err)
@@ -447,7 +447,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
-	m.open = t
+	m.open, t.undone = t, len(ch.undo)
 	err = t.on(ctx, in, s.migration(row))
 	m.open = open
 	ch.ended(t)

@@ -49,6 +49,7 @@ type attempt struct {
 	depth     int
 	from      actor.Key
 	caller    *run
+	undone    int // how much of calls.undo was there when the turn began
 }
 
 // runs makes runs of guests.

@@ -646,6 +646,21 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 	return tokens
 }
 
+// settle forgets, of a call that has ended, what is not needed to take back the turn that called: of
+// each actor the first state will do. A turn may call the same actor without end, and each call
+// replaces a whole state. undo had began entries when the turn began, and before when it called.
+func (ch *calls) settle(began, before int) {
+	kept := ch.undo[:before]
+	for _, u := range ch.undo[before:] {
+		same := func(k undo) bool { return k.of == u.of && k.open == u.open }
+		if !slices.ContainsFunc(kept[began:], same) {
+			kept = append(kept, u)
+		}
+	}
+	clear(ch.undo[len(kept):])
+	ch.undo = kept
+}
+
 // ended forgets what called turns have left to a turn that is over: that of the turn itself is what
 // counts.
 func (ch *calls) ended(t openTurn) {
