@@ -190,7 +190,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 			}
 		}
 	} else if ch.settle(t.undone, before.undo); recorded {
-		ch.records = append(ch.records, calledRecord{m, c, reply})
+		err = ch.record(m, c, reply)
 	}
 	return reply, cs.forwarding.moved(err)
 }

@@ -447,6 +447,34 @@ func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
 	}
 }
 
+// TestRepliesThatAChainKeeps: a turn that calls without end does not have the host keep more replies
+// than a commit may have.
+func TestRepliesThatAChainKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		ran := 0
+		a := scriptedActor()
+		a.Methods["Large"] = func(t *hosttest.Turn) error {
+			ran++
+			return t.Reply(strings.Repeat("x", 1<<20))
+		}
+		a.Methods["Loop"] = func(t *hosttest.Turn) error {
+			for range 100 {
+				if _, err := t.Call("T", "c", "Large", ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		hs.stages[0].world.Deploy("app", "T", a)
+		_, err := hs.invoke(t.Context(), "a", "Loop", "", "k")
+		wantCondition(t, err, actor.ErrChainTooLarge)
+		if ran > actor.MaxCommitBytes>>20 {
+			t.Errorf("%d turns have run", ran)
+		}
+	})
+}
+
 // recordedKey returns the idempotency key of a recorded call.
 func (hs *hosts) recordedKey(id string) string {
 	hs.store.mu.Lock()

@@ -506,6 +506,7 @@ type calledRecord struct {
 	of    *enlisted
 	call  *call
 	reply actor.Payload
+	bytes int // in the commit, of this record and those before it
 }
 
 // enlisted is an actor that a chain has.
@@ -601,10 +602,26 @@ func (ch *calls) size() int64 {
 			size += m.row.State.Size() + m.effects.Reminders.Size()
 		}
 	}
-	for i := range ch.records {
-		size += len(ch.records[i].reply.Data) + recordCost
+	return int64(size + ch.recorded())
+}
+
+// record adds a called turn to those that are recorded, and fails if they have more than one commit
+// may have: nothing else bounds what a turn that calls without end has the host keep.
+func (ch *calls) record(m *enlisted, c *call, reply actor.Payload) error {
+	bytes := ch.recorded() + len(reply.Data) + recordCost
+	if bytes > actor.MaxCommitBytes {
+		return &decidedError{err: fmt.Errorf("%w: the replies of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)}
 	}
-	return int64(size)
+	ch.records = append(ch.records, calledRecord{m, c, reply, bytes})
+	return nil
+}
+
+// recorded returns the bytes of records.
+func (ch *calls) recorded() int {
+	if n := len(ch.records); n > 0 {
+		return ch.records[n-1].bytes
+	}
+	return 0
 }
 
 // timing returns what called turns do to timers.
