@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,19 +92,24 @@ func TestAllCalls(t *testing.T) {
 // TestAllCallsAreMigrated: the state of the first actor is migrated like that of the others.
 func TestAllCallsAreMigrated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newChainStage(t, host.Config{})
+		s := newChainStage(t, host.Config{Limits: host.Limits{Fuel: 1000}})
 		if _, err := doAll(t, s.Host, "", "a Do "+addFive, "b Do "+addFive); err != nil {
 			t.Fatal(err)
 		}
 		newer := scriptedActor()
 		newer.StateSchema = 1
+		var fuel []uint64
 		newer.Migrate = func(t *hosttest.Turn) error {
+			fuel = append(fuel, t.Calls.Fuel().Limit)
 			_, err := t.Add("n", 100)
 			return err
 		}
 		s.world.Deploy("app", "T", newer)
 		if reply, err := doAll(t, s.Host, "", "a Do "+addFive, "b Do "+addFive, "a Do "+addFive); reply != "110, 110, 115" || err != nil {
 			t.Errorf("%q, %v", reply, err)
+		}
+		if !slices.Equal(fuel, []uint64{1000, 1000}) {
+			t.Errorf("the migrations may use %d", fuel)
 		}
 	})
 }
