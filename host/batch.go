@@ -16,9 +16,6 @@ import (
 // actor.MaxCommitBytes.
 const maxReplies = 2 << 20
 
-// recordCost is what a record takes beside its reply, roughly.
-const recordCost = 256
-
 // Size implements [pipeline.Work].
 func (b *batch) Size() int64 {
 	size := b.replies
@@ -140,12 +137,6 @@ func (b *batch) remind(e *actor.ReminderEffects) {
 func (b *batch) settleTimers(apply bool, now time.Time) {
 	settleTimers(b.timers, apply, now)
 	b.timers = nil
-}
-
-func settleTimers(all []timing, apply bool, now time.Time) {
-	for _, t := range all {
-		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
-	}
 }
 
 // Commit implements [pipeline.Work].

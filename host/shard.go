@@ -812,3 +812,13 @@ func (b *batch) after(a *activation) *residency.Row { return b.parts[b.part(a)].
 
 // writes reports whether the commit moves the version of the part's row on.
 func (p *part) writes() bool { return p.state != nil || p.bump }
+
+// recordCost is what a record takes beside its reply, roughly.
+const recordCost = 256
+
+// settleTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func settleTimers(all []timing, apply bool, now time.Time) {
+	for _, t := range all {
+		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
+	}
+}

@@ -20,6 +20,10 @@ impl Counter {
         Ok(self.count)
     }
 
+    fn get(&self, _: &ReadContext) -> Result<i64, Error> {
+        Ok(self.count)
+    }
+
     /// Makes the actor carry that many bytes, which no other method touches.
     fn fill(&mut self, ctx: &Context, bytes: u64) -> Result<(), Error> {
         ctx.state().set_bytes(BALLAST, &vec![7; bytes as usize])
@@ -38,6 +42,7 @@ greenroom::actors! {
     Counter {
         methods: {
             "Add" => add,
+            "Get" => read_only get,
             "Fill" => fill,
             "Transfer" => transfer,
         },

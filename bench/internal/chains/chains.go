@@ -53,6 +53,11 @@ func Bars() []bar.Bar {
 			},
 			Run: transferRates,
 		},
+		{
+			Name: "chains.3", Title: "two servers on PostgreSQL, the stream, 1,024 outstanding: processor time of a transfer to an actor of the other server against that of two single turns",
+			Checks: []bar.Check{{Name: "forwarded", Unit: "µs", Want: bar.AtMost, Target: 2.5}},
+			Run:    forwardedCosts,
+		},
 	}
 }
 
@@ -156,6 +161,61 @@ func oneRate(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, check st
 		rec.Compare(check+", pipelined transactions", transfers.Rate(), pipelined.Rate())
 	}
 	return err
+}
+
+// forwardedCosts is chains.3.
+func forwardedCosts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	module, err := r.BuildOnce(ctx, guest)
+	if err != nil {
+		return err
+	}
+	url, pid, err := r.Postgres(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := r.ServeModuleCluster(ctx, module, 2, "--store", url)
+	if err != nil {
+		return err
+	}
+	return errors.Join(func() error {
+		if err := c.Settled(ctx); err != nil {
+			return err
+		}
+		urls, actors := c.URLs(), r.Count(accounts)
+		fill := wire.Spec{
+			URL: urls[0], URLs: urls[1:], Protocol: wire.Stream, Method: "Fill", Payload: strconv.Itoa(ballast),
+			Plan: load.Plan{Outstanding: many, Actors: actors, Once: true},
+		}
+		if _, err := role.Call[load.Result](ctx, wire.Role, fill); err != nil {
+			return err
+		}
+		owners, err := role.Call[map[string][]int](ctx, wire.OwnersRole, wire.OwnersSpec{URL: urls[0], Method: "Get", Actors: actors})
+		if err != nil {
+			return err
+		}
+		here, there := owners[urls[0]], owners[urls[1]]
+		n := min(len(here), len(there))
+		if n < 2 {
+			return fmt.Errorf("of %d actors the servers hold %d and %d; use more", actors, len(here), len(there))
+		}
+		watch := c.Watch()
+		watch["PostgreSQL"] = pid
+		for run := 1; run <= r.Runs; run++ {
+			s := wire.Spec{URL: urls[0], Protocol: wire.Stream, Method: "Add", Payload: "1", Pick: here[:n], Plan: plan(r, many, accounts, watch)}
+			turns, err := measured(ctx, rec, "single turns", run, wire.Role, s)
+			if err != nil {
+				return err
+			}
+			s.Method, s.Payload, s.Transfers, s.To = "Transfer", "", true, there[:n]
+			s.Plan.Actors = n
+			transfers, err := measured(ctx, rec, "transfers to the other server", run, wire.Role, s)
+			if err != nil {
+				return err
+			}
+			rec.Compare("forwarded", micros(transfers.CPUPerCall()), 2*micros(turns.CPUPerCall()))
+		}
+		return nil
+	}(), c.Close())
 }
 
 // plan is one run's, with r's durations.

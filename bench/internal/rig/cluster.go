@@ -26,6 +26,11 @@ func (r *Rig) ServeCluster(ctx context.Context, n int, args ...string) (*Cluster
 	if err != nil {
 		return nil, err
 	}
+	return r.ServeModuleCluster(ctx, module, n, args...)
+}
+
+// ServeModuleCluster is [Rig.ServeCluster] with another guest, by the path of its module.
+func (r *Rig) ServeModuleCluster(ctx context.Context, module string, n int, args ...string) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range n {
 		s, err := r.Start(ctx, append([]string{"--name", fmt.Sprint("server-", i+1)}, args...)...)

@@ -26,6 +26,9 @@ func (s Spec) client() (load.Call, func() error, error) {
 		payload := []byte(s.Payload)
 		if s.Transfers {
 			from, to := load.Pair(worker, n, s.Plan.Actors)
+			if len(s.To) > 0 {
+				to = s.To[to]
+			}
 			target, payload = from, strconv.AppendInt(nil, int64(to), 10)
 		}
 		if len(s.Pick) > 0 {

@@ -60,6 +60,8 @@ type Spec struct {
 	// Transfers has each call go to the first actor of a pair, with the number of the second
 	// as the payload; for Stream and Unary.
 	Transfers bool
+	// To are the second actors of Transfers, by number; empty: Pick, or the plan's own numbers.
+	To []int
 	// Forget calls the first server for every actor, whichever holds it.
 	Forget bool
 	// Pick are the actors of the plan, by number; empty: the plan's own numbers.

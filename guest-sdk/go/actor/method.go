@@ -19,6 +19,10 @@ func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = t
 // [Call], and reminders and timers of the actor itself.
 func Private() MethodOption { return func(m *abi.MethodSpec) { m.Private = true } }
 
+// RequireAtomic has every [Call] of the method be in its caller's transaction, as [Atomic] has a single
+// one: where another server holds the actor, the call fails with [ErrNotAtomic] before it has run.
+func RequireAtomic() MethodOption { return func(m *abi.MethodSpec) { m.Atomic = abi.AtomicRequired } }
+
 // method is a registered method. run does everything between a decoded frame and
 // the reply.
 type method struct {

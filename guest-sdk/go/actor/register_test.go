@@ -29,13 +29,13 @@ func newRegistry() *registry { return &registry{types: map[string]*actorType{}} 
 
 func TestManifest(t *testing.T) {
 	r := newRegistry()
-	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant(), Private()), ReadOnly("View", (*basket).View))
+	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant(), Private(), RequireAtomic()), ReadOnly("View", (*basket).View))
 	add(r, "Other", PlacementSticky, InstanceShared, PoolBatch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
 		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5, Fuel: 6, IdempotencyWindow: time.Hour - 1},
 		Capabilities{HTTP: []string{"a.example"}, Config: []string{"c"}, Secrets: []string{"s"}}, Method("Add", (*other).Add))
 
 	const want = `{"abi":1,"sdk":"greenroom-go/0.1.0","types":[` +
-		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true,"private":true},{"name":"View","read_only":true}]},` +
+		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true,"private":true,"atomic":"required"},{"name":"View","read_only":true}]},` +
 		`{"name":"Other","placement":"sticky","instance":"shared","pool":"batch","state_schema":3,"migrate":true,"methods":[{"name":"Add"}],` +
 		`"limits":{"state_bytes":1,"payload_bytes":2,"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6,"idempotency_window_ms":3600000},"capabilities":{"http":["a.example"],"config":["c"],"secrets":["s"]}}]}`
 	if got := string(r.manifest()); got != want {

@@ -57,8 +57,9 @@
 /// ```
 ///
 /// - **`methods`**: the name that callers use, then any of `read_only`,
-///   `idempotent`, `reentrant` and `private` (takes no call from outside of the
-///   app's actors), then the name of an associated function, whose
+///   `idempotent`, `reentrant`, `private` (takes no call from outside of the
+///   app's actors) and `atomic` (a call of it is in its caller's transaction, or
+///   fails), then the name of an associated function, whose
 ///   form is that of [`Method`](crate::Method). One that takes `&self` and
 ///   [`&ReadContext`](crate::ReadContext) is read-only, said or not; to say
 ///   `read_only` of any other does not compile.
@@ -258,6 +259,9 @@ macro_rules! __method {
     ($how:ident; $spec:expr; private $($rest:ident)+; $actor:path) => {
         $crate::__method!($how; $spec.private(); $($rest)+; $actor)
     };
+    ($how:ident; $spec:expr; atomic $($rest:ident)+; $actor:path) => {
+        $crate::__method!($how; $spec.atomic(); $($rest)+; $actor)
+    };
     ($how:ident; $spec:expr; $function:ident; $actor:path) => {{
         // Variables of that name, so that complaints point at the name in the list.
         let $function = <$actor>::$function;
@@ -266,7 +270,7 @@ macro_rules! __method {
     }};
     ($how:ident; $spec:expr; $other:ident $($rest:ident)+; $actor:path) => {
         compile_error!(concat!(
-            "`", stringify!($other), "` is none of: read_only, idempotent, reentrant, private"
+            "`", stringify!($other), "` is none of: read_only, idempotent, reentrant, private, atomic"
         ))
     };
 }
@@ -297,6 +301,7 @@ macro_rules! __run {
     ($how:ident; idempotent $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; reentrant $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; private $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
+    ($how:ident; atomic $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; $function:ident; $actor:path, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {{
         let $function = <$actor>::$function;
         let $function = $crate::__private::$how($crate::__private::of_type::<$actor>(), $function);

@@ -181,6 +181,8 @@ pub struct MethodSpec {
     pub reentrant: bool,
     /// Only actors of the app call it, and reminders and timers of the actor itself.
     pub private: bool,
+    /// Calls of it are in their callers' transactions, or fail.
+    pub atomic: bool,
 }
 
 impl MethodSpec {
@@ -193,6 +195,7 @@ impl MethodSpec {
             idempotent: false,
             reentrant: false,
             private: false,
+            atomic: false,
         }
     }
 
@@ -221,6 +224,13 @@ impl MethodSpec {
     #[must_use]
     pub const fn private(mut self) -> MethodSpec {
         self.private = true;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn atomic(mut self) -> MethodSpec {
+        self.atomic = true;
         self
     }
 }
@@ -372,6 +382,7 @@ fn write_method(out: &mut String, method: &MethodSpec) {
         (method.idempotent, ",\"idempotent\":true"),
         (method.reentrant, ",\"reentrant\":true"),
         (method.private, ",\"private\":true"),
+        (method.atomic, ",\"atomic\":\"required\""),
     ] {
         if is {
             out.push_str(member);

@@ -50,7 +50,7 @@ mod cart {
             ctx.state().delete_all(self)
         }
 
-        #[method(private)]
+        #[method(private, atomic)]
         fn expire(&mut self, _: &Context) -> Result<(), Error> {
             self.total = 0;
             Ok(())
@@ -135,7 +135,10 @@ fn the_attribute_says_what_the_macro_says() {
             ("Type", true, false, false, false),
         ]
     );
-    assert!(GREENROOM_MODULE.manifest().contains(r#"{"name":"Plain","#));
+    let manifest = GREENROOM_MODULE.manifest();
+    assert!(manifest.contains(r#"{"name":"Plain","#));
+    let expire = r#"{"name":"Expire","private":true,"atomic":"required"}"#;
+    assert!(manifest.contains(expire), "{manifest}");
 }
 
 #[test]

@@ -173,7 +173,7 @@ greenroom::actors! {
         methods: {
             "Deposit" => deposit,
             "Transfer" => transfer,
-            "Audit" => private audit,
+            "Audit" => private atomic audit,
             "Balance" => read_only balance,
             "Who" => who,
         }

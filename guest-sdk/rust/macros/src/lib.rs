@@ -64,8 +64,9 @@ use proc_macro::TokenStream;
 /// # Options of a method
 ///
 /// `#[method(…)]` takes `name = "Add"`, `idempotent`, `reentrant`, `private` (takes no call
-/// from outside of the app's actors), and `read_only`, which is known by the types and may
-/// be said to have it checked.
+/// from outside of the app's actors), `atomic` (a call of it is in its caller's
+/// transaction, or fails), and `read_only`, which is known by the types and may be said to
+/// have it checked.
 ///
 /// `#[migrate]` is over the function that brings state of an older `state_schema` to
 /// this one: `fn(ctx: &Context, from: u32) -> Result<(), Error>`.

@@ -18,6 +18,7 @@ pub(crate) struct Method {
     pub(crate) idempotent: bool,
     pub(crate) reentrant: bool,
     pub(crate) private: bool,
+    pub(crate) atomic: bool,
     /// The types of the argument and of what it answers, where they can be read.
     pub(crate) argument: Option<Type>,
     pub(crate) answer: Option<Type>,
@@ -37,6 +38,7 @@ impl Method {
             idempotent: false,
             reentrant: false,
             private: false,
+            atomic: false,
             argument: None,
             answer: answer(&function.sig.output),
         };
@@ -67,9 +69,11 @@ impl Method {
                 self.reentrant = true;
             } else if meta.path.is_ident("private") {
                 self.private = true;
+            } else if meta.path.is_ident("atomic") {
+                self.atomic = true;
             } else {
                 return Err(meta.error(
-                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private",
+                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private, atomic",
                 ));
             }
             Ok(())
@@ -103,10 +107,11 @@ impl Method {
         let idempotent = self.idempotent.then(|| quote!(.idempotent()));
         let reentrant = self.reentrant.then(|| quote!(.reentrant()));
         let private = self.private.then(|| quote!(.private()));
+        let atomic = self.atomic.then(|| quote!(.atomic()));
         quote_spanned! {self.function.span()=>
             ::greenroom::__private::described(
                 &#checked,
-                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private,
+                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private #atomic,
             )
         }
     }
