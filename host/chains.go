@@ -126,7 +126,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
+	if t.chain == nil && t.served.lane == LaneWarm { // one that has a copy gets none: the actor's holder runs it
 		return actor.Payload{}, errChained
 	}
 	if t.chain == nil {
