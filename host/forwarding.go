@@ -106,17 +106,23 @@ func (f *forwarding) failure(c *call, err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
 		return otherPayload(c)
-	case c.ctx.Err() != nil && !readOnly:
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
-	case c.ctx.Err() != nil:
+	case c.ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
-	case errors.Is(err, actor.ErrAmbiguous):
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
+	case c.ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
+		r = perhapsRan(c, err)
 	default:
 		r = failedResult(c, err)
 	}
-	return &decidedError{result: r}
+	return &decidedError{r, err}
+}
+
+// perhapsRan is the result of a call that another host has perhaps committed.
+func perhapsRan(c *call, err error) *abi.Result {
+	if c.ctx.Err() != nil {
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
+			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+	}
+	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }
 
 // otherPayload ends a chain that calls in another way than a run of it has called before.
@@ -141,11 +147,27 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.cause.Recorded() }
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
-// at another host; false if there was none. In the first run here the commit finds out.
+// at another host; false if there was none. In the first run here the commit finds out, or
+// knownOfFailed.
 func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
+	return f.find(c.ctx, t, m, c)
+}
+
+// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
+// so does not find what an earlier run has done. The time of the call may be over.
+func (f *forwarding) knownOfFailed(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
+	if c.doubtful { // it was looked up before it ran
+		return actor.Payload{}, false, nil
+	}
+	c.doubtful = true
+	return f.find(t.Context(), t, m, c)
+}
+
+// find looks for the record of a call: in the store, if the call is doubtful.
+func (f *forwarding) find(ctx context.Context, t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	var o outcome
-	look := func() { o, ok = f.recordings.known(c.ctx, m.a, c) }
+	look := func() { o, ok = f.recordings.known(ctx, m.a, c) }
 	if c.doubtful { // the store is asked
 		t.waiting(look)
 	} else {
@@ -156,7 +178,9 @@ func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, o
 		return actor.Payload{}, false, nil
 	case errors.Is(o.err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
+	case o.err != nil: // the record may be there
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, o.err), o.err}
 	}
-	c.elsewhere = o.err == nil
-	return o.reply.Payload, true, o.err
+	c.elsewhere = true
+	return o.reply.Payload, true, nil
 }
