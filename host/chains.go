@@ -169,12 +169,14 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	if err != nil {
-		return actor.Payload{}, err
-	}
-	recorded := !meth.readOnly && m.a != nil && cs.forwarding.records(t)
+	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
+	}
+	if err != nil {
+		return cs.failed(t, c, recorded, err)
+	}
+	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -184,15 +186,23 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
-		if recorded && !endsChain(err) {
-			if reply, ok, err := cs.forwarding.knownOfFailed(t, m, c); ok {
-				return reply, err
-			}
-		}
-	} else if ch.settle(t.undone, before.undo); recorded {
+		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
+	}
+	if ch.settle(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
 	}
-	return reply, cs.forwarding.moved(err)
+	return reply, err
+}
+
+// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
+// got for it at another host, or else err.
+func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
+	if recorded && !endsChain(err) {
+		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+			return reply, err
+		}
+	}
+	return actor.Payload{}, err
 }
 
 // join gives a turn a chain, with its first call.

@@ -151,36 +151,37 @@ func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost
 // knownOfFailed.
 func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
-	return f.find(c.ctx, t, m, c)
-}
-
-// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
-// so does not find what an earlier run has done. The time of the call may be over.
-func (f *forwarding) knownOfFailed(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
-	if c.doubtful { // it was looked up before it ran
-		return actor.Payload{}, false, nil
-	}
-	c.doubtful = true
-	return f.find(t.Context(), t, m, c)
-}
-
-// find looks for the record of a call: in the store, if the call is doubtful.
-func (f *forwarding) find(ctx context.Context, t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	var o outcome
-	look := func() { o, ok = f.recordings.known(ctx, m.a, c) }
+	look := func() { o, ok = f.recordings.known(c.ctx, m.a, c) }
 	if c.doubtful { // the store is asked
 		t.waiting(look)
 	} else {
 		look()
 	}
+	return recordedReply(c, o.result, ok)
+}
+
+// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
+// so does not find what an earlier run has done. The time of the call may be over.
+func (f *forwarding) knownOfFailed(t *run, c *call) (reply actor.Payload, ok bool, err error) {
+	if c.doubtful { // it was looked up before it ran
+		return actor.Payload{}, false, nil
+	}
+	var r result
+	t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) })
+	return recordedReply(c, r, ok)
+}
+
+// recordedReply is what the caller gets of a call with the record r, if ok.
+func recordedReply(c *call, r result, ok bool) (actor.Payload, bool, error) {
 	switch {
 	case !ok:
 		return actor.Payload{}, false, nil
-	case errors.Is(o.err, actor.ErrKeyReused):
+	case errors.Is(r.err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
-	case o.err != nil: // the record may be there
-		return actor.Payload{}, true, &decidedError{perhapsRan(c, o.err), o.err}
+	case r.err != nil: // there may be a record
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, r.err), r.err}
 	}
 	c.elsewhere = true
-	return o.reply.Payload, true, nil
+	return r.reply.Payload, true, nil
 }

@@ -419,7 +419,7 @@ func TestForwardedCallOfAnActorThatMoves(t *testing.T) {
 // TestCallThatFailsAfterItsActorHasMoved: a call that an earlier run has made at another host gets the
 // reply of then, also if the callee, which is here by now, refuses to do the same again.
 func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
-	for name, look := range map[string]string{"": "5 flags 1", "lookup": "unavailable: "} {
+	for name, look := range map[string]string{"": "5 flags 1", "load": "5 flags 1", "lookup": "unavailable: "} {
 		synctest.Test(t, func(t *testing.T) {
 			hs := newHosts(t, host.Limits{})
 			hs.store.mu.Lock()
@@ -432,6 +432,7 @@ func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
 			wantCondition(t, err, actor.ErrUnavailable)
 			hs.move(t, "b", 0)
 			if name != "" {
+				_, _ = hs.invoke(t.Context(), "a", "Look", "", "") // its state is loaded
 				hs.store.plan(name, "unavailable")
 			}
 			if reply, err := hs.forward(t, "a", "b . Once ", "k"); !strings.HasPrefix(reply, look) || err != nil {
