@@ -24,8 +24,8 @@ func notReentrant(key *actor.Key) error {
 	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call by way of another server, and reentrant methods take only calls within one server", key.Type, key.ID)
 }
 
-// decidedError is a call whose outcome needs no translation: its caller gets result, or err ends
-// the chain.
+// decidedError is a call that has failed with err, and whose outcome needs no translation: its
+// caller gets result. Nil: err ends the chain.
 type decidedError struct {
 	result *abi.Result
 	err    error
