@@ -130,6 +130,15 @@ func twoBanks(t *testing.T, number int) (first, second *running, held map[string
 	m := first.deploy(t, "default", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
 	second = start(t, inCluster(url, named("bank-2")))
 	first.place(t, m, "Account", "static:bank-1,bank-2")
+	until(t, "both have their parts", func() bool {
+		for _, n := range []*running{first, second} {
+			parts := n.placement(t, "Account").Ranges
+			if len(parts) != 2 || parts[0].Name != "bank-1" || len(parts[0].Hosts) == 0 || len(parts[1].Hosts) == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	held = map[string][]string{}
 	for i := 0; len(held[first.URL]) < number || len(held[second.URL]) < number; i++ {
 		id := fmt.Sprint("acc", i)

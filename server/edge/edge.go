@@ -117,9 +117,8 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		ID:             newRequestID(),
 		Trace:          traceOfRequest(r.Header),
 		peers:          peers,
-		body:           r.Body,
 		requestUse:     requestUse{declared: r.ContentLength},
-		bodyLeft:       route.MaxBody,
+		requestBody:    requestBody{body: r.Body, bodyLeft: route.MaxBody},
 	}
 	h := w.Header()
 	h.Set(HeaderRequestID, x.ID)

@@ -46,7 +46,11 @@ type Exchange struct {
 	partial counted
 
 	requestUse
+	requestBody
+}
 
+// requestBody is the body of a request, and what bounds it.
+type requestBody struct {
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set

@@ -26,7 +26,8 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	exchange := func(declared int64) (*Exchange, *unread) {
 		body := &unread{}
 		return &Exchange{
-			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, body: body, requestUse: requestUse{declared: declared}, bodyLeft: declared, bodyTimed: true,
+			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: declared},
+			requestBody: requestBody{body: body, bodyLeft: declared, bodyTimed: true},
 		}, body
 	}
 	first, _ := exchange(most / 2)

@@ -173,7 +173,7 @@ func forwardedCosts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	if err != nil {
 		return err
 	}
-	c, err := r.ServeModuleCluster(ctx, module, 2, "--store", url)
+	c, err := r.ServeCluster(ctx, module, 2, "--store", url)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,11 @@ func withCluster(ctx context.Context, r *rig.Rig, n int, f func(c *rig.Cluster, 
 	if err != nil {
 		return err
 	}
-	c, err := r.ServeCluster(ctx, n, append([]string{"--store", url, "--lease", lease.String()}, args...)...)
+	module, _, err := r.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := r.ServeCluster(ctx, module, n, append([]string{"--store", url, "--lease", lease.String()}, args...)...)
 	if err != nil {
 		return err
 	}

@@ -19,18 +19,9 @@ const settleTimeout = time.Minute
 // Cluster is several servers of one database, with the guest deployed.
 type Cluster struct{ Servers []*Server }
 
-// ServeCluster starts n servers with args, which name their database, and deploys the
-// guest.
-func (r *Rig) ServeCluster(ctx context.Context, n int, args ...string) (*Cluster, error) {
-	module, _, err := r.Guest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.ServeModuleCluster(ctx, module, n, args...)
-}
-
-// ServeModuleCluster is [Rig.ServeCluster] with another guest, by the path of its module.
-func (r *Rig) ServeModuleCluster(ctx context.Context, module string, n int, args ...string) (*Cluster, error) {
+// ServeCluster starts n servers with args, which name their database, and deploys a guest, by the
+// path of its module.
+func (r *Rig) ServeCluster(ctx context.Context, module string, n int, args ...string) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range n {
 		s, err := r.Start(ctx, append([]string{"--name", fmt.Sprint("server-", i+1)}, args...)...)
