@@ -77,7 +77,7 @@ func TestInvokeAll(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		calls(13): "call 2: ", "{}": "are none", `{"calls":[{"type":"Account","id":"h","method":"no name"}]}`: "call 1: ", "x": "not the JSON of calls",
+		calls(13): "call 2: ", "{}": "are none", `{"calls":[{"type":"Account","id":"h","method":"no name"}]}`: "call 1: ", `{"calls":[{"type":"Account","id":"h","method":"Get","payload":1}]}`: `unknown member \"payload\"; known are`, "x": "not the JSON of calls",
 	} {
 		if res := put(t, r.URL+"/v2.0/actors/default", body); res.StatusCode < 400 || !strings.Contains(res.body, want) {
 			t.Errorf("%s: %s %s", body, res.Status, res.body)
