@@ -264,7 +264,7 @@ func (cs *chains) apart(ch *calls, c *call) error {
 	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
 		return errHandedOver
 	}
-	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; types of one co_locate group are always together",
+	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
 		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 
