@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,19 +92,24 @@ func TestAllCalls(t *testing.T) {
 // TestAllCallsAreMigrated: the state of the first actor is migrated like that of the others.
 func TestAllCallsAreMigrated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newChainStage(t, host.Config{})
+		s := newChainStage(t, host.Config{Limits: host.Limits{Fuel: 1000}})
 		if _, err := doAll(t, s.Host, "", "a Do "+addFive, "b Do "+addFive); err != nil {
 			t.Fatal(err)
 		}
 		newer := scriptedActor()
 		newer.StateSchema = 1
+		var fuel []uint64
 		newer.Migrate = func(t *hosttest.Turn) error {
+			fuel = append(fuel, t.Calls.Fuel().Limit)
 			_, err := t.Add("n", 100)
 			return err
 		}
 		s.world.Deploy("app", "T", newer)
 		if reply, err := doAll(t, s.Host, "", "a Do "+addFive, "b Do "+addFive, "a Do "+addFive); reply != "110, 110, 115" || err != nil {
 			t.Errorf("%q, %v", reply, err)
+		}
+		if !slices.Equal(fuel, []uint64{1000, 1000}) {
+			t.Errorf("the migrations may use %d", fuel)
 		}
 	})
 }
@@ -133,6 +139,31 @@ func TestAllCallsApart(t *testing.T) {
 		if ran != 0 || len(hs.invocations()) != 0 {
 			t.Errorf("%d turns have run, %d calls were sent", ran, len(hs.invocations()))
 		}
+	})
+}
+
+// TestAllCallsAreRepeatedApart: calls that were committed under a key have the recorded replies, also
+// when their actors are not together any more.
+func TestAllCallsAreRepeatedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		repeat := func(idem, want string) error {
+			t.Helper()
+			reply, err := doAll(t, hs.stages[hs.holder("a")].Host, idem, "a Do "+addFive, "c Do "+addFive)
+			if reply != want {
+				t.Errorf("%q, %v, want %q", reply, err, want)
+			}
+			return err
+		}
+		_ = repeat("k", "5, 5")
+		for _, moves := range []string{"c", "a", "c"} { // to the other host
+			hs.move(t, moves, 1-hs.holder(moves))
+			_ = repeat("k", "5, 5")
+			if hs.holder("a") != hs.holder("c") {
+				wantCondition(t, repeat("k2", ""), actor.ErrNotAtomic)
+			}
+		}
+		hs.want(t, map[string]int64{"a": 5, "c": 5})
 	})
 }
 

@@ -24,8 +24,8 @@ func notReentrant(key *actor.Key) error {
 	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", key.Type, key.ID)
 }
 
-// decidedError is a call whose outcome needs no translation: its caller gets result, or err ends
-// the chain.
+// decidedError is a call that has failed with err, and whose outcome needs no translation: its
+// caller gets result. Nil: err ends the chain.
 type decidedError struct {
 	result *abi.Result
 	err    error

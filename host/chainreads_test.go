@@ -126,3 +126,52 @@ func TestReadOnlyTurnsThatCannotCall(t *testing.T) {
 		}
 	})
 }
+
+// TestRevisionOfAReadOnlyTurnThatCalls: a read-only turn has a revision of its own in a mailbox as well,
+// whether its chain is committed, with the record of a call, or a question, or it has called nothing.
+func TestRevisionOfAReadOnlyTurnThatCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		a := scriptedActor()
+		var calls, changes bool
+		seen := map[uint64]string{}
+		notes := func(next func(*hosttest.Turn) error) func(*hosttest.Turn) error {
+			return func(t *hosttest.Turn) error {
+				seen[t.Frame.Revision] += t.Frame.Method
+				return next(t)
+			}
+		}
+		a.Methods["Do"] = notes(a.Methods["Do"])
+		a.ReadOnly["See"] = notes(func(t *hosttest.Turn) error {
+			if changes {
+				calls = !calls // so it calls in its first run, and not in the mailbox
+			}
+			if !calls {
+				return nil
+			}
+			_, err := t.Call("T", "b", "Look", "")
+			return err
+		})
+		s.world.Deploy("app", "T", a)
+		for i, idem := range []string{"", "k", ""} {
+			calls, changes = true, i == 2
+			if changes {
+				calls = false
+			}
+			if _, err := s.do(t, "a", op{Do: "add", N: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "See", IdempotencyKey: idem}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.do(t, "a", op{Do: "add", N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for rev, methods := range seen {
+			if strings.Contains(methods, "See") && methods != "See" {
+				t.Errorf("the turns of %s have the revision %d", methods, rev)
+			}
+		}
+	})
+}

@@ -97,6 +97,10 @@ func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	if !c.stats.began.IsZero() {
 		end.QueueWait = c.stats.began.Sub(c.arrived)
 	}
+	decided := (*decidedError)(nil)
+	if errors.As(err, &decided) {
+		err = decided.err
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, errChained):
@@ -111,7 +115,7 @@ func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	if err != nil {
 		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
 	}
-	if trap := (*actor.TrapError)(nil); errors.As(err, &trap) { // whose caller gets no stack
+	if trap := (*actor.TrapError)(nil); decided == nil && errors.As(err, &trap) { // of this host, and its caller gets no stack
 		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
 			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
 			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
@@ -125,7 +129,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.lane == LaneWarm && !t.call.copied {
+	if t.chain == nil && t.served.lane == LaneWarm { // one that has a copy gets none: the actor's holder runs it
 		return actor.Payload{}, errChained
 	}
 	if t.chain == nil {
@@ -168,12 +172,14 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	if err != nil {
-		return actor.Payload{}, err
-	}
-	recorded := !meth.readOnly && m.a != nil && cs.forwarding.records(t)
+	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
+	}
+	if err != nil {
+		return cs.failed(t, c, recorded, err)
+	}
+	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -183,10 +189,23 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
-	} else if recorded {
-		ch.records = append(ch.records, calledRecord{m, c, reply})
+		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
 	}
-	return reply, cs.forwarding.moved(err)
+	if ch.settle(t.undone, before.undo); recorded {
+		err = ch.record(m, c, reply)
+	}
+	return reply, err
+}
+
+// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
+// got for it at another host, or else err.
+func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
+	if recorded && !endsChain(err) {
+		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+			return reply, err
+		}
+	}
+	return actor.Payload{}, err
 }
 
 // join gives a turn a chain, with its first call.
@@ -327,8 +346,12 @@ func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
 		return nil, ofTurn(over)
 	}
 	var decided *decidedError
-	if errors.As(err, &decided) {
-		return decided.result, decided.err
+	switch {
+	case !errors.As(err, &decided):
+	case decided.result == nil:
+		return nil, decided.err
+	default:
+		return decided.result, nil
 	}
 	if endsChain(err) {
 		return nil, err
@@ -437,7 +460,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
-	m.open = t
+	m.open, t.undone = t, len(ch.undo)
 	err = t.on(ctx, in, s.migration(row))
 	m.open = open
 	ch.ended(t)
@@ -480,9 +503,12 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 	calls := make([]*call, len(t.call.list))
 	failed := func(i int, err error) error {
 		var decided *decidedError
+		if errors.As(err, &decided) {
+			err = decided.err
+		}
 		switch {
-		case errors.As(err, &decided):
-			return decided.err
+		case decided != nil && decided.result == nil:
+			return err
 		case t.Context().Err() != nil:
 			return ofTurn(t.Context().Err())
 		case endsChain(err):

@@ -281,3 +281,22 @@ func TestCopiesGoFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestReaderCallsNobody: a read-only method that calls others is for the holder of its actor, which
+// knows what was so at one moment.
+func TestReaderCallsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newReader(t, host.Config{})
+		o.store.write(key("a"), setTo(5))
+		o.world.Deploy("app", "T", hosttest.Actor{Placement: shared, ReadOnly: map[string]hosttest.Func{
+			"View": func(t *hosttest.Turn) error { return t.Reply("5") },
+			"Ask": func(t *hosttest.Turn) error {
+				_, err := t.Call("T", "b", "View", "")
+				return err
+			},
+		}})
+		o.must(t, "a", "View", "5")
+		_, err := o.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Ask"})
+		wantCondition(t, err, actor.ErrNotOwner)
+	})
+}

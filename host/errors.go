@@ -80,10 +80,11 @@ func ofGuest(err error) bool {
 
 // unrecorded reports a failure that might not be the answer of a call with a
 // key, since the same call may have been committed before: what a guest makes of
-// the state that this call itself left, and the store's refusal of the key.
+// the state that this call itself left, the store's refusal of the key, and that actors
+// which were together then are not now.
 func unrecorded(err error) bool {
 	var condition *actor.Condition
-	return errors.Is(err, actor.ErrKeyExists) || !errors.As(err, &condition) && !isContextError(err)
+	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !isContextError(err)
 }
 
 // finalError is the error of a turn that left the host and was not committed. It

@@ -106,17 +106,23 @@ func (f *forwarding) failure(c *call, err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
 		return otherPayload(c)
-	case c.ctx.Err() != nil && !readOnly:
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
-	case c.ctx.Err() != nil:
+	case c.ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
-	case errors.Is(err, actor.ErrAmbiguous):
-		r = &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
+	case c.ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
+		r = perhapsRan(c, err)
 	default:
 		r = failedResult(c, err)
 	}
-	return &decidedError{result: r}
+	return &decidedError{r, err}
+}
+
+// perhapsRan is the result of a call that another host has perhaps committed.
+func perhapsRan(c *call, err error) *abi.Result {
+	if c.ctx.Err() != nil {
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
+			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+	}
+	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }
 
 // otherPayload ends a chain that calls in another way than a run of it has called before.
@@ -141,7 +147,8 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.cause.Recorded() }
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
-// at another host; false if there was none. In the first run here the commit finds out.
+// at another host; false if there was none. In the first run here the commit finds out, or
+// knownOfFailed.
 func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
 	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
 	var o outcome
@@ -151,12 +158,30 @@ func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, o
 	} else {
 		look()
 	}
+	return recordedReply(c, o.result, ok)
+}
+
+// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
+// so does not find what an earlier run has done. The time of the call may be over.
+func (f *forwarding) knownOfFailed(t *run, c *call) (reply actor.Payload, ok bool, err error) {
+	if c.doubtful { // it was looked up before it ran
+		return actor.Payload{}, false, nil
+	}
+	var r result
+	t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) })
+	return recordedReply(c, r, ok)
+}
+
+// recordedReply is what the caller gets of a call with the record r, if ok.
+func recordedReply(c *call, r result, ok bool) (actor.Payload, bool, error) {
 	switch {
 	case !ok:
 		return actor.Payload{}, false, nil
-	case errors.Is(o.err, actor.ErrKeyReused):
+	case errors.Is(r.err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
+	case r.err != nil: // there may be a record
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, r.err), r.err}
 	}
-	c.elsewhere = o.err == nil
-	return o.reply.Payload, true, o.err
+	c.elsewhere = true
+	return r.reply.Payload, true, nil
 }

@@ -26,6 +26,7 @@ type hosts struct {
 	moved    map[string]int
 	sent     []actor.Invocation // between the hosts
 	outcomes []string           // of what is sent next: "lost", "repeated", "stuck"
+	ends     []host.TurnEnd
 }
 
 // holder returns which host holds an actor.
@@ -141,6 +142,12 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 		}
 		return t.Reply(fmt.Sprintf("cause %d %s %s", t.Frame.Cause, t.Frame.CallerType, t.Frame.CallerID))
 	}
+	a.Methods["Once"] = func(t *hosttest.Turn) error {
+		if n, err := t.Add("n", 5); err != nil || n > 5 {
+			return errors.Join(err, hosttest.Fail("twice"))
+		}
+		return t.Reply("5")
+	}
 	a.Methods["Together"] = a.Methods["Who"]
 	a.Atomic = map[string]bool{"Together": true}
 	// Down calls the next actor of the other host, as deep as it can, and replies how deep
@@ -164,7 +171,11 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits})
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+			hs.mu.Lock()
+			hs.ends = append(hs.ends, e)
+			hs.mu.Unlock()
+		}}})
 		hs.stages[n].store = hs.store
 		hs.stages[n].world.Deploy("app", "T", a)
 	}
@@ -228,6 +239,29 @@ func TestForwardedCall(t *testing.T) {
 		// What the host holds is in the same commit still.
 		if reply, err := hs.forward(t, "a", "c . Do "+addFive, ""); reply != "5 flags 0" || err != nil {
 			t.Errorf("%q, %v", reply, err)
+		}
+	})
+}
+
+// TestEndOfAForwardedCall: where it was called from, the end of a forwarded call has the reason of its
+// failure.
+func TestEndOfAForwardedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		hs.outcomes = []string{"", "lost"}
+		for _, want := range []string{"on_purpose", "whether the turn was committed"} {
+			if _, err := hs.forward(t, "a", `b . Do [{"do":"fail"}]`, ""); err != nil {
+				t.Error(err)
+			}
+			var called []string
+			for _, e := range hs.ends {
+				if e.Lane == host.LaneCalled {
+					called = append(called, fmt.Sprint(e.Err))
+				}
+			}
+			if hs.ends = nil; len(called) != 1 || !strings.Contains(called[0], want) {
+				t.Errorf("the ends are %q, want %q", called, want)
+			}
 		}
 	})
 }
@@ -380,6 +414,66 @@ func TestForwardedCallOfAnActorThatMoves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallThatFailsAfterItsActorHasMoved: a call that an earlier run has made at another host gets the
+// reply of then, also if the callee, which is here by now, refuses to do the same again.
+func TestCallThatFailsAfterItsActorHasMoved(t *testing.T) {
+	for name, look := range map[string]string{"": "5 flags 1", "load": "5 flags 1", "lookup": "unavailable: "} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.store.mu.Lock()
+			hs.store.wrote = func(actor.Key, actor.Row, actor.Row) { // the commit of the callee, before the caller's
+				hs.store.wrote = nil
+				hs.store.faults["commit"] = []string{"unavailable"}
+			}
+			hs.store.mu.Unlock()
+			_, err := hs.forward(t, "a", "b . Once ", "k")
+			wantCondition(t, err, actor.ErrUnavailable)
+			hs.move(t, "b", 0)
+			if name != "" {
+				_, _ = hs.invoke(t.Context(), "a", "Look", "", "") // its state is loaded
+				hs.store.plan(name, "unavailable")
+			}
+			if reply, err := hs.forward(t, "a", "b . Once ", "k"); !strings.HasPrefix(reply, look) || err != nil {
+				t.Errorf("%s: %q, %v, want %q", name, reply, err, look)
+			}
+			hs.want(t, map[string]int64{"a": 1, "b": 5})
+			// One that no run has made fails.
+			if reply, err := hs.forward(t, "a", "b . Once ", "k2"); reply != "twice: twice" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			hs.want(t, map[string]int64{"a": 2, "b": 5})
+		})
+	}
+}
+
+// TestRepliesThatAChainKeeps: a turn that calls without end does not have the host keep more replies
+// than a commit may have.
+func TestRepliesThatAChainKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		ran := 0
+		a := scriptedActor()
+		a.Methods["Large"] = func(t *hosttest.Turn) error {
+			ran++
+			return t.Reply(strings.Repeat("x", 1<<20))
+		}
+		a.Methods["Loop"] = func(t *hosttest.Turn) error {
+			for range 100 {
+				if _, err := t.Call("T", "c", "Large", ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		hs.stages[0].world.Deploy("app", "T", a)
+		_, err := hs.invoke(t.Context(), "a", "Loop", "", "k")
+		wantCondition(t, err, actor.ErrChainTooLarge)
+		if ran > actor.MaxCommitBytes>>20 {
+			t.Errorf("%d turns have run", ran)
+		}
+	})
 }
 
 // recordedKey returns the idempotency key of a recorded call.

@@ -49,6 +49,7 @@ type attempt struct {
 	depth     int
 	from      actor.Key
 	caller    *run
+	undone    int // how much of calls.undo was there when the turn began
 }
 
 // runs makes runs of guests.
@@ -246,7 +247,10 @@ type several struct {
 
 // Run implements [engine.Instance].
 func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
-	if frame.What == abi.WhatMigrate {
+	if frame.What == abi.WhatMigrate { // which is bounded as in any turn of the type
+		fuel := calls.Fuel()
+		fuel.Limit = s.turn.served.limits.Fuel
+		defer func() { fuel.Limit = 0 }()
 		return s.Instance.Run(ctx, frame, calls)
 	}
 	replies, err := s.turn.by.all(s.turn)

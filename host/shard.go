@@ -506,6 +506,7 @@ type calledRecord struct {
 	of    *enlisted
 	call  *call
 	reply actor.Payload
+	bytes int // in the commit, of this record and those before it
 }
 
 // enlisted is an actor that a chain has.
@@ -601,10 +602,26 @@ func (ch *calls) size() int64 {
 			size += m.row.State.Size() + m.effects.Reminders.Size()
 		}
 	}
-	for i := range ch.records {
-		size += len(ch.records[i].reply.Data) + recordCost
+	return int64(size + ch.recorded())
+}
+
+// record adds a called turn to those that are recorded, and fails if they have more than one commit
+// may have: nothing else bounds what a turn that calls without end has the host keep.
+func (ch *calls) record(m *enlisted, c *call, reply actor.Payload) error {
+	bytes := ch.recorded() + len(reply.Data) + recordCost
+	if bytes > actor.MaxCommitBytes {
+		return &decidedError{err: fmt.Errorf("%w: the replies of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)}
 	}
-	return int64(size)
+	ch.records = append(ch.records, calledRecord{m, c, reply, bytes})
+	return nil
+}
+
+// recorded returns the bytes of records.
+func (ch *calls) recorded() int {
+	if n := len(ch.records); n > 0 {
+		return ch.records[n-1].bytes
+	}
+	return 0
 }
 
 // timing returns what called turns do to timers.
@@ -644,6 +661,21 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 	tokens = ch.tokens[to.tokens:]
 	ch.undo, ch.tokens, ch.records = ch.undo[:to.undo], ch.tokens[:to.tokens], ch.records[:to.records]
 	return tokens
+}
+
+// settle forgets, of a call that has ended, what is not needed to take back the turn that called: of
+// each actor the first state will do. A turn may call the same actor without end, and each call
+// replaces a whole state. undo had began entries when the turn began, and before when it called.
+func (ch *calls) settle(began, before int) {
+	kept := ch.undo[:before]
+	for _, u := range ch.undo[before:] {
+		same := func(k undo) bool { return k.of == u.of && k.open == u.open }
+		if !slices.ContainsFunc(kept[began:], same) {
+			kept = append(kept, u)
+		}
+	}
+	clear(ch.undo[len(kept):])
+	ch.undo = kept
 }
 
 // ended forgets what called turns have left to a turn that is over: that of the turn itself is what

@@ -51,7 +51,11 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		a.giveBack(in, nil, time.Now())
 		return failed(actor.ErrNotOwner)
 	}
-	t.prepare(s, l, a.rev, readOnly, now)
+	rev := a.rev
+	if readOnly { // its caches belong to no other turn
+		rev = ts.table.revisions.Next()
+	}
+	t.prepare(s, l, rev, readOnly, now)
 	t.activation, t.began = a, now
 	err = t.on(ctx, in, s.migration(l))
 	ran := time.Now()
@@ -78,7 +82,9 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, true)
 		return o
 	}
-	a.rev = o.sealed.rev
+	if !readOnly {
+		a.rev = o.sealed.rev
+	}
 	o.reply = o.sealed.reply
 	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, c.chained && c.inv.Consistency == actor.ConsistencyStrong)
 	return o

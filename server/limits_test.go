@@ -364,3 +364,40 @@ func TestBlockedHTTP2ConnectionIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedBodiesEndInTime: a client whose body is refused before it was read, and who never sends
+// the body, has its connection ended as one that is silent in the middle of the body.
+func TestRefusedBodiesEndInTime(t *testing.T) {
+	const token = "a-token-that-is-long-enough-for-a-test"
+	put := "PUT " + actorPath(key("a"), "Add") + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+	rpc := "POST " + greenroomv1connect.ActorServiceInvokeProcedure + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+	for _, tt := range []struct{ name, sent, token, status string }{
+		{"no space for a body", put + "\r\n", "", "429"},
+		{"no space for a message", rpc + "\r\n", "", "429"},
+		{"no token", put + "\r\n", token, "401"},
+		{"no token for a procedure", rpc + "\r\n", token, "401"},
+		{"no such path", "PUT /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", "", "404"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, net := startInBubble(t, func(c *Config) {
+					c.Bounds.BodyTimeout, c.Bounds.AcceptTimeout, c.Bounds.IdleTimeout, c.Token = quick, quick/5, quick, tt.token
+				})
+				for _, app := range []string{"", "default"} {
+					f.edge.Requests.Bodies.Add(app, 1<<40)
+				}
+				c := net.conn(t)
+				if _, err := fmt.Fprint(c, tt.sent); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(c)
+				if err != nil || !strings.Contains(string(answer), tt.status) {
+					t.Errorf("answered %q, and then %v", answer, err)
+				}
+			})
+		})
+	}
+}

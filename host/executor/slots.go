@@ -174,6 +174,7 @@ func (t *Slot) TakeFrom(ctx context.Context, waiting *Slot, who *actor.Key) bool
 		return false
 	}
 	t.slots, t.ctx, t.who, t.used, t.may, t.total = waiting.slots, ctx, who, waiting.used, waiting.may, 0
+	t.entry.Cost = waiting.entry.Cost // at which the slot was dealt, and not this turn's last one
 	t.has, waiting.has, t.lender = true, false, waiting
 	return true
 }
@@ -185,7 +186,7 @@ func (t *Slot) returnTo(waiting *Slot, used uint64) {
 		return
 	}
 	t.has, waiting.has = false, true
-	waiting.used, waiting.may = used, t.may
+	waiting.used, waiting.may, waiting.entry.Cost = used, t.may, t.entry.Cost
 }
 
 // Pause implements [engine.Processor].

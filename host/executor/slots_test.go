@@ -253,6 +253,38 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 	})
 }
 
+// The cost at which a slot was dealt goes with the slot, so that its app pays what it was used for.
+func TestCalledTurnPaysForTheSlotThatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		mine, theirs := actor.Key{App: "mine", Type: "T"}, actor.Key{App: "theirs", Type: "T"}
+		var caller, called, other Slot
+		entered := make(chan error, 1)
+		enter := func(slot *Slot, who *actor.Key) { // when other leaves
+			_ = other.Enter(t.Context(), s, &theirs)
+			go func() { entered <- slot.Enter(t.Context(), s, who) }()
+			synctest.Wait()
+			other.Leave(0)
+			if err := <-entered; err != nil {
+				t.Fatal(err)
+			}
+		}
+		called.entry.Cost = slice // of an earlier turn
+		enter(&caller, &mine)
+		called.TakeFrom(t.Context(), &caller, &mine)
+		if called.entry.Cost != unknown {
+			t.Errorf("a slot that was dealt at %d counts as %d", unknown, called.entry.Cost)
+		}
+		called.Pause()
+		called.Resume() // without a queue
+		called.Leave(0)
+		if caller.entry.Cost != 0 {
+			t.Errorf("a slot that was free counts as %d", caller.entry.Cost)
+		}
+		caller.Leave(0)
+	})
+}
+
 // A called turn whose context ends in the queue leaves its caller with a slot.
 func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

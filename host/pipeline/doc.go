@@ -32,6 +32,7 @@
 //   - What is submitted is answered once: by an error of [Commits.Submit], or
 //     by one call of its Done.
 //   - Groups are taken of apps in turn, by rows and bytes, and of an app in the order of submission.
+//     What is too large for the rest of a group begins the next one.
 //   - An answer is that of the store to this one commit or key. A group that
 //     fails as a whole gives each member that failure.
 //   - A load begins after it was asked for, so that it shows all that had been

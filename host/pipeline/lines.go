@@ -12,13 +12,16 @@ type lines[T any] struct {
 	cfg   *Config
 	byApp map[string]*line[T]
 	turns *fair.Queue[*line[T]]
-	rows  int
-	bytes int64
+	// passed had its turn when the group had no space for its first item, and goes first in the
+	// next group; nil: none. Behind the others, it might never find space.
+	passed *line[T]
+	rows   int
+	bytes  int64
 }
 
 // line is what waits of an app, in the order in which it came.
 type line[T any] struct {
-	entry fair.Entry[*line[T]] // in the queue as long as something waits
+	entry fair.Entry[*line[T]] // in the queue as long as something waits, unless it was passed
 	items []T                  // from head on
 	head  int
 	bytes int64
@@ -67,7 +70,7 @@ func (ls *lines[T]) add(app string, item T, bytes int64, before bool) {
 func (ls *lines[T]) take(group []T, size, weigh func(T) int64) []T {
 	var bytes int64
 	for full := false; !full && len(group) < ls.cfg.GroupRows && ls.rows > 0; {
-		l := ls.turns.Next().Value
+		l := ls.next()
 		cost := int64(0)
 		for cost < turnCost && len(group) < ls.cfg.GroupRows && l.head < len(l.items) {
 			item := l.items[l.head]
@@ -80,16 +83,32 @@ func (ls *lines[T]) take(group []T, size, weigh func(T) int64) []T {
 			group = append(group, item)
 			ls.remove(l, size(item))
 		}
+		if cost == 0 {
+			ls.passed = l
+			break
+		}
 		ls.goOn(l, cost)
 	}
 	return group
 }
 
+// next returns the line whose turn it is; nil if nothing waits.
+func (ls *lines[T]) next() *line[T] {
+	if l := ls.passed; l != nil {
+		ls.passed = nil
+		return l
+	}
+	if e := ls.turns.Next(); e != nil {
+		return e.Value
+	}
+	return nil
+}
+
 // drain returns all that waits, and leaves nothing.
 func (ls *lines[T]) drain() []T {
 	var all []T
-	for e := ls.turns.Next(); e != nil; e = ls.turns.Next() {
-		all = append(all, e.Value.items[e.Value.head:]...)
+	for l := ls.next(); l != nil; l = ls.next() {
+		all = append(all, l.items[l.head:]...)
 	}
 	clear(ls.byApp)
 	ls.rows, ls.bytes = 0, 0

@@ -464,3 +464,51 @@ func TestAppsHaveTheStoreByWhatTheyWrite(t *testing.T) {
 		t.Errorf("%d large commits went before 600 small ones were through", large)
 	}
 }
+
+// TestLargeCommitIsNotPassedForever: a commit that does not fit into the group after what other apps
+// have in it goes first in the next one, however many the others bring.
+func TestLargeCommitIsNotPassedForever(t *testing.T) {
+	cfg := Config{}.WithDefaults()
+	ls := newLines[int64](&cfg)
+	size := func(n int64) int64 { return n }
+	const small, large = DefaultGroupBytes/DefaultGroupRows - 1, DefaultGroupBytes*7/8 + 64
+	fill := func() {
+		for range DefaultGroupRows {
+			ls.add("busy", small, small, false)
+		}
+	}
+	fill()
+	ls.add("quiet", large, large, false)
+	for n := range 10 {
+		group := ls.take(nil, size, size)
+		if slices.Contains(group, large) {
+			if n > 1 {
+				t.Errorf("%d groups went before the large commit", n)
+			}
+			return
+		}
+		fill()
+	}
+	t.Error("10 groups went before the large commit, and it waits still")
+}
+
+// TestPassedCommitIsRefusedWithTheOthers: what waits to go first in the next group is drained as all
+// that waits.
+func TestPassedCommitIsRefusedWithTheOthers(t *testing.T) {
+	cfg := Config{}.WithDefaults()
+	ls := newLines[int64](&cfg)
+	size := func(n int64) int64 { return n }
+	for _, app := range []string{"a", "b", "c"} {
+		ls.add(app, DefaultGroupBytes, DefaultGroupBytes, false)
+	}
+	if group := ls.take(nil, size, size); len(group) != 1 {
+		t.Fatalf("a group of %d commits", len(group))
+	}
+	if all := ls.drain(); len(all) != 2 || ls.rows != 0 || ls.bytes != 0 {
+		t.Errorf("%d of 2 drained; %d rows with %d bytes are left", len(all), ls.rows, ls.bytes)
+	}
+	ls.add("b", 1, 1, false)
+	if group := ls.take(nil, size, size); len(group) != 1 {
+		t.Errorf("then a group of %d commits", len(group))
+	}
+}

@@ -33,7 +33,7 @@
 //   - Entries of one type of one app are dealt in the order in which they came.
 //   - Whatever other apps wait for, an app is refused only for what it has itself, or because
 //     nothing at all is left.
-//   - Push, Remove, Take and Give are O(1). Next is O(1) if the flows at the front may be
+//   - Push, Run, Remove, Take and Give are O(1). Next is O(1) if the flows at the front may be
 //     served, and linear in the apps that wait otherwise.
 //   - Nothing here reads a clock, starts a goroutine or depends on the order of a map: equal
 //     calls in equal order have equal results.

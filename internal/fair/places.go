@@ -20,12 +20,17 @@ func NewPlaces(number int) *Places {
 
 // Enter waits for a place for a type of an app. leave gives the place back. The error is that of the context, if that ends first.
 func (p *Places) Enter(ctx context.Context, app, typ string) (leave func(), err error) {
-	e := &Entry[chan struct{}]{App: app, Type: typ, Value: make(chan struct{})}
+	e := &Entry[chan struct{}]{App: app, Type: typ}
+	leave = func() { p.remove(e) }
 	p.mu.Lock()
+	if p.queue.Run(e) {
+		p.mu.Unlock()
+		return leave, nil
+	}
+	e.Value = make(chan struct{})
 	_ = p.queue.Push(e) // the queue has no bounds
 	p.deal()
 	p.mu.Unlock()
-	leave = func() { p.remove(e) }
 	select {
 	case <-e.Value:
 		return leave, nil

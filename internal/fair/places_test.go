@@ -75,3 +75,17 @@ func TestPlaceThatIsNotWaitedFor(t *testing.T) {
 		leave()
 	})
 }
+
+// TestFreePlaceCostsLittle: where nobody waits, a place is had without the memory of a queue.
+func TestFreePlaceCostsLittle(t *testing.T) {
+	p := NewPlaces(8)
+	if n := testing.AllocsPerRun(100, func() {
+		leave, err := p.Enter(t.Context(), "a", "T")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+	}); n > 2 {
+		t.Errorf("%v allocations for a place, want 2 at most", n)
+	}
+}

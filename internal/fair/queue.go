@@ -111,10 +111,23 @@ func (q *Queue[T]) Push(e *Entry[T]) error {
 	return nil
 }
 
+// Run deals an entry at once, and reports false if it has to wait: something else waits, or it may
+// not run yet. It is what Push and Next would do, without their memory.
+func (q *Queue[T]) Run(e *Entry[T]) bool {
+	if e.state != stateOut {
+		panic("fair: an entry is run that is in a queue")
+	}
+	if q.Len() > 0 || q.full() || q.running.Check(e.App, 1) != nil || q.typeFull(e.App, e.Type) {
+		return false
+	}
+	q.run(e)
+	return true
+}
+
 // Next deals the entry whose turn it is; nil if none waits that may run. The entry runs
 // until Remove, if Config.Running has a bound.
 func (q *Queue[T]) Next() *Entry[T] {
-	if most := q.cfg.Running.Total; most > 0 && q.running.Used() >= most {
+	if q.full() {
 		return nil
 	}
 	a, e := q.apps.turn(q.headOfApp)
@@ -124,13 +137,30 @@ func (q *Queue[T]) Next() *Entry[T] {
 	a.deficit -= e.cost()
 	a.types.byName[e.Type].deficit -= e.cost()
 	q.take(e)
+	q.run(e)
+	return e
+}
+
+// run counts an entry that is dealt.
+func (q *Queue[T]) run(e *Entry[T]) {
 	e.state = stateOut
 	if q.counts() {
 		e.state = stateRunning
 		q.running.Add(e.App, 1)
 		q.types[typeKey{e.App, e.Type}]++
 	}
-	return e
+}
+
+// full reports whether as many run as may.
+func (q *Queue[T]) full() bool {
+	most := q.cfg.Running.Total
+	return most > 0 && q.running.Used() >= most
+}
+
+// typeFull reports whether as many of a type run as may.
+func (q *Queue[T]) typeFull(app, typ string) bool {
+	most := q.cfg.RunningPerType
+	return most > 0 && q.types[typeKey{app, typ}] >= most
 }
 
 // Remove takes an entry out, and gives its place to others if it runs. Removing an entry that
@@ -194,7 +224,7 @@ func (q *Queue[T]) headOfApp(a *flow[T]) *Entry[T] {
 		return nil
 	}
 	_, e := a.types.turn(func(t *flow[T]) *Entry[T] {
-		if most := q.cfg.RunningPerType; most > 0 && q.types[typeKey{a.name, t.name}] >= most {
+		if q.typeFull(a.name, t.name) {
 			return nil
 		}
 		return t.entries.Front().Value.(*Entry[T])

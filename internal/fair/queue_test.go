@@ -59,6 +59,19 @@ func TestQueueKeepsItsBounds(t *testing.T) {
 					waiting = append(waiting, e)
 				}
 			},
+			"run": func(t *rapid.T) {
+				number++
+				e := &Entry[int]{
+					App: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "app"), Type: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "type"), Value: number,
+				}
+				want := len(waiting) == 0 && mayRun(e)
+				if q.Run(e) != want {
+					t.Fatalf("%+v runs at once, want %v; %d wait", e, want, len(waiting))
+				}
+				if want && counts {
+					running = append(running, e)
+				}
+			},
 			"next": func(t *rapid.T) {
 				e := q.Next()
 				if e == nil {

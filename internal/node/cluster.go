@@ -122,17 +122,16 @@ func (o *held) Settled(key actor.Key) {
 // router: nothing runs until then.
 type peers struct{ *routing.Router }
 
-// clusterHosts returns what finds the hosts that run actors; nil for a node that is alone, without
-// a conf.
+// clusterHosts returns what finds the hosts of the cluster, also those that run no actors: a leader
+// that does not know groups of types has nothing handed over when a type leaves one. nil for a
+// node that is alone, without a conf.
 func clusterHosts(conf *ClusterConfig, st store.Cluster) func(context.Context) ([]actor.Host, error) {
 	if conf == nil {
 		return nil
 	}
 	return func(ctx context.Context) ([]actor.Host, error) {
 		hosts, now, err := st.Hosts(ctx)
-		return slices.DeleteFunc(hosts, func(h actor.Host) bool {
-			return !h.ExpiresAt.After(now) || !slices.Contains(h.Roles, scheduler.RoleHost)
-		}), err
+		return slices.DeleteFunc(hosts, func(h actor.Host) bool { return !h.ExpiresAt.After(now) }), err
 	}
 }
 

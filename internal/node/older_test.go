@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/scheduler"
 )
 
 // TestDeployBesideAnOlderServer: a module is not deployed that a server of the cluster does not
@@ -35,6 +36,14 @@ func TestDeployBesideAnOlderServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(t, older.Node)
+	// One that only leads places actors by rules that it has to know.
+	leads := start(t, inCluster(url, func(c *node.Config) {
+		c.Cluster.MaxProtocol, c.Cluster.HostName, c.Cluster.Roles = 4, "leads", []string{scheduler.RoleScheduler}
+	}))
+	if err := deploy(); detail(err).GetKind() != "host_too_old" || !strings.Contains(err.Error(), "the host leads at") {
+		t.Errorf("beside an older server that leads: %v", err)
+	}
+	stop(t, leads.Node)
 	if err := deploy(); err != nil {
 		t.Error(err)
 	}

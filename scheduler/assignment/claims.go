@@ -3,6 +3,7 @@ package assignment
 import (
 	"encoding/binary"
 	"slices"
+	"sort"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -47,4 +48,20 @@ func (c *claim) same(o *claim) bool {
 	return c.policy == o.policy && slices.EqualFunc(c.ranges, o.ranges, func(a, b protocol.Range) bool {
 		return a.First == b.First && a.Last == b.Last && a.Clean == b.Clean && a.Moved == b.Moved && slices.Equal(a.Hosts, b.Hosts)
 	})
+}
+
+// cleanThroughout reports whether held ranges, which are in order, cover a range and are clean
+// there. A host may hold in parts what its leader knows as one range.
+func cleanThroughout(held []protocol.Range, r protocol.Range) bool {
+	next := r.First
+	for _, c := range held[sort.Search(len(held), func(i int) bool { return held[i].Last >= r.First }):] {
+		switch {
+		case c.First > next || !c.Clean:
+			return false
+		case c.Last >= r.Last:
+			return true
+		}
+		next = c.Last + 1
+	}
+	return false
 }

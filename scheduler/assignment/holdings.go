@@ -235,21 +235,14 @@ func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, no
 	moving.parts = append(moving.parts, part)
 }
 
-// inAll returns the ranges that at least one part holds. A range is clean if every part
-// that holds it holds it clean.
+// inAll returns the ranges where at least one part holds something. A range is clean if every
+// part holds all of it as clean.
 func inAll(ranges []protocol.Range, parts []movingPart) (out []protocol.Range) {
 	for _, r := range ranges {
 		some, clean := false, true
 		for _, part := range parts {
-			at := r.First
-			for _, c := range part.ranges {
-				if c.Last < r.First || r.Last < c.First {
-					continue
-				}
-				some, clean = true, clean && c.Clean && c.First <= at
-				at = c.Last + 1
-			}
-			clean = clean && (at > r.Last || at == 0)
+			some = some || slices.ContainsFunc(part.ranges, func(c protocol.Range) bool { return c.First <= r.Last && r.First <= c.Last })
+			clean = clean && cleanThroughout(part.ranges, r)
 		}
 		if some {
 			r.Clean = clean

@@ -21,7 +21,7 @@ type awaited struct {
 
 // answered has an answer taken by the tables and ranges that the order was about, each of
 // which says whether it waits for another one. They get the version that they know.
-func (q *outgoing) answered(version uint64, tableWaits func(*rangeTable, uint64) bool, rangeWaits func(*rangeTable, *tableRange, uint64) bool) {
+func (q *outgoing) answered(version uint64, tableWaits func(*rangeTable, uint64) bool, rangeWaits func(*rangeTable, int, uint64) bool) {
 	order := q.awaited[version]
 	if order == nil {
 		return
@@ -31,7 +31,7 @@ func (q *outgoing) answered(version uint64, tableWaits func(*rangeTable, uint64)
 		waits = tableWaits(table, order.version) || waits
 		for _, ordered := range order.ranges {
 			for i := table.index(ordered.First); i < len(table.ranges) && table.ranges[i].first <= ordered.Last; i++ {
-				waits = rangeWaits(table, &table.ranges[i], order.version) || waits
+				waits = rangeWaits(table, i, order.version) || waits
 			}
 		}
 	}

@@ -59,6 +59,8 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 		t.reports, t.divides = h.reports(t.reports, nil), true
 	}
 	h.name, h.connected, h.claims = name, false, map[protocol.TypeName]*claim{}
+	// What is not sent yet follows from an earlier session: its claims no longer count.
+	t.orders = slices.DeleteFunc(t.orders, func(o protocol.Order) bool { return o.To == id })
 	h.draining = h.draining || draining
 	t.hostsChanged()
 }
@@ -150,18 +152,15 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]prot
 		table.waits = without(table.waits, id)
 		t.dirty[table] = struct{}{}
 		return len(table.waits) > 0
-	}, func(table *rangeTable, r *tableRange, version uint64) bool {
+	}, func(table *rangeTable, i int, version uint64) bool {
+		r := &table.ranges[i]
 		if r.phase != releasing || r.version != version {
 			return false
 		}
 		if slices.Contains(r.waits, id) {
 			t.dirty[table] = struct{}{}
 			for _, ranges := range answers {
-				i, found := slices.BinarySearchFunc(ranges, r.first, func(c protocol.Range, p placement.Point) int { return cmp.Compare(c.First, p) })
-				if !found {
-					i--
-				}
-				r.nowClean = r.nowClean && i >= 0 && r.first <= ranges[i].Last && ranges[i].Clean
+				r.nowClean = r.nowClean && cleanThroughout(ranges, table.at(i, nil))
 			}
 			r.holds, r.waits = without(r.holds, id), without(r.waits, id)
 		}
@@ -171,7 +170,8 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]prot
 
 // Updated notes that a host has taken over what an UPDATE gave it.
 func (t *Tables) Updated(id placement.HostID, version uint64) {
-	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, r *tableRange, version uint64) bool {
+	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, i int, version uint64) bool {
+		r := &table.ranges[i]
 		if r.phase != updating || r.version != version {
 			return false
 		}
@@ -479,10 +479,10 @@ func (t *Tables) move(table *rangeTable) {
 		want = t.receivers(all, connected, r.first)
 		if r.phase == releasing {
 			r.clean = r.clean || r.nowClean
-			if len(want) == 0 {
-				r.readers = nil
-				unassigned = append(unassigned, table.at(i, nil))
-			}
+		}
+		if len(want) == 0 && (r.phase == releasing || len(r.hosts) > 0) {
+			r.readers = nil
+			unassigned = append(unassigned, table.at(i, nil))
 		}
 		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
@@ -512,7 +512,7 @@ func (t *Tables) move(table *rangeTable) {
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
 		t.order(protocol.Order{To: id, Kind: protocol.Update, Ranges: grants[id]}, table)
 	}
-	if len(unassigned) > 0 { // who had it may wait for news
+	if len(unassigned) > 0 { // who had it may wait for news, and others know it at a host that was cleared
 		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: unassigned}, table)
 	}
 	locks := slices.Concat(urgent, others)

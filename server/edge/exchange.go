@@ -50,6 +50,7 @@ type Exchange struct {
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
 	bodyTimed bool      // its deadline is set
+	unreadEnd time.Time // its deadline, if it was not read when the answer began
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
 }
 
@@ -146,10 +147,21 @@ func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // WriteHeader notes the status.
 func (x *Exchange) WriteHeader(status int) {
 	if x.status == 0 && status >= http.StatusOK { // 1xx are not the answer
-		x.status = status
+		x.answer(status)
 		x.allowWrite()
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// answer notes that the answer begins, and bounds the time of a body that was not read: before it
+// sends an answer over HTTP/1.1, net/http reads what is left of the body.
+func (x *Exchange) answer(status int) {
+	x.status = status
+	if x.bodyTimed || x.body == nil || x.body == http.NoBody || x.Route.LongLived && status < http.StatusBadRequest {
+		return
+	}
+	x.bodyTimed, x.unreadEnd = true, x.Edge.BodyDeadline()
+	_ = x.Control.SetReadDeadline(x.unreadEnd)
 }
 
 // acceptedAtOnce is how much of an answer a client must accept within the accept timeout, in
@@ -160,7 +172,7 @@ const acceptedAtOnce = 256 << 10
 // timeout, and for each message of a stream the body timeout.
 func (x *Exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
-		x.status = http.StatusOK
+		x.answer(http.StatusOK)
 	}
 	if x.Route.LongLived {
 		return x.writeJoined(p)
@@ -229,7 +241,11 @@ func (x *Exchange) allowWrite() {
 	if x.Route.Streaming {
 		timeout = x.Edge.Conf.Bounds.BodyTimeout
 	}
-	_ = x.Control.SetWriteDeadline(time.Now().Add(timeout)) // without a connection there is nothing to bound
+	from := time.Now()
+	if x.unreadEnd.After(from) { // the answer is sent once the body has come, or that is over
+		from = x.unreadEnd
+	}
+	_ = x.Control.SetWriteDeadline(from.Add(timeout)) // without a connection there is nothing to bound
 }
 
 func (x *Exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
@@ -356,16 +372,16 @@ func (x *Exchange) ForApp(app string) error {
 // fit, none might become whole.
 func (x *Exchange) reserveBody() error {
 	n := x.declared
-	x.declared = -1
 	account, always := x.share()
 	if n <= always || n > x.bodyLeft || x.Route.Open { // whoever needs no token reserves nothing
+		x.declared = -1
 		return nil
 	}
-	x.bodyOwner = x.Owner()
-	if full := account.Take(x.bodyOwner, n); full != nil {
-		return errRequestsFull(full)
+	owner := x.Owner()
+	if full := account.Take(owner, n); full != nil {
+		return errRequestsFull(full) // as often as it is read
 	}
-	x.BodyBytes, x.reserved = n, n
+	x.declared, x.bodyOwner, x.BodyBytes, x.reserved = -1, owner, n, n
 	return nil
 }
 

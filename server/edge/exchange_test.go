@@ -38,6 +38,9 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	if _, err := second.readCloser().Read(part); err == nil {
 		t.Error("a second body is read for which there is no space")
 	}
+	if _, err := second.readCloser().Read(part); err == nil {
+		t.Error("it is read the second time")
+	}
 	if body.bytes > 0 {
 		t.Errorf("%d bytes of it were read", body.bytes)
 	}
