@@ -19,9 +19,9 @@ func notTogether(s *served) error {
 	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
 }
 
-// notReentrant refuses a call of an actor whose turn waits for it.
+// notReentrant refuses a call of an actor whose turn waits for it by way of another host.
 func notReentrant(key *actor.Key) error {
-	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call", key.Type, key.ID)
+	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call by way of another server, and reentrant methods take only calls within one server", key.Type, key.ID)
 }
 
 // decidedError is a call that has failed with err, and whose outcome needs no translation: its

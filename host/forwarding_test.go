@@ -514,9 +514,9 @@ func TestCircleOverHosts(t *testing.T) {
 			hs := newHosts(t, host.Limits{})
 			began := time.Now()
 			for payload, want := range map[string]string{
-				"b . Forward a . Do " + addFive:                         "not_reentrant: a turn of T a is waiting for this call flags 0 flags 1",
-				"b . Forward c . Forward b . Do " + addFive:             "not_reentrant: a turn of T b is waiting for this call flags 0 flags 1 flags 1",
-				"c . Forward b . Forward d . Forward c . Do " + addFive: "not_reentrant: a turn of T c is waiting for this call flags 0 flags 1 flags 1 flags 0",
+				"b . Forward a . Do " + addFive:                         "not_reentrant: a turn of T a is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1",
+				"b . Forward c . Forward b . Do " + addFive:             "not_reentrant: a turn of T b is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1 flags 1",
+				"c . Forward b . Forward d . Forward c . Do " + addFive: "not_reentrant: a turn of T c is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1 flags 1 flags 0",
 			} {
 				want = strings.Replace(want, " flags 0", "", 1)
 				if reply, err := hs.forward(t, "a", payload, ""); reply != want || err != nil {

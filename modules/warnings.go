@@ -48,7 +48,7 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 		case was == "":
 			add("%s: its actors move to those of group %s", after.Name, is)
 		case is == "":
-			add("%s: its actors are no longer with those of group %s; atomic calls among them fail with not_atomic", after.Name, was)
+			add("%s: its actors are no longer with those of group %s; if another server holds them, atomic calls among them fail with not_atomic, and other calls commit on their own", after.Name, was)
 		default:
 			add("%s: its actors move, from group %s to group %s or by another group key", after.Name, was, is)
 		}

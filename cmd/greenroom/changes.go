@@ -133,7 +133,7 @@ func typeChange(before, now *greenroomv1.ActorType, placement string) (line stri
 		what = append(what, fmt.Sprintf("placement %s to %s", before.GetPlacement(), placement))
 	}
 	if was, is := groupOf(before), groupOf(now); was != is {
-		what = append(what, fmt.Sprintf("placed with %s, not with %s", cmp.Or(is, "no group"), cmp.Or(was, "no group")))
+		what = append(what, fmt.Sprintf("in %s, before in %s", cmp.Or(is, "no group"), cmp.Or(was, "no group")))
 	}
 	if len(what) == 0 {
 		return "the same methods", warnings

@@ -97,6 +97,27 @@ func TestDeployPrivateMethod(t *testing.T) {
 	}
 }
 
+// TestGroupOfType: types and the changes of a deployment say what the group key is.
+func TestGroupOfType(t *testing.T) {
+	grouped := func(separator string, parts uint32) *greenroomv1.ActorType {
+		return &greenroomv1.ActorType{Name: "Cart", Placement: "ring", CoLocate: &greenroomv1.CoLocate{Group: "shop", Separator: separator, Parts: parts}}
+	}
+	for want, typ := range map[string]*greenroomv1.ActorType{
+		"ring":                               {Name: "Cart", Placement: "ring"},
+		"ring in group shop (key: whole ID)": grouped("", 0),
+		`ring in group shop (key: ID up to the first "/")`:         grouped("/", 1),
+		`ring in group shop (key: first 2 parts of the ID by "/")`: grouped("/", 2),
+	} {
+		if got := placementOf(typ); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	want := `in no group, before in group shop (key: ID up to the first "/")`
+	if line, _ := typeChange(grouped("/", 1), &greenroomv1.ActorType{Name: "Cart", Placement: "ring"}, "ring"); line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+}
+
 // TestDeployPlacementChanges: a placement that is asked for, or was and stays, is what
 // changes are told by.
 func TestDeployPlacementChanges(t *testing.T) {

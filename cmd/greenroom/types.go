@@ -89,18 +89,25 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 // placementOf says where the actors of a type are, and with which others.
 func placementOf(t *greenroomv1.ActorType) string {
 	if with := groupOf(t); with != "" {
-		return t.GetPlacement() + " with " + with
+		return t.GetPlacement() + " in " + with
 	}
 	return t.GetPlacement()
 }
 
-// groupOf is the group that a type is placed with and its key in it; empty without one.
+// groupOf names the group of a type and the part of its IDs that is the group key; empty
+// without a group.
 func groupOf(t *greenroomv1.ActorType) string {
-	with := t.GetCoLocate()
-	if with.GetSeparator() == "" {
-		return with.GetGroup()
+	g := t.GetCoLocate()
+	switch {
+	case g.GetGroup() == "":
+		return ""
+	case g.Separator == "":
+		return fmt.Sprintf("group %s (key: whole ID)", g.Group)
+	case g.Parts == 1:
+		return fmt.Sprintf("group %s (key: ID up to the first %q)", g.Group, g.Separator)
+	default:
+		return fmt.Sprintf("group %s (key: first %d parts of the ID by %q)", g.Group, g.Parts, g.Separator)
 	}
-	return fmt.Sprintf("%s by %d of %q", with.Group, with.Parts, with.Separator)
 }
 
 // methodNames lists the methods of a type, read-only ones with a star and private ones with

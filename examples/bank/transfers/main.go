@@ -3,7 +3,11 @@
 // reference of the payment: a call that is repeated moves nothing twice.
 package main
 
-import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+import (
+	"errors"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
 
 // Transfer is the state of a transfer. Without a payer it has not been made.
 type Transfer struct {
@@ -17,7 +21,7 @@ type Order struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Cents int64  `json:"cents"`
-	// Else gets the money if To refuses it. Empty: nobody does.
+	// Else gets the money if To is closed. Empty: nobody does.
 	Else string `json:"else,omitempty"`
 }
 
@@ -57,11 +61,15 @@ func (t *Transfer) Make(ctx *actor.Context, in Order) (Transfer, error) {
 	return *t, nil
 }
 
-// pay gives the money to the payee, or to another account if that refuses: what a failed
-// call has changed is taken back, and the turn goes on.
+// errClosed is the error of accounts that are closed.
+var errClosed = actor.NewError(actor.StatusFailedPrecondition, "account_closed", "the account is closed")
+
+// pay gives the money to the payee, or to another account if the payee's is closed: what a
+// failed call has changed is taken back, and the turn may go on. Other errors, such as busy,
+// say nothing about the account, and end the transfer.
 func (t *Transfer) pay(ctx *actor.Context) error {
 	_, err := credit.Call(ctx, t.To, t.Cents, actor.Atomic())
-	if err != nil && t.Else != "" {
+	if errors.Is(err, errClosed) && t.Else != "" {
 		ctx.Log().Warn("refused", "by", t.To, "error", err.Error())
 		t.Paid = t.Else
 		_, err = credit.Call(ctx, t.Else, t.Cents, actor.Atomic())

@@ -18,8 +18,13 @@ func bank(t *testing.T, h *actortest.Harness, balances map[string]int64) {
 			if err := json.Unmarshal(in.Data, &cents); err != nil {
 				t.Fatal(err)
 			}
-			if id == "closed" || balances[id]+sign*cents < 0 {
-				return nil, actor.Errorf("refused", "by %s", id)
+			switch {
+			case id == "closed":
+				return nil, actor.Errorf("account_closed", "%s is closed", id)
+			case id == "busy":
+				return nil, actor.NewError(actor.StatusUnavailable, "busy", "too many calls wait")
+			case balances[id]+sign*cents < 0:
+				return nil, actor.Errorf("insufficient_funds", "%s has too little", id)
 			}
 			balances[id] += sign * cents
 			return balances[id], nil
@@ -51,9 +56,10 @@ func TestRefusedTransfers(t *testing.T) {
 		in   Order
 		want string
 	}{
-		"a": {Order{From: "ann", To: "bob", Cents: 501}, "refused"},
-		"b": {Order{From: "ann", To: "closed", Cents: 5}, "refused"},
+		"a": {Order{From: "ann", To: "bob", Cents: 501}, "insufficient_funds"},
+		"b": {Order{From: "ann", To: "closed", Cents: 5}, "account_closed"},
 		"c": {Order{From: "ann", To: "ann", Cents: 5}, "bad_order"},
+		"d": {Order{From: "ann", To: "busy", Cents: 5, Else: "bob"}, "busy"},
 	} {
 		var e *actor.Error
 		if err := h.Call("Transfer", id, "Make", tt.in, nil); !errors.As(err, &e) || e.Code != tt.want {

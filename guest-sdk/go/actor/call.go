@@ -68,9 +68,10 @@ func PerhapsRan(err error) bool {
 
 // Call runs a method of another actor of the app and returns its reply. The turn and all that
 // it calls are one transaction: what they change is committed together, when this turn is,
-// or not at all. An error is the callee's own, or says why it did not run; what the callee
-// has changed is taken back then, and this turn may go on. One that returns the error takes
-// back everything.
+// or not at all. At another server a call commits on its own, unless [Atomic] or the method's
+// [RequireAtomic] refuses that, or a [CoLocate] group keeps both on one server. An error is the
+// callee's own, or says why it did not run; what the callee has changed is taken back then,
+// and this turn may go on. One that returns the error takes back everything.
 //
 // The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
 // anything else as JSON. The callee may call back methods that are [Reentrant], and gets

@@ -60,12 +60,12 @@
 //
 // # Calls
 //
-// [Call] runs a method of another actor and returns its reply; a [Remote] is such a method
-// with its types. The turn and all that it calls are one transaction: what they change is
-// committed together when the outermost turn ends well, or not at all. An error of a called
-// turn takes back what that turn has changed, and its caller may go on. [Timeout] bounds a
-// call. An actor that waits for a call cannot be called back: [ErrNotReentrant]. All actors
-// of a transaction must be held by one server: [ErrNotAtomic].
+// [Call] runs a method of another actor and returns its reply; a [Remote] has the types of one.
+// The turn and all that it calls are one transaction, committed together or not at all. At
+// another server a call commits on its own, unless [Atomic] or the method's [RequireAtomic]
+// refuses that ([ErrNotAtomic]), or a [CoLocate] group keeps the actors on one server. An error
+// takes back what the called turn has changed, and its caller may go on. [Timeout] bounds a call.
+// Within one server, an actor that waits for a call can be called back by [Reentrant] methods.
 //
 // # Determinism
 //
