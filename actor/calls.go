@@ -1,8 +1,13 @@
 package actor
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 )
 
 // MethodAll is the method of an [Invocation] that asks for several calls, which have effect
@@ -58,10 +63,48 @@ const (
 	fieldCallMethod      = 3
 	fieldCallPayload     = 4
 	fieldCallContentType = 5
+	fieldCallJSON        = 6
 
 	fieldReplyPayload     = 1
 	fieldReplyContentType = 2
 )
+
+// ParseCalls returns the calls of actors of an app that a JSON text asks for, which people write:
+// {"calls": [{"type": …, "id": …, "method": …, "data": JSON}]}, or the list alone. Their keys and
+// methods are not checked. An error is an [*ArgumentError] of the field.
+func ParseCalls(app, field string, text []byte) ([]Call, error) {
+	var asked struct {
+		Calls []struct {
+			Type   string          `json:"type"`
+			ID     string          `json:"id"`
+			Method string          `json:"method"`
+			Data   json.RawMessage `json:"data"`
+		} `json:"calls"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields() // a misspelt data would be an empty payload
+	var into any = &asked
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		into = &asked.Calls
+	}
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the calls")
+		}
+	}
+	if err != nil {
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return nil, &ArgumentError{Field: field, Problem: "has the unknown member " + name + "; known are calls, and in each call type, id, method and data"}
+		}
+		return nil, &ArgumentError{Field: field, Problem: "is not the JSON of calls: " + err.Error() + `; write {"calls": [{"type": …, "id": …, "method": …, "data": …}]}`}
+	}
+	calls := make([]Call, len(asked.Calls))
+	for i, c := range asked.Calls {
+		calls[i] = Call{Key: Key{App: app, Type: c.Type, ID: c.ID}, Method: c.Method, Payload: Payload{Data: c.Data}}
+	}
+	return calls, nil
+}
 
 // EncodeCalls returns the payload that asks for calls of actors of one app.
 func EncodeCalls(calls []Call) []byte {
@@ -106,6 +149,8 @@ func DecodeCalls(app string, data []byte) ([]Call, error) {
 				c.Payload.Data = value
 			case fieldCallContentType:
 				c.Payload.ContentType = string(value)
+			case fieldCallJSON: // unary calls alone have it
+				return &ArgumentError{Field: "json", Problem: "is only for unary calls; give payload"}
 			}
 			return nil
 		})

@@ -102,7 +102,8 @@ type Reply struct {
 	Payload Payload
 	// Version is the actor's version after the turn; 0 for an actor without a row.
 	Version uint64
-	// Fuel is what the run that answered used; see package engine/meter.
+	// Fuel is what the run that answered used, of [MethodAll] what its calls used; see package
+	// engine/meter.
 	Fuel uint64
 	// Host is where clients reach the host that ran the turn, host:port, if that is
 	// another one than they asked and its address is known. Hosts leave it empty; who

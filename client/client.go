@@ -180,7 +180,7 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 // take effect, or none does. One server must hold all actors; otherwise the error has the kind
 // not_atomic, and nothing has run. The idempotency key is that of all calls together; empty: as
 // Do has it. Of the requests only the app (of the first), type, ID, method, payload and
-// content type count. The replies are in the order of the calls, without versions. An error is
+// content type count. The replies are in the order of the calls, without versions and fuel. An error is
 // an [*Error], whose message names the call that failed.
 func (c *Client) InvokeAll(ctx context.Context, idempotencyKey string, calls ...Request) ([]Reply, error) {
 	if len(calls) == 0 {

@@ -203,7 +203,11 @@ func (c *call) record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRec
 // recorded answers a call from the record of an earlier one with the same key.
 func (c *call) recorded(r *actor.IdempotencyRecord) result {
 	if r.Payload != c.sum {
-		return result{err: fmt.Errorf("%w: call %s with a new key", actor.ErrKeyReused, c.inv.Method)}
+		what := "call " + c.inv.Method
+		if c.inv.Method == actor.MethodAll {
+			what = "make the calls together"
+		}
+		return result{err: fmt.Errorf("%w: %s with a new key", actor.ErrKeyReused, what)}
 	}
 	return result{reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
 }

@@ -87,8 +87,11 @@ func (cs *chains) record(t *run) *chainRecord {
 // ended reports the end of a called turn.
 func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	end := TurnEnd{
-		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Caller: t.call.inv.Key, Depth: t.depth + 1,
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Depth: t.depth + 1,
 		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+	}
+	if t.call.op != opAll {
+		end.Caller = t.call.inv.Key
 	}
 	end.QueueWait = end.Duration
 	if !c.stats.began.IsZero() {
@@ -280,7 +283,7 @@ func (cs *chains) apart(ch *calls, c *call) error {
 	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
 		return errHandedOver
 	}
-	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; types of one co_locate group are always together",
+	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
 		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 

@@ -81,7 +81,7 @@ type TurnEnd struct {
 	Trace        *actor.Trace // that of the invocation; nil: none
 	Lane         Lane
 	// Caller is the actor whose turn has called this one, and Depth in how many turns it is nested;
-	// zero for an invocation.
+	// zero for an invocation. A call of [actor.MethodAll] has no Caller.
 	Caller actor.Key
 	Depth  int
 	// Chain is what the turn and those that it has called were together; nil: it has called none, or

@@ -28,7 +28,7 @@ const hereTries = 3
 func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
 	key, from := &c.inv.Key, &t.chain.members[0].a.key
 	if f.peers == nil {
-		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s", key.Type, key.ID, from.Type, from.ID)
+		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
 	}
 	var holder, self actor.HostID
 	var err error
@@ -41,7 +41,7 @@ func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
 	case holder == self && c.atomic:
 		return false, fmt.Errorf("%w: %s %s is moving to another host", actor.ErrNoOwner, key.Type, key.ID)
 	case c.atomic:
-		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s", key.Type, key.ID, holder, from.Type, from.ID, self)
+		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
 	return false, nil
 }

@@ -166,6 +166,9 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 		rev:   t.StateRevision(),
 		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 	}
+	if t.call.op == opAll {
+		done.reply.Fuel = t.chain.fuel
+	}
 	if effects := t.TimerEffects(); !t.readOnly {
 		t.call.timers = timer.NewChanges(effects, s.placed())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -81,6 +82,58 @@ func TestJSONPayloadsAreExact(t *testing.T) {
 		if a := call(`"jsonReply":true`); a.StatusCode != http.StatusOK || strings.Contains(a.body, `"json"`) {
 			t.Errorf("%q: %s", reply.Data, a.body)
 		}
+	}
+}
+
+// TestJSONPayloadsOfSeveralCalls: each call of InvokeAll gives and asks for JSON by itself.
+func TestJSONPayloadsOfSeveralCalls(t *testing.T) {
+	f := start(t, nil)
+	f.host.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		calls, err := actor.DecodeCalls(inv.Key.App, inv.Payload.Data)
+		var echoed []actor.Payload
+		for _, c := range calls {
+			echoed = append(echoed, c.Payload)
+		}
+		return actor.Reply{Payload: actor.Payload{Data: actor.EncodePayloads(echoed)}}, err
+	})
+	url := f.url + greenroomv1connect.ActorServiceInvokeAllProcedure
+	call := func(calls ...string) answered {
+		for i, c := range calls {
+			calls[i] = `{"type":"T","id":"a","method":"Add",` + c + `}`
+		}
+		return do(t, client(t, false), "POST", url, `{"calls":[`+strings.Join(calls, ",")+`]}`, "Content-Type", "application/json")
+	}
+	const want = `{"replies":[{"json":{"id":9007199254740993}},{"payload":"MQ=="},{"payload":"Mg==","contentType":"text/plain"},{"json":[3]}]}`
+	a := call(`"json":{ "id" : 9007199254740993 },"jsonReply":true`, `"json":1`, `"payload":"Mg==","contentType":"text/plain","jsonReply":true`, `"payload":"WzNd","jsonReply":true`)
+	if got := strings.NewReplacer(" ", "").Replace(a.body); got != want {
+		t.Errorf("%s %s", a.Status, a.body)
+	}
+	for _, bad := range []string{`"json":1,"payload":"eA=="`, `"json":1,"contentType":"text/plain"`, `"payload":{}`} {
+		if a := call(`"json":1`, bad); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "json") {
+			t.Errorf("%s: %s %s", bad, a.Status, a.body)
+		}
+	}
+	for _, p := range protocols() {
+		actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
+		calls := []*greenroomv1.ActorCall{
+			{Type: "T", Id: "a", Method: "Add", Json: structpb.NewStringValue("x"), JsonReply: true},
+			{Type: "T", Id: "b", Method: "Add", Payload: []byte("2")},
+		}
+		res, err := actors.InvokeAll(t.Context(), connect.NewRequest(&greenroomv1.InvokeAllRequest{Calls: calls}))
+		if err != nil {
+			t.Fatal(p.name, err)
+		}
+		if r := res.Msg.GetReplies(); len(r) != 2 || r[0].GetJson().GetStringValue() != "x" || len(r[0].GetPayload()) != 0 || string(r[1].GetPayload()) != "2" || r[1].GetJson() != nil {
+			t.Errorf("%s: answered %v", p.name, r)
+		}
+	}
+	// What a stream's payload cannot give is no empty payload.
+	data, err := proto.Marshal(&greenroomv1.InvokeAllRequest{Calls: []*greenroomv1.ActorCall{{Type: "T", Id: "a", Method: "Add", Json: structpb.NewStringValue("x")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := actor.DecodeCalls("default", data); err == nil || !strings.Contains(err.Error(), "give payload") {
+		t.Error(err)
 	}
 }
 

@@ -52,10 +52,12 @@ not JSON), content_type, version (the actor's version after the call) and fuel
 last two to standard error. A version begins at a random number and rises with
 each change: use it to order versions, not to count changes.
 
-With --all the calls are those of a file, or of standard input for -: a JSON list
-of {"type", "id", "method", "payload"}. They run in order as one transaction: all
-take effect, or none does. One server must hold all their actors. Their replies
-are printed one after the other.
+With --all the calls are those of a file, or of standard input for -:
+{"calls": [{"type": …, "id": …, "method": …, "data": JSON}]}, or the list alone.
+They run in order as one transaction: all take effect, or none does. One server
+must hold all their actors. Their replies are printed one after the other; with
+-o json they are one object, whose replies have payload and content_type, and
+which has the fuel of all calls.
 
 Fields of a JSON payload that the method's input does not have are ignored by the
 SDKs, so a misspelt field has no effect.`,
@@ -83,6 +85,9 @@ SDKs, so a misspelt field has no effect.`,
 				}
 			}
 			if f.all != "" {
+				if cmd.Flags().Changed("content-type") {
+					return usagef("--content-type is for one call; leave it out with --all, whose payloads are JSON")
+				}
 				return callAll(cmd.Context(), c, f)
 			}
 			return call(cmd.Context(), c, args, f)
@@ -95,7 +100,7 @@ SDKs, so a misspelt field has no effect.`,
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "a `key` of your own: the same call with the same key takes effect once, and gets the same reply")
 	flags.StringVar(&f.all, "all", "", "make the calls of this `file` as one transaction")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the actor's version and the fuel used to standard error")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the actor's version and the fuel used to standard error (with --all, the fuel)")
 	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
 	return cmd
 }
@@ -169,14 +174,6 @@ func call(ctx context.Context, c *cli, args []string, f callFlags) error {
 	return writePayload(c, reply.GetPayload(), reply.GetContentType())
 }
 
-// fileCall is one call of a file for --all.
-type fileCall struct {
-	Type    string          `json:"type"`
-	ID      string          `json:"id"`
-	Method  string          `json:"method"`
-	Payload json.RawMessage `json:"payload,omitempty"`
-}
-
 // callAll makes the calls of a file as one transaction, and prints their replies, one a line.
 func callAll(ctx context.Context, c *cli, f callFlags) error {
 	if f.query || f.strong {
@@ -185,21 +182,21 @@ func callAll(ctx context.Context, c *cli, f callFlags) error {
 	if f.timeout <= 0 {
 		return usagef("--timeout is %s; give a time above 0", f.timeout)
 	}
-	source := "@" + f.all
+	arg, source := "@"+f.all, f.all
 	if f.all == "-" {
-		source = "-"
+		arg, source = "-", "standard input"
 	}
-	text, err := readPayload(ctx, c, source, actor.ContentTypeJSON)
+	text, err := readPayload(ctx, c, arg, "application/octet-stream") // ParseCalls checks it
 	if err != nil {
 		return err
 	}
-	var lines []fileCall
-	if err := json.Unmarshal(text, &lines); err != nil {
-		return &actor.ArgumentError{Field: f.all, Problem: fmt.Sprintf("is no list of calls: %v; write [{\"type\": …, \"id\": …, \"method\": …, \"payload\": …}]", err)}
+	calls, err := actor.ParseCalls(c.app, source, text)
+	if err != nil {
+		return err
 	}
 	msg := &greenroomv1.InvokeAllRequest{App: c.app}
-	for _, l := range lines {
-		msg.Calls = append(msg.Calls, &greenroomv1.ActorCall{Type: l.Type, Id: l.ID, Method: l.Method, Payload: l.Payload})
+	for _, l := range calls {
+		msg.Calls = append(msg.Calls, &greenroomv1.ActorCall{Type: l.Key.Type, Id: l.Key.ID, Method: l.Method, Payload: l.Payload.Data})
 	}
 	a, err := c.api()
 	if err != nil {
@@ -218,24 +215,27 @@ func callAll(ctx context.Context, c *cli, f callFlags) error {
 		}
 		return err
 	}
-	for _, r := range resp.Msg.GetReplies() {
-		if c.wantsJSON() {
-			if err := writeReply(c, replyOfAll{r}, 0); err != nil {
-				return err
-			}
-			continue
+	fuel := resp.Header().Get("Greenroom-Fuel") // empty from an older server
+	if c.wantsJSON() {
+		out := struct {
+			Replies []shownPayload `json:"replies"`
+			Fuel    string         `json:"fuel,omitempty"`
+		}{Fuel: fuel}
+		for _, r := range resp.Msg.GetReplies() {
+			out.Replies = append(out.Replies, showPayload(r.GetPayload(), r.GetContentType()))
 		}
+		return writeJSON(c.stdout, out)
+	}
+	if f.verbose && fuel != "" {
+		c.printf(c.stderr, "fuel %s\n", printable(fuel))
+	}
+	for _, r := range resp.Msg.GetReplies() {
 		if err := writePayload(c, r.GetPayload(), r.GetContentType()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// replyOfAll is one of several replies, which have no versions.
-type replyOfAll struct{ *greenroomv1.CallReply }
-
-func (replyOfAll) GetVersion() uint64 { return 0 }
 
 // withAdvice adds to the error of a call what the caller can do about it, if that is known.
 func withAdvice(ctx context.Context, c *cli, a *api, err error, args []string, timeout time.Duration) error {
@@ -380,16 +380,15 @@ func terminalPayload(payload []byte, contentType string) (shown []byte, ok bool)
 
 func isText(contentType string) bool { return strings.HasPrefix(contentType, "text/") }
 
-// writeReply writes a reply with what came beside it, for programs.
-func writeReply(c *cli, reply callReply, fuel uint64) error {
-	payload, contentType := reply.GetPayload(), reply.GetContentType()
-	out := struct {
-		Payload       json.RawMessage `json:"payload,omitempty"`
-		PayloadBase64 string          `json:"payload_base64,omitempty"`
-		ContentType   string          `json:"content_type"`
-		Version       uint64          `json:"version,string"`
-		Fuel          uint64          `json:"fuel,string"`
-	}{ContentType: contentType, Version: reply.GetVersion(), Fuel: fuel}
+// shownPayload is a payload as programs get it.
+type shownPayload struct {
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	PayloadBase64 string          `json:"payload_base64,omitempty"` // if it is not JSON
+	ContentType   string          `json:"content_type"`
+}
+
+func showPayload(payload []byte, contentType string) shownPayload {
+	out := shownPayload{ContentType: contentType}
 	switch {
 	case len(payload) == 0:
 	case actor.IsJSON(contentType) && json.Valid(payload):
@@ -397,5 +396,14 @@ func writeReply(c *cli, reply callReply, fuel uint64) error {
 	default:
 		out.PayloadBase64 = base64.StdEncoding.EncodeToString(payload)
 	}
-	return writeJSON(c.stdout, out)
+	return out
+}
+
+// writeReply writes a reply with what came beside it, for programs.
+func writeReply(c *cli, reply callReply, fuel uint64) error {
+	return writeJSON(c.stdout, struct {
+		shownPayload
+		Version uint64 `json:"version,string"`
+		Fuel    uint64 `json:"fuel,string"`
+	}{showPayload(reply.GetPayload(), reply.GetContentType()), reply.GetVersion(), fuel})
 }

@@ -16,8 +16,11 @@ func TestCallAllChecks(t *testing.T) {
 		{[]string{"--all", "-", "Counter"}, "[]", "unexpected argument"},
 		{[]string{"--all", "-", "--query"}, "[]", "--query and --strong are for one call"},
 		{[]string{"--all", "-", "--timeout", "0s"}, "[]", "give a time above 0"},
-		{[]string{"--all", "-"}, "{}", "is no list of calls"},
-		{[]string{"--all", "-"}, "x", "is not JSON"},
+		{[]string{"--all", "-", "--content-type", "text/plain"}, "[]", "--content-type is for one call"},
+		{[]string{"--all", "-"}, `{"app":"x","calls":[]}`, `standard input has the unknown member "app"; known are calls, and in each call type, id, method and data`},
+		{[]string{"--all", "-"}, `[{"type":"T","id":"a","method":"M","payload":1}]`, `has the unknown member "payload"`},
+		{[]string{"--all", "-"}, `{"calls":{}}`, "is not the JSON of calls"},
+		{[]string{"--all", "-"}, "x", "standard input is not the JSON of calls"},
 		{[]string{"--all", "no-such-file"}, "", "no such file"},
 	} {
 		var stdout, stderr bytes.Buffer

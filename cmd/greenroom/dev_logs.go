@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server/failure"
 )
@@ -98,8 +99,11 @@ func (g *guestLogs) write(l guestLine) {
 // it; what was refused before it became one is said here.
 func callLine(c *cli, w io.Writer, at time.Time, e *host.TurnEnd) {
 	method := e.Method
-	if method == "" {
+	switch method {
+	case "":
 		method = "(delete)"
+	case actor.MethodAll:
+		method = "(the calls together)"
 	}
 	outcome, colour := "ok", green
 	if e.Err != nil {
@@ -110,7 +114,7 @@ func callLine(c *cli, w io.Writer, at time.Time, e *host.TurnEnd) {
 		}
 	}
 	by := ""
-	if e.Depth > 0 {
+	if e.Caller.ID != "" {
 		by = ", called by " + e.Caller.Type + " " + e.Caller.ID
 	}
 	runs := ""

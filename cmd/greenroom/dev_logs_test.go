@@ -66,6 +66,8 @@ func TestCallLines(t *testing.T) {
 	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneWarm, Runs: 1, Err: &actor.FuelError{Used: 2, Limit: 1}})
 	g.Call(host.TurnEnd{Key: key, Method: "Ad", Err: actor.ErrMethodNotFound})
 	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneCalled, Runs: 1, Caller: actor.Key{App: "default", Type: "Shop", ID: "s"}, Depth: 2})
+	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneCalled, Runs: 1, Depth: 1})
+	g.Call(host.TurnEnd{Key: key, Method: actor.MethodAll, Lane: host.LaneWarm, Runs: 1})
 	g.Close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{
@@ -73,8 +75,10 @@ func TestCallLines(t *testing.T) {
 		"CALL  Cart a b Add  out_of_fuel (0s, fuel 0)",
 		"CALL  Cart a b Ad  method_not_found: the actor type has no such method (0s, fuel 0)",
 		"CALL      Cart a b Add  ok (0s, fuel 0, called by Shop s)",
+		"CALL    Cart a b Add  ok (0s, fuel 0)",
+		"CALL  Cart a b (the calls together)  ok (0s, fuel 0)",
 	} {
-		if len(lines) != 4 || !strings.HasSuffix(lines[i], want) {
+		if len(lines) != 6 || !strings.HasSuffix(lines[i], want) {
 			t.Errorf("line %d of %q, want %q", i, lines, want)
 		}
 	}

@@ -86,8 +86,12 @@ func showError(c *cli, cmd *cobra.Command, err error) {
 		if s.ActorID != "" {
 			who += " " + s.ActorID
 		}
+		method := s.Method
+		if method == actor.MethodAll {
+			method = "the calls together"
+		}
 		c.facts(c.stderr, "  ", "code", s.Code, "kind", s.Kind, "guest code", guestCode, "detail", guestDetail,
-			"actor", who, "method", s.Method, "retryable", yesNo(s.Retryable))
+			"actor", who, "method", method, "retryable", yesNo(s.Retryable))
 	}
 	if s.Stack != "" {
 		c.printf(c.stderr, "  stack\n")

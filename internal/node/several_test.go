@@ -70,18 +70,24 @@ func TestInvokeAll(t *testing.T) {
 	calls := func(amount int) string {
 		return fmt.Sprintf(`{"calls":[{"type":"Account","id":"h","method":"Deposit","data":%d},{"type":"Account","id":"h2","method":"Deposit","data":%d},{"type":"Account","id":"h","method":"CallTrap","data":"h3"}]}`, -amount, amount)
 	}
-	for range 2 {
+	for again := range 2 {
 		res := put(t, r.URL+"/v2.0/actors/default", calls(9007199254740993), "Idempotency-Key", "k")
+		if used := res.Header.Get("Greenroom-Fuel"); (used == "0") != (again == 1) {
+			t.Errorf("run %d used %s", again, used)
+		}
 		if res.StatusCode != http.StatusOK || res.body != `{"replies":[-9007199254740993,9007199254740993,"trap"]}` {
 			t.Errorf("%s %s", res.Status, res.body)
 		}
 	}
 	for body, want := range map[string]string{
-		calls(13): "call 2: ", "{}": "are none", `{"calls":[{"type":"Account","id":"h","method":"no name"}]}`: "call 1: ", "x": "not the JSON of calls",
+		calls(13): "call 2: ", "{}": "are none", `{"calls":[{"type":"Account","id":"h","method":"no name"}]}`: "call 1: ", `{"calls":[{"type":"Account","id":"h","method":"Get","payload":1}]}`: `unknown member \"payload\"; known are`, "x": "not the JSON of calls",
 	} {
 		if res := put(t, r.URL+"/v2.0/actors/default", body); res.StatusCode < 400 || !strings.Contains(res.body, want) {
 			t.Errorf("%s: %s %s", body, res.Status, res.body)
 		}
+	}
+	if res := put(t, r.URL+"/v2.0/actors/default", calls(1), "Idempotency-Key", "k"); !strings.Contains(res.body, "make the calls together with a new key") {
+		t.Errorf("%s %s", res.Status, res.body)
 	}
 	if res := put(t, r.URL+"/v2.0/actors/default", calls(13)); !strings.Contains(res.body, "unlucky") {
 		t.Errorf("%s %s", res.Status, res.body)

@@ -62,10 +62,8 @@ func (Binary) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rest, payload, ok := splitJSON(m); ok {
-		if m, err = withValue(rest, payload); err != nil {
-			return nil, err
-		}
+	if m, err = withValues(m); err != nil {
+		return nil, err
 	}
 	return proto.MarshalOptions{}.MarshalAppend(dst, m)
 }
@@ -111,10 +109,7 @@ func (JSON) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rest, payload, ok := splitJSON(m); ok {
-		return appendJSONText(dst, rest, payload)
-	}
-	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
+	return appendJSON(dst, m)
 }
 
 // Unmarshal implements connect.Codec.

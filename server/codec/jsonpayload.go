@@ -20,20 +20,38 @@ import (
 // codecs see to it, so that handlers know bytes only, and so that what came as text
 // stays the text that it was: 64-bit numbers survive, which a Value would round.
 
-// takeJSON makes the payload of a request that gave JSON. text is the message in
+// takeJSON makes the payloads of a request that gave JSON. text is the message in
 // the JSON form; nil if it came in the binary one.
 func takeJSON(msg proto.Message, text []byte) error {
-	var payload *[]byte
-	var value **structpb.Value
-	var contentType string
 	switch m := msg.(type) {
 	case *greenroomv1.InvokeRequest:
-		payload, value, contentType = &m.Payload, &m.Json, m.GetContentType()
+		return takeJSONOf(&m.Payload, &m.Json, m.GetContentType(), text)
 	case *greenroomv1.QueryRequest:
-		payload, value, contentType = &m.Payload, &m.Json, m.GetContentType()
-	default:
-		return nil
+		return takeJSONOf(&m.Payload, &m.Json, m.GetContentType(), text)
+	case *greenroomv1.InvokeAllRequest:
+		var all struct {
+			Calls []json.RawMessage `json:"calls"`
+		}
+		if text != nil {
+			if err := json.Unmarshal(text, &all); err != nil {
+				return err
+			}
+		}
+		for i, c := range m.GetCalls() {
+			var one []byte
+			if text != nil {
+				one = all.Calls[i]
+			}
+			if err := takeJSONOf(&c.Payload, &c.Json, c.GetContentType(), one); err != nil {
+				return fmt.Errorf("call %d: %w", i+1, err)
+			}
+		}
 	}
+	return nil
+}
+
+// takeJSONOf is takeJSON for one payload, of a message that has the given text.
+func takeJSONOf(payload *[]byte, value **structpb.Value, contentType string, text []byte) error {
 	switch {
 	case *value == nil:
 		return nil
@@ -53,7 +71,7 @@ func adviseBytes(msg proto.Message, err error) error {
 		return err
 	}
 	switch msg.(type) {
-	case *greenroomv1.InvokeRequest, *greenroomv1.QueryRequest:
+	case *greenroomv1.InvokeRequest, *greenroomv1.InvokeAllRequest, *greenroomv1.QueryRequest:
 		return fmt.Errorf("%w; bytes are a string in base64: use json for a payload that is JSON", err)
 	}
 	return fmt.Errorf("%w; bytes are a string in base64", err)
@@ -98,8 +116,33 @@ func splitJSON(msg proto.Message) (rest proto.Message, payload []byte, ok bool) 
 		if m.GetJson() == asJSON {
 			return &greenroomv1.QueryResponse{ContentType: m.GetContentType(), Version: m.GetVersion()}, m.GetPayload(), true
 		}
+	case *greenroomv1.CallReply:
+		if m.GetJson() == asJSON {
+			return &greenroomv1.CallReply{ContentType: m.GetContentType()}, m.GetPayload(), true
+		}
 	}
 	return msg, nil, false
+}
+
+// appendJSON writes a message in the JSON form.
+func appendJSON(dst []byte, msg proto.Message) ([]byte, error) {
+	if all, ok := msg.(*greenroomv1.InvokeAllResponse); ok {
+		dst = append(dst, `{"replies":[`...)
+		for i, r := range all.GetReplies() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendJSON(dst, r); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, "]}"...), nil
+	}
+	if rest, payload, ok := splitJSON(msg); ok {
+		return appendJSONText(dst, rest, payload)
+	}
+	return protojson.MarshalOptions{}.MarshalAppend(dst, msg)
 }
 
 // appendJSONText writes an answer in the JSON form, its payload as it is.
@@ -116,8 +159,23 @@ func appendJSONText(dst []byte, rest proto.Message, payload []byte) ([]byte, err
 	return append(dst, '}'), nil
 }
 
-// withValue is an answer in the binary form, its payload as a Value.
-func withValue(rest proto.Message, payload []byte) (proto.Message, error) {
+// withValues is a message in the binary form: payloads that it is to send as JSON are Values.
+func withValues(msg proto.Message) (proto.Message, error) {
+	if all, ok := msg.(*greenroomv1.InvokeAllResponse); ok {
+		out := &greenroomv1.InvokeAllResponse{}
+		for _, r := range all.GetReplies() {
+			m, err := withValues(r)
+			if err != nil {
+				return nil, err
+			}
+			out.Replies = append(out.Replies, m.(*greenroomv1.CallReply)) //nolint:forcetypeassert // as it was
+		}
+		return out, nil
+	}
+	rest, payload, ok := splitJSON(msg)
+	if !ok {
+		return msg, nil
+	}
 	value := new(structpb.Value)
 	if err := protojson.Unmarshal(payload, value); err != nil {
 		return nil, err
@@ -126,6 +184,8 @@ func withValue(rest proto.Message, payload []byte) (proto.Message, error) {
 	case *greenroomv1.InvokeResponse:
 		m.Json = value
 	case *greenroomv1.QueryResponse:
+		m.Json = value
+	case *greenroomv1.CallReply:
 		m.Json = value
 	}
 	return rest, nil

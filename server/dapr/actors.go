@@ -93,16 +93,6 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.
 	return nil
 }
 
-// severalCalls is the body of a request for several calls.
-type severalCalls struct {
-	Calls []struct {
-		Type   string          `json:"type"`
-		ID     string          `json:"id"`
-		Method string          `json:"method"`
-		Data   json.RawMessage `json:"data"`
-	} `json:"calls"`
-}
-
 // serveSeveral is the plain HTTP form of ActorService.InvokeAll:
 //
 //	POST|PUT /v2.0/actors/APP
@@ -132,13 +122,9 @@ func (a *Actors) serveSeveral(w http.ResponseWriter, r *http.Request, inv *actor
 	if err != nil {
 		return err
 	}
-	var asked severalCalls
-	if err := json.Unmarshal(body, &asked); err != nil {
-		return &actor.ArgumentError{Field: "body", Problem: "is not the JSON of calls: " + err.Error()}
-	}
-	var calls []actor.Call
-	for _, c := range asked.Calls {
-		calls = append(calls, actor.Call{Key: actor.Key{App: app, Type: c.Type, ID: c.ID}, Method: c.Method, Payload: actor.Payload{Data: c.Data}})
+	calls, err := actor.ParseCalls(app, "body", body)
+	if err != nil {
+		return err
 	}
 	inv.Method, inv.Payload.Data = actor.MethodAll, actor.EncodeCalls(calls)
 	if calls, err = actor.DecodeCalls(app, inv.Payload.Data); err != nil {

@@ -94,8 +94,9 @@ func (a *actorService) InvokeAll(ctx context.Context, req *connect.Request[green
 		return nil, err
 	}
 	msg := &greenroomv1.InvokeAllResponse{}
-	for _, r := range replies {
-		msg.Replies = append(msg.Replies, &greenroomv1.CallReply{Payload: r.Data, ContentType: r.ContentType})
+	for i, r := range replies {
+		asked := i < len(calls) && req.Msg.GetCalls()[i].GetJsonReply()
+		msg.Replies = append(msg.Replies, &greenroomv1.CallReply{Payload: r.Data, ContentType: r.ContentType, Json: codec.JSONReply(asked, r)})
 	}
 	res := connect.NewResponse(msg)
 	edge.SetFuel(res.Header(), reply)

@@ -292,7 +292,11 @@ type ActorCall struct {
 	// Opaque to Greenroom.
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Media type of the payload; empty means application/json.
-	ContentType   string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	ContentType string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// As in InvokeRequest.
+	Json *structpb.Value `protobuf:"bytes,6,opt,name=json,proto3" json:"json,omitempty"`
+	// Asks for the reply in CallReply.json, if it is JSON.
+	JsonReply     bool `protobuf:"varint,7,opt,name=json_reply,json=jsonReply,proto3" json:"json_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +366,20 @@ func (x *ActorCall) GetContentType() string {
 	return ""
 }
 
+func (x *ActorCall) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *ActorCall) GetJsonReply() bool {
+	if x != nil {
+		return x.JsonReply
+	}
+	return false
+}
+
 type InvokeAllResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each call, in their order.
@@ -408,9 +426,11 @@ func (x *InvokeAllResponse) GetReplies() []*CallReply {
 }
 
 type CallReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
-	ContentType   string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// As in InvokeResponse.
+	Json          *structpb.Value `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +477,13 @@ func (x *CallReply) GetContentType() string {
 		return x.ContentType
 	}
 	return ""
+}
+
+func (x *CallReply) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
 }
 
 type InvokeResponse struct {
@@ -757,8 +784,8 @@ type StreamInvocation struct {
 	// in flight.
 	Id    uint64    `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Actor *ActorKey `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	// "*" is InvokeAll: the payload is an InvokeAllRequest without its app, whose first
-	// call is of this actor, and the reply's payload an InvokeAllResponse.
+	// "*" is InvokeAll: the payload is an InvokeAllRequest without its app and without
+	// json, whose first call is of this actor, and the reply's payload an InvokeAllResponse.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	// Opaque to Greenroom.
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -1690,18 +1717,22 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x10InvokeAllRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x129\n" +
 	"\x05calls\x18\x02 \x03(\v2\x17.greenroom.v1.ActorCallB\n" +
-	"\xbaH\a\x92\x01\x04\b\x01\x10@R\x05calls\"\xd5\x01\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10@R\x05calls\"\xa0\x02\n" +
 	"\tActorCall\x121\n" +
 	"\x04type\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x17\n" +
 	"\x02id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x125\n" +
 	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
 	"\apayload\x18\x04 \x01(\fR\apayload\x12+\n" +
-	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\"F\n" +
+	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12*\n" +
+	"\x04json\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\x04json\x12\x1d\n" +
+	"\n" +
+	"json_reply\x18\a \x01(\bR\tjsonReply\"F\n" +
 	"\x11InvokeAllResponse\x121\n" +
-	"\areplies\x18\x01 \x03(\v2\x17.greenroom.v1.CallReplyR\areplies\"H\n" +
+	"\areplies\x18\x01 \x03(\v2\x17.greenroom.v1.CallReplyR\areplies\"t\n" +
 	"\tCallReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x93\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12*\n" +
+	"\x04json\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x04json\"\x93\x01\n" +
 	"\x0eInvokeResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
@@ -1858,47 +1889,49 @@ var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
 	25, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	6,  // 3: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	25, // 4: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
-	1,  // 5: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 6: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	25, // 7: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	25, // 8: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	11, // 9: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 10: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 11: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	13, // 12: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	14, // 13: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	26, // 14: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 15: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	17, // 16: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 17: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	27, // 18: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 19: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 20: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	22, // 21: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 22: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 23: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 24: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	10, // 25: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	8,  // 26: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	15, // 27: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	18, // 28: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	20, // 29: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	23, // 30: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	7,  // 31: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 32: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	12, // 33: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	9,  // 34: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	16, // 35: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	19, // 36: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	21, // 37: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	24, // 38: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
+	25, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	25, // 6: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 7: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 8: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	25, // 9: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	25, // 10: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	11, // 11: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 12: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 13: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	13, // 14: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	14, // 15: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	26, // 16: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 17: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 18: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 19: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	27, // 20: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	17, // 21: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 22: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	22, // 23: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 24: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 25: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 26: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	10, // 27: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	8,  // 28: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	15, // 29: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	18, // 30: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	20, // 31: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	23, // 32: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	7,  // 33: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 34: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	12, // 35: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	9,  // 36: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	16, // 37: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	19, // 38: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	21, // 39: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	24, // 40: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	33, // [33:41] is the sub-list for method output_type
+	25, // [25:33] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }

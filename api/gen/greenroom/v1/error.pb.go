@@ -33,7 +33,8 @@ type ErrorDetail struct {
 	App       string `protobuf:"bytes,3,opt,name=app,proto3" json:"app,omitempty"`
 	ActorType string `protobuf:"bytes,4,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
 	ActorId   string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	Method    string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
+	// "*": all calls of InvokeAll, and not one of them.
+	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
 	// Set for errors that the guest returned on purpose.
 	Guest *GuestErrorDetail `protobuf:"bytes,7,opt,name=guest,proto3" json:"guest,omitempty"`
 	// Set for refused modules: every fault found.

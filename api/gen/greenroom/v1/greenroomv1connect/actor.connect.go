@@ -67,8 +67,9 @@ type ActorServiceClient interface {
 	// of this call, and names it. All actors must be held by one server, which the call
 	// is passed on to, and their types have states and are not placed "any":
 	// otherwise it fails with not_atomic, and nothing has run. The header
-	// Idempotency-Key counts for all calls together; its scope is the first call's
-	// actor. The time limit is that of a turn of that actor's type.
+	// Idempotency-Key counts for all calls together; it belongs to the first call's
+	// actor, so a repetition has the calls in the same order. The header Greenroom-Fuel
+	// says what all calls used. The time limit is that of a turn of that actor's type.
 	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
@@ -242,8 +243,9 @@ type ActorServiceHandler interface {
 	// of this call, and names it. All actors must be held by one server, which the call
 	// is passed on to, and their types have states and are not placed "any":
 	// otherwise it fails with not_atomic, and nothing has run. The header
-	// Idempotency-Key counts for all calls together; its scope is the first call's
-	// actor. The time limit is that of a turn of that actor's type.
+	// Idempotency-Key counts for all calls together; it belongs to the first call's
+	// actor, so a repetition has the calls in the same order. The header Greenroom-Fuel
+	// says what all calls used. The time limit is that of a turn of that actor's type.
 	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
