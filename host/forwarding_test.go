@@ -271,7 +271,7 @@ func TestEndOfAForwardedCall(t *testing.T) {
 func TestAtomicCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHosts(t, host.Limits{})
-		const want = "not_atomic: T b is held by the host host-1, and T a by the host host-0"
+		const want = "not_atomic: T b is held by the host host-1, and T a by the host host-0; see co_locate in docs/calls.md"
 		for _, payload := range []string{"b a Do " + addFive, "b . Together "} {
 			if reply, err := hs.forward(t, "a", payload, ""); reply != want || err != nil {
 				t.Errorf("%s: %q, %v", payload, reply, err)
