@@ -184,7 +184,7 @@ type TypeSpec struct {
 // SPEC.md section 3. Without a group, a type has a place of its own.
 type CoLocate struct {
 	Group string `json:"group"`
-	// Separator divides an ID into parts, the first Parts of which are the group key. Without
+	// Separator divides an ID into parts. The first Parts parts are the group key. Without
 	// one the key is the whole ID.
 	Separator string `json:"separator,omitempty"`
 	Parts     int    `json:"parts,omitempty"`

@@ -28,7 +28,7 @@ type Result struct {
 const MessageAtomic = 1 << 0
 
 // ResultCommitted is the flag of a result whose turn was committed on its own: it stays,
-// whatever becomes of the caller's turn.
+// whether the caller's turn is committed or not.
 const ResultCommitted = 1 << 0
 
 // Codes of results that the host makes, SPEC.md section 5.

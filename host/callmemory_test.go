@@ -10,7 +10,7 @@ import (
 func (h *Host) CallsInCommon() int64     { return h.memory.common.used.Load() }
 func (h *Host) CallsOf(app string) int64 { return h.memory.Has(app) }
 
-// TestCallsOfInventedAppsAreBounded: callers of all apps may name any, each of which may always have
+// TestCallsOfInventedAppsAreBounded: callers of all apps may name any app, and each app may always have
 // some memory; all together have twice the bound at most.
 func TestCallsOfInventedAppsAreBounded(t *testing.T) {
 	m := newCallMemory(6400)

@@ -14,7 +14,7 @@ func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// notTogether refuses calls of several actors, one of which is of the type that s serves.
+// notTogether refuses calls of several actors if one is of the type that s serves.
 func notTogether(s *served) error {
 	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
 }

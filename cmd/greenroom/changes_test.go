@@ -80,7 +80,7 @@ func TestDeployChanges(t *testing.T) {
 	}
 }
 
-// TestDeployPrivateMethod: callers of a method that becomes private are told what they get.
+// TestDeployPrivateMethod: deploying says which error callers of a method that becomes private get.
 func TestDeployPrivateMethod(t *testing.T) {
 	typ := func(private bool) *greenroomv1.ActorType {
 		return &greenroomv1.ActorType{Name: "Cart", Methods: []*greenroomv1.Method{{Name: "Expire", Private: private}}}

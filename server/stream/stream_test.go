@@ -334,7 +334,7 @@ func TestChannelCountsByApp(t *testing.T) {
 	}
 }
 
-// TestBytesOfInventedAppsAreBounded: callers of all apps may name any, each of which may always have
+// TestBytesOfInventedAppsAreBounded: callers of all apps may name any app, and each app may always have
 // a part; all together have twice the bound at most.
 func TestBytesOfInventedAppsAreBounded(t *testing.T) {
 	m := NewMemory(6400)

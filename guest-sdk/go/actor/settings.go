@@ -50,7 +50,7 @@ func PlacementRingOf(hosts int) Placement {
 // one placement, which is neither [PlacementAny] nor [PlacementStateless].
 type CoLocate struct {
 	Group string // 1 to 64 of the characters A-Z a-z 0-9 . _ -
-	// Separator is the text between the parts of an ID, the first of which are the group key:
+	// Separator is the text between the parts of an ID, whose first parts are the group key:
 	// with "/", order/42 is of the key order by one part, and of order/42 by two. Without a
 	// separator, and for an ID with no more parts than the key, the key is the whole ID.
 	Separator string

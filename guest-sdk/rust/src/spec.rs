@@ -26,7 +26,7 @@ pub enum Placement {
 pub struct CoLocate {
     /// The group; empty without one.
     pub group: &'static str,
-    /// The text between the parts of an ID, the first of which are the group key. Empty:
+    /// The text between the parts of an ID, whose first parts are the group key. Empty:
     /// the key is the whole ID.
     pub separator: &'static str,
     /// How many parts the key has; 0 means 1.
