@@ -27,9 +27,7 @@ func TestTransfers(t *testing.T) {
 	db := pgtest.Start(t)
 	database := db.Database(t)
 	members := startCluster(t, database, nil)
-	for dir, toolchain := range map[string]string{"bank": guestbuild.Go, "bank-rust": guestbuild.Cargo} {
-		deployGuest(t, members[0], filepath.Join("../crash/testdata", dir), toolchain)
-	}
+	deployBank(t, members[0])
 	b := &crash.Bank{Client: newClient(t, members, 0), Once: newClient(t, members, 1), Attempt: attemptTime}
 	r := &run{members: members, names: crash.BankDesks}
 	open := func() {
@@ -68,6 +66,14 @@ func TestTransfers(t *testing.T) {
 		t.Error(problem)
 	}
 	t.Log(b.Summary())
+}
+
+// deployBank deploys what [crash.Bank] calls.
+func deployBank(t *testing.T, at *member) {
+	t.Helper()
+	for dir, toolchain := range map[string]string{"bank": guestbuild.Go, "bank-rust": guestbuild.Cargo} {
+		deployGuest(t, at, filepath.Join("../crash/testdata", dir), toolchain)
+	}
 }
 
 // deployGuest builds a guest and deploys it.

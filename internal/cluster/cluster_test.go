@@ -272,17 +272,25 @@ func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string
 	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
 }
 
+// roundsOr is how many rounds GREENROOM_KILL_ROUNDS asks for, or the usual number.
+func roundsOr(t *testing.T, usual int) int {
+	t.Helper()
+	s := os.Getenv("GREENROOM_KILL_ROUNDS")
+	if s == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+	}
+	return n
+}
+
 // breakAll has each fault happen at least once, and others as the randomness has it, and calls
 // before ahead of each.
 func (r *run) breakAll(t *testing.T, random *rand.Rand, all []fault, before func()) {
 	t.Helper()
-	rounds := defaultRounds
-	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
-		var err error
-		if rounds, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-		}
-	}
+	rounds := roundsOr(t, defaultRounds)
 	fired := map[string]int{}
 	for n := range rounds {
 		before()
