@@ -77,7 +77,7 @@ func (c *connection) pass(from, to net.Conn) {
 		if h != nil && n > 0 && (from == c.in) == h.call {
 			h.keep(to, buf[:n])
 		} else if n > 0 {
-			if h != nil && bytes.Contains(buf[:n], h.mark) {
+			if h != nil && h.isDelivered() && hasData(buf[:n]) {
 				h.end(h.answered)
 			}
 			_, werr := to.Write(buf[:n])
@@ -95,6 +95,19 @@ func (c *connection) pass(from, to net.Conn) {
 	delete(p.conns, to)
 	p.mu.Unlock()
 	_ = to.Close()
+}
+
+// hasData reports whether there is a DATA frame among these of HTTP/2: others are about the
+// connection.
+func hasData(frames []byte) bool {
+	for len(frames) >= 9 {
+		size := 9 + int(frames[0])<<16 + int(frames[1])<<8 + int(frames[2])
+		if frames[3] == 0 {
+			return true
+		}
+		frames = frames[min(size, len(frames)):]
+	}
+	return false
 }
 
 // hold keeps a call between hosts, or its answer, and what comes after it on its connection.
@@ -145,6 +158,15 @@ func (h *hold) keep(to net.Conn, data []byte) {
 		case <-h.answered:
 		case <-h.over:
 		}
+	}
+}
+
+func (h *hold) isDelivered() bool {
+	select {
+	case <-h.delivered:
+		return true
+	default:
+		return false
 	}
 }
 
