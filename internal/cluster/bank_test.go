@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -24,8 +25,21 @@ import (
 // ledgers of both ends explain every balance. What was acknowledged has happened, and what was
 // refused has not.
 func TestTransfers(t *testing.T) {
-	db := pgtest.Start(t)
-	database := db.Database(t)
+	t.Run("postgresql", func(t *testing.T) {
+		db := pgtest.Start(t)
+		transfers(t, db.Database(t), db)
+	})
+	if os.Getenv(pgtest.CockroachVariable) != "" {
+		t.Run("cockroachdb", func(t *testing.T) {
+			url, _ := pgtest.CockroachURL(t)
+			transfers(t, url, nil)
+		})
+	}
+}
+
+// transfers runs on a database, which is restarted if it is of this test's own server.
+func transfers(t *testing.T, database string, db *pgtest.Server) {
+	t.Helper()
 	members := startCluster(t, database, nil)
 	deployBank(t, members[0])
 	b := &crash.Bank{Client: newClient(t, members, 0), Once: newClient(t, members, 1), Attempt: attemptTime}
