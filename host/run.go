@@ -180,7 +180,7 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	if err != nil {
 		return sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.reminders = t.Effects()
+	done.tokens, done.reminders = t.Tokens(), t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.

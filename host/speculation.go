@@ -171,6 +171,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, f := range did.Lost {
 		w.memory.Give(f.Payload.App(), f.Payload.replyMemory)
+		w.turns.reminders.refused(&f.Payload.reminders)
 		f.Payload.settleTimers(false, now)
 		then.changed(f.Payload)
 	}
