@@ -211,7 +211,10 @@ func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Paylo
 // join gives a turn a chain, with its first call.
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{}, t
+		t.chain, t.outermost = &calls{fuelLimit: t.Fuel().Limit}, t
+		if t.call.op == opAll {
+			t.chain.fuelLimit = t.served.limits.Fuel
+		}
 		if t.call.stats.chain == nil {
 			t.call.stats.chain = &chainRecord{}
 		}
@@ -459,13 +462,18 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
-	t.limitFuel(ch.fuel)
+	if by.call.op != opAll {
+		t.limitFuel()
+	}
 	m.open, t.undone = t, len(ch.undo)
 	err = t.on(ctx, in, s.migration(row))
 	m.open = open
 	ch.ended(t)
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
+	if by.call.op == opAll {
+		ch.ofAll += t.Fuel().Used
+	}
 	if err == nil {
 		err = c.ctx.Err()
 	}

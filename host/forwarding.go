@@ -75,7 +75,7 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 		inv.IdempotencyKey = ch.key(t.outermost.call)
 	}
 	inv.Token = t.call.inv.Token
-	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
+	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: ch.fuelLeft()}
 	var a forwardedAnswer
 	t.waiting(func() { a = f.send(c.ctx, inv) })
 	ch.fuel += a.reply.Fuel

@@ -493,7 +493,9 @@ type calls struct {
 	members []*enlisted        // the outermost turn's actor first
 	undo    []undo             // what called turns have done, in order
 	tokens  []actor.ReminderID // of the reminders that they have set, in order
-	fuel    uint64             // of the called turns
+	// fuel is what called turns have used, and ofAll the part of it that the calls of an opAll turn
+	// have used, which have the limits of their types. fuelLimit bounds the rest; 0: no bound.
+	fuel, ofAll, fuelLimit uint64
 	// calls counts what was called, records are the called turns to record, and name is what
 	// [chain.Chain.SetName] was given.
 	calls   int
@@ -592,6 +594,14 @@ func (ch *calls) key(outermost *call) string {
 	}
 	sum := sha256.Sum256([]byte(began))
 	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.calls)
+}
+
+// fuelLeft is what called turns may still use; 0: as much as their types allow.
+func (ch *calls) fuelLeft() uint64 {
+	if ch.fuelLimit == 0 {
+		return 0
+	}
+	return max(1, ch.fuelLimit-min(ch.fuelLimit, ch.fuel-ch.ofAll))
 }
 
 // size is what the chain adds to a commit, in bytes, beside the outermost turn.
