@@ -146,8 +146,8 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	var err error
 	if m != nil && m.seen() {
 		meth, err = m.served.method(&c.inv)
-	} else if s, meth, err = cs.admission.find(c); err != nil {
-		s, meth, err = cs.admission.findNew(c, err)
+	} else {
+		s, meth, err = cs.find(t, c)
 	}
 	switch {
 	case err != nil:
@@ -195,6 +195,14 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		err = ch.record(m, c, reply)
 	}
 	return reply, err
+}
+
+// find returns what serves a call of the turn t.
+func (cs *chains) find(t *run, c *call) (s *served, m method, err error) {
+	if s, m, err = cs.admission.find(c); err != nil {
+		t.waiting(func() { s, m, err = cs.admission.findNew(c, err) })
+	}
+	return s, m, err
 }
 
 // failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
@@ -559,11 +567,9 @@ func (cs *chains) ready(t *run, c *call) error {
 		}
 		return err
 	}
-	s, meth, err := cs.admission.find(c)
+	s, meth, err := cs.find(t, c)
 	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return err
-		}
+		return err
 	}
 	if meth.private {
 		return errPrivate(&c.inv)
