@@ -43,6 +43,7 @@ func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
 	case c.atomic:
 		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
+	c.holder = holder
 	return false, nil
 }
 
@@ -119,8 +120,12 @@ func (f *forwarding) failure(c *call, err error, readOnly bool) error {
 // perhapsRan is the result of a call that another host has perhaps committed.
 func perhapsRan(c *call, err error) *abi.Result {
 	if c.ctx.Err() != nil {
-		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+		where := "another host"
+		if c.holder != "" {
+			where = "the host " + string(c.holder)
+		}
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout, Message: fmt.Sprintf(
+			"the call of %s %s did not end in time at %s, where it perhaps ran or may run yet; %s", c.inv.Key.Type, c.inv.Key.ID, where, oneOrder)}}
 	}
 	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }

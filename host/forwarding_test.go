@@ -493,7 +493,7 @@ func (hs *hosts) recordedKey(id string) string {
 func TestLostForwardedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHosts(t, host.Limits{})
-		for outcome, want := range map[string]string{"repeated": "5 flags 1", "lost": "unavailable: whether", "stuck": "timeout: the call did not end in time"} {
+		for outcome, want := range map[string]string{"repeated": "5 flags 1", "lost": "unavailable: whether", "stuck": "timeout: the call of T b-stuck did not end in time at the host host-1, where it perhaps ran or may run yet"} {
 			id := "b-" + outcome
 			hs.outcomes = []string{outcome}
 			if reply, err := hs.forward(t, "a", id+" t Do "+addFive, ""); !strings.HasPrefix(reply, want) || err != nil {
@@ -548,13 +548,18 @@ func TestCircleOverHosts(t *testing.T) {
 			for from, to := range map[string]string{"a": "b", "b": "a"} {
 				go func() {
 					_, err := hs.invoke(t.Context(), from, "Cross", to, "")
+					if waited := fmt.Sprintf("it waited for its call of T %s at the host %s", to, hostName(hs.holder(to))); !errors.Is(err, actor.ErrDeadline) || !strings.Contains(err.Error(), waited) {
+						err = fmt.Errorf("%w, want the deadline and that %s", err, waited)
+					} else {
+						err = nil
+					}
 					errs <- err
 				}()
 			}
 			synctest.Wait()
 			close(g.leave)
 			for range 2 {
-				if err := <-errs; err != nil && !errors.Is(err, actor.ErrDeadline) {
+				if err := <-errs; err != nil {
 					t.Error(err)
 				}
 			}
