@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -23,6 +24,8 @@ type chainRecord struct {
 	ChainStats
 	born uint64 // the place of the first run in the order of chains
 	tree []calledTurn
+	// unsettled has the idempotency keys of the calls, of all runs, whose outcome at another host is unknown.
+	unsettled []string
 	// waits is what the last run waited for when its time was over; empty: for nothing.
 	waits string
 }
@@ -63,6 +66,11 @@ func (r *chainRecord) failed(place int, code string) {
 	if r != nil && place >= 0 {
 		r.tree[place].failed = code
 	}
+}
+
+// isUnsettled reports whether the outcome of a call of an earlier run is unknown that has the key of c.
+func (r *chainRecord) isUnsettled(c *call) bool {
+	return slices.Contains(r.unsettled, c.inv.IdempotencyKey)
 }
 
 // late records that the time of the run was over during a call.

@@ -154,7 +154,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	}
 	switch {
 	case err != nil:
-		return actor.Payload{}, err
+		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.readOnly && !meth.readOnly:
 		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
@@ -176,13 +176,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		err = cs.apart(ch, c)
 	}
 	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
+	if err != nil {
+		return cs.failed(t, c, nil, recorded, err)
+	}
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
-	}
-	if err != nil {
-		return cs.failed(t, c, recorded, err)
-	}
-	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -192,7 +190,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
-		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
+		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
 	if ch.settle(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
@@ -208,13 +206,20 @@ func (cs *chains) find(t *run, c *call) (s *served, m method, err error) {
 	return s, m, err
 }
 
-// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
-// got for it at another host, or else err.
-func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
-	if recorded && !endsChain(err) {
-		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-			return reply, err
-		}
+// failed is the outcome of a call that has failed here with err: what another run of the chain has
+// got for it at another host, or else err. m is the actor if the failure is its guest's.
+func (cs *chains) failed(t *run, c *call, m *enlisted, recorded bool, err error) (actor.Payload, error) {
+	if !recorded || endsChain(err) {
+		return actor.Payload{}, err
+	}
+	if c.inv.IdempotencyKey == "" {
+		c.inv.IdempotencyKey = t.chain.key(t.outermost.call)
+	}
+	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+		return reply, err
+	}
+	if m != nil {
+		m.failed = true
 	}
 	return actor.Payload{}, err
 }

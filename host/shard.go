@@ -522,6 +522,9 @@ type enlisted struct {
 	row     *residency.Row
 	rev     uint64
 	changed bool
+	// failed means that the caller of a recorded call knows that it has failed: the chain's commit keeps
+	// earlier runs of the call from being applied.
+	failed  bool
 	effects turn.SideEffects
 	open    openTurn // the turn of it that is under way, the innermost one; nil: none
 }
