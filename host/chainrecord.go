@@ -68,15 +68,14 @@ func (r *chainRecord) failed(place int, code string) {
 	}
 }
 
-// isUnsettled reports whether the outcome of a call of an earlier run is unknown that has the key of c.
-func (r *chainRecord) isUnsettled(c *call) bool {
-	return slices.Contains(r.unsettled, c.inv.IdempotencyKey)
-}
+// isUnsettled reports whether the outcome of an earlier run's call with an idempotency key is unknown.
+func (r *chainRecord) isUnsettled(key string) bool { return slices.Contains(r.unsettled, key) }
 
-// late records that the time of the run was over during a call.
-func (r *chainRecord) late(c *call) {
+// late records that the time of the run was over during a call, which waited for something; empty: it
+// ran.
+func (r *chainRecord) late(waits string) {
 	if r != nil && r.waits == "" {
-		r.waits = c.waits()
+		r.waits = waits
 	}
 }
 

@@ -54,7 +54,7 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	place := cs.record(t).began(&c.inv, t.depth+1)
 	reply, err := cs.run(t, c)
 	if err != nil && t.Context().Err() != nil {
-		cs.record(t).late(c)
+		cs.record(t).late(c.waits())
 	}
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
@@ -534,7 +534,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
-			cs.record(t).late(calls[i])
+			cs.record(t).late(calls[i].waits())
 			return ofTurn(t.Context().Err())
 		case endsChain(err):
 			return err

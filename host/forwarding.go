@@ -116,7 +116,7 @@ func (f *forwarding) failed(t *run, c *call, err error, readOnly bool) (actor.Pa
 		if !readOnly {
 			record.unsettled = append(record.unsettled, c.inv.IdempotencyKey)
 		}
-	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.isUnsettled(c)):
+	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.isUnsettled(c.inv.IdempotencyKey)):
 		if reply, ok, err := f.knownOfFailed(t, c); ok {
 			return reply, err
 		}
@@ -186,7 +186,7 @@ func (f *forwarding) knownOfFailed(t *run, c *call) (reply actor.Payload, ok boo
 			return reply, true, err
 		}
 	}
-	if t.outermost.call.stats.chain.isUnsettled(c) {
+	if t.outermost.call.stats.chain.isUnsettled(c.inv.IdempotencyKey) {
 		err := fmt.Errorf("%w: an earlier run of its caller has made the same call and got no answer", actor.ErrAmbiguous)
 		return actor.Payload{}, true, &decidedError{perhapsRan(c, err), err}
 	}
