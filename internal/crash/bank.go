@@ -458,7 +458,7 @@ func (t *transfer) explains(m *moved) bool {
 	}
 	// Without a key, and with a payer at the cashier's server, the payee may have the money of a turn
 	// that was not committed.
-	return made == "" && !(gaveBack && paid)
+	return made == "" && (!gaveBack || !paid)
 }
 
 // fits reports whether the books have, after the last call, what the caller of the transfer
