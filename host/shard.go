@@ -463,7 +463,7 @@ func (a *activation) nestedInstance(ctx context.Context, waiting func(func()), s
 func (a *activation) warmFor(s *served) bool {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
-	return a.serving == s && a.Tip != nil && !a.unfenced(s)
+	return a.serving == s && s.lane == LaneWarm && a.Tip != nil && !a.unfenced(s)
 }
 
 // unfenced reports whether the newest state is to be read again before the first turn, since no

@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// warmTurn runs one attempt of a turn on the activation's tip.
+// warm runs one attempt of a turn on the activation's tip.
 func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
 	if c.cause == actor.CauseKeyedCall {
 		if o, ok := ts.records.known(ctx, a, c); ok {
@@ -17,7 +17,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err := ts.checkMemory(a.key.App); err != nil {
 		return failed(err)
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.load(ctx, a, s)
 	if err != nil {
 		return failed(err)
 	}
