@@ -119,13 +119,13 @@ func TestExtismPluginsThatMisbehave(t *testing.T) {
 			}
 		}
 	}
-	_, err := r.upload(t.Context(), "", build(`{"abi":1,"types":[{"name":"T","methods":[{"name":"Do","reentrant":true},{"name":"Gone"}]}]}`, wasmtest.I32Const(0)))
+	_, err := r.upload(t.Context(), "", build(`{"abi":1,"types":[{"name":"T","migrate":true,"methods":[{"name":"Do"},{"name":"Gone"}]}]}`, wasmtest.I32Const(0)))
 	var found []string
 	for _, f := range detail(err).GetFaults() {
 		found = append(found, f.Code)
 	}
-	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "reentrant missing_export" {
-		t.Errorf("a reentrant method, and one that is not there: %v, %v", err, found)
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "migrate missing_export" {
+		t.Errorf("a migrate hook, and a method that is not there: %v, %v", err, found)
 	}
 }
 
@@ -154,6 +154,7 @@ func TestExtismCalls(t *testing.T) {
 		{`{"type":"Account","id":"ann","method":"Transfer","input":{"to":"bob","amount":10},"timeout":"1m","atomic":true}`, `{"reply":30}`},
 		{`{"type":"Alarm","id":"b","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
 		{`{"type":"Alarm","id":"a","method":"who"}`, `{"error":{"status":"failed_precondition","code":"not_reentrant","message":"a turn of Alarm a is waiting for this call, and the method who is not declared reentrant"}}`},
+		{`{"type":"Alarm","id":"a","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
 		{`{"type":"Alarm","id":"b","method":"ring","input":"none"}`, `{}`},
 	} {
 		r.mustCall(t, "", "Alarm", "a", "ask", call.message, call.want)

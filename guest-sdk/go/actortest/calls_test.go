@@ -146,6 +146,7 @@ func init() {
 		actor.Method("Split", (*Payer).Split), actor.Method("Down", (*Payer).Down), actor.Method("Many", (*Payer).Many))
 	actor.Register("Loop", actor.Method("Start", (*Loop).Start), actor.Method("Wipe", (*Loop).Wipe), actor.Method("Inner", (*Loop).Inner, actor.Reentrant()),
 		actor.Method("Refuse", (*Loop).Refuse, actor.Reentrant()), actor.ReadOnly("Peek", (*Loop).Peek, actor.Reentrant()))
+	actor.Register("Spiral", actor.AllReentrant(), actor.Method("Start", (*Loop).Start), actor.Method("Inner", (*Loop).Inner))
 }
 
 func TestFake(t *testing.T) {
@@ -316,5 +317,9 @@ func TestReentrant(t *testing.T) {
 			t.Errorf("%v: state %v", step, state)
 		}
 		h.DropInstance()
+	}
+	var got string
+	if err := h.Call("Spiral", "s", "Start", "Inner", &got); err != nil || got != "(.)10" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -156,7 +156,29 @@ mod again {
         }
     }
 
+    greenroom::record! {
+        #[derive(Debug, Default)]
+        pub struct Spiral {
+            pub turns: u32,
+        }
+    }
+
+    impl Spiral {
+        fn down(&mut self, ctx: &Context, depth: u32) -> Result<u32, Error> {
+            self.turns += 1;
+            if depth > 0 {
+                let me = Ref::of::<Spiral>(ctx.id());
+                me.message("Down", &(depth - 1)).call::<u32>(ctx, self)?;
+            }
+            Ok(self.turns)
+        }
+    }
+
     greenroom::actors! {
+        Spiral {
+            methods: { "Down" => down },
+            reentrant: true,
+        }
         Loop {
             methods: {
                 "Start" => start,
@@ -329,6 +351,10 @@ fn a_method_that_is_called_back_finds_the_struct_and_leaves_it() {
     host.drop_memory();
     assert_eq!(call("Wipe", false), "(.)10");
     assert_eq!(actor.state_json(), r#"{"count":11,"trace":"(.)10"}"#);
+    assert_eq!(
+        host.actor::<again::Spiral>("s").call("Down", 3u32),
+        Ok(4u32)
+    );
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl Chain {
         method: &MethodSpec,
         payload: &Payload,
     ) -> Result<Payload, Error> {
-        if !method.reentrant {
+        if !method.reentrant && !entry.spec.reentrant {
             self.check_closed(key)?;
         }
         if self.open.borrow().len() > MAX_DEPTH {
