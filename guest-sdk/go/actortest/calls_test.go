@@ -25,6 +25,18 @@ func (p *Payer) Pay(ctx *actor.Context, amount int) (int, error) {
 	return deposit.Call(ctx, "bob", amount)
 }
 
+// Own deposits at another account, in any way and in one transaction, and replies with whether that
+// was committed on its own.
+func (p *Payer) Own(ctx *actor.Context, amount int) (own [2]bool, err error) {
+	own[1] = true
+	_, first := deposit.Call(ctx, "bob", amount, actor.Committed(&own[0]))
+	_, second := deposit.Call(ctx, "bob", amount, actor.Committed(&own[1]), actor.Atomic())
+	if !errors.Is(second, actor.ErrNotAtomic) {
+		return own, errors.Join(first, second)
+	}
+	return own, nil
+}
+
 // Check calls in a read-only method.
 func (p *Payer) Check(ctx *actor.Context, method string) (int, error) {
 	return actor.Call[int](ctx, actor.Ref{Type: "Ledger", ID: "bob"}, method, 1)
@@ -142,7 +154,7 @@ func (p *Payer) Ask(ctx *actor.Context, to [3]string) (actor.None, error) {
 
 func init() {
 	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add), actor.Method("Audit", (*Ledger).Audit, actor.Private()), actor.ReadOnly("Sum", (*Ledger).Total))
-	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check),
+	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Own", (*Payer).Own), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check),
 		actor.Method("Split", (*Payer).Split), actor.Method("Down", (*Payer).Down), actor.Method("Many", (*Payer).Many))
 	actor.Register("Loop", actor.Method("Start", (*Loop).Start), actor.Method("Wipe", (*Loop).Wipe), actor.Method("Inner", (*Loop).Inner, actor.Reentrant()),
 		actor.Method("Refuse", (*Loop).Refuse, actor.Reentrant()), actor.ReadOnly("Peek", (*Loop).Peek, actor.Reentrant()))
@@ -173,6 +185,35 @@ func TestFake(t *testing.T) {
 	h = actortest.New(t)
 	if err := h.Call("Payer", "a", "Pay", 5, &got); !errors.As(err, &e) || e.Code != "type_not_found" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestElsewhere has a fake of actors at another server.
+func TestElsewhere(t *testing.T) {
+	h := actortest.New(t)
+	balance := 0
+	add := func(_ string, in actor.Payload) (any, error) {
+		balance++
+		if string(in.Data) == "13" {
+			return "no number", nil
+		}
+		return balance, nil
+	}
+	var own [2]bool
+	for _, step := range []struct {
+		options []actortest.FakeOption
+		amount  int
+		own     [2]bool
+		balance int
+	}{
+		{nil, 1, [2]bool{}, 2},
+		{[]actortest.FakeOption{actortest.Elsewhere()}, 1, [2]bool{true, false}, 3},
+		{[]actortest.FakeOption{actortest.Elsewhere()}, 13, [2]bool{true, false}, 4}, // with the error of a bad reply
+	} {
+		h.Fake("Account", "Deposit", add, step.options...)
+		if err := h.Call("Payer", "a", "Own", step.amount, &own); err != nil || own != step.own || balance != step.balance {
+			t.Errorf("%+v: %v, %d, %v", step, own, balance, err)
+		}
 	}
 }
 

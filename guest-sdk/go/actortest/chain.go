@@ -84,34 +84,39 @@ func (c *chain) commit(ref actor.Ref, m *member) {
 	h.commitTimers(ref, m.overlay.timers)
 }
 
-// call answers what a guest calls, in a turn that is perhaps read-only.
-func (c *chain) call(m *abi.Message, readOnly bool) (actor.Payload, error) {
+// call answers what a guest calls, in a turn that is perhaps read-only. own means that it was
+// committed on its own.
+func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bool, err error) {
 	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
 	name := method{to.Type, strings.Clone(m.Method)}
 	in := actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
 	if to.Type == "" || to.ID == "" || name.name == "" {
-		return actor.Payload{}, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
+		return reply, false, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
 	}
 	if fake := c.harness.fakes[name]; fake != nil {
-		if slices.Contains(c.open, to) {
-			return actor.Payload{}, notReentrant(to)
+		switch {
+		case slices.Contains(c.open, to):
+			return reply, false, notReentrant(to)
+		case fake.elsewhere && m.Flags&abi.MessageAtomic != 0:
+			return reply, false, actor.ErrNotAtomic.Messagef("%s is at another server, as its fake says", to)
 		}
 		before := c.save()
-		reply, err := fake(to.ID, in)
+		answer, err := fake.answer(to.ID, in)
 		if err != nil {
 			c.goBack(before)
-			return actor.Payload{}, err
+			return reply, false, err
 		}
-		return encodePayload(reply)
+		reply, err = encodePayload(answer)
+		return reply, fake.elsewhere, err
 	}
 	spec, err := c.harness.method(to.Type, name.name)
 	if err == nil && readOnly && !spec.ReadOnly {
 		err = actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
 	}
-	if err != nil {
-		return actor.Payload{}, err
+	if err == nil {
+		reply, err = c.nested(to, name.name, in)
 	}
-	return c.nested(to, name.name, in)
+	return reply, false, err
 }
 
 // method returns what a type says of a method.
@@ -295,8 +300,11 @@ func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, err
 }
 
 // resultOf returns the result frame of a call.
-func resultOf(reply actor.Payload, err error) []byte {
+func resultOf(reply actor.Payload, own bool, err error) []byte {
 	r := abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
+	if own {
+		r.Flags = abi.ResultCommitted
+	}
 	var e *actor.Error
 	switch {
 	case errors.As(err, &e):

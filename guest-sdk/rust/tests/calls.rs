@@ -84,6 +84,17 @@ impl Teller {
             .call(ctx, self)
     }
 
+    /// Whether a call was committed on its own, and what a call in one transaction got.
+    fn own(&mut self, ctx: &Context) -> Result<String, Error> {
+        let message = Ref::of::<Account>("x").message("Who", &());
+        let (reply, own) = message.clone().call_committed::<i64>(ctx, self);
+        let (atomic, never) = message.atomic().call_committed::<i64>(ctx, self);
+        assert!(!never);
+        let code =
+            |r: Result<i64, Error>| r.map_or_else(|e| e.code().to_string(), |n| n.to_string());
+        Ok(format!("{} {own} {}", code(reply), code(atomic)))
+    }
+
     fn number(&mut self, ctx: &Context, id: String) -> Result<i64, Error> {
         Ref::of::<Account>(id).message("Who", &()).call(ctx, self)
     }
@@ -204,6 +215,7 @@ greenroom::actors! {
         methods: {
             "Ask" => ask,
             "Number" => number,
+            "Own" => own,
             "Look" => read_only look,
             "LookAndWrite" => look_and_write,
             "Sink" => sink,
@@ -355,6 +367,20 @@ fn a_method_that_is_called_back_finds_the_struct_and_leaves_it() {
         host.actor::<again::Spiral>("s").call("Down", 3u32),
         Ok(4u32)
     );
+}
+
+#[test]
+fn a_call_of_another_server_commits_on_its_own() {
+    let host = Host::new();
+    let teller = host.actor::<Teller>("t");
+    let own = || teller.call::<String>("Own", ()).unwrap();
+    let number = host.fake("Account", "Who", |_: &str, (): ()| Ok(1i64));
+    assert_eq!(own(), "1 false 1");
+    number.elsewhere();
+    assert_eq!(own(), "1 true not_atomic");
+    host.fake("Account", "Who", |_: &str, (): ()| Ok("no number"))
+        .elsewhere();
+    assert_eq!(own(), "bad_reply true not_atomic");
 }
 
 #[test]

@@ -21,7 +21,12 @@ const MAX_DEPTH: usize = 32;
 const MAX_ACTORS: usize = 64;
 
 /// Stands for a method.
-pub(super) type Fake = Rc<dyn Fn(&str, Payload) -> Result<Payload, Error>>;
+pub(super) struct FakeMethod {
+    pub(super) answer: Box<Answer>,
+    pub(super) elsewhere: Cell<bool>,
+}
+
+pub(super) type Answer = dyn Fn(&str, Payload) -> Result<Payload, Error>;
 
 /// A turn that nobody called, and the turns that it calls.
 #[derive(Default)]
@@ -103,13 +108,14 @@ fn refuse(status: Status, code: &str, message: String) -> Error {
 }
 
 impl Chain {
-    /// Answers what a guest calls, in a turn that is perhaps `read_only`.
+    /// Answers what a guest calls, in a turn that is perhaps `read_only`: with the reply, and
+    /// whether that was committed on its own.
     pub(super) fn call(
         &self,
         host: &Host,
         m: &MessageFrame<'_>,
         read_only: bool,
-    ) -> Result<Payload, Error> {
+    ) -> Result<(Payload, bool), Error> {
         let world = &host.0;
         let (actor_type, method) = (m.actor_type, m.method);
         if actor_type.is_empty() || m.id.is_empty() || method.is_empty() {
@@ -126,12 +132,24 @@ impl Chain {
         let fake = world.fakes.borrow().get(&name).cloned();
         if let Some(fake) = fake {
             self.check_closed(&key)?;
+            let elsewhere = fake.elsewhere.get();
+            if elsewhere && m.flags & codec::FLAG_ATOMIC != 0 {
+                let message = format!(
+                    "{actor_type} {} is at another server, as its fake says",
+                    m.id
+                );
+                return Err(refuse(
+                    Status::FailedPrecondition,
+                    call::NOT_ATOMIC,
+                    message,
+                ));
+            }
             let before = self.save();
-            let result = fake(m.id, payload);
+            let result = (fake.answer)(m.id, payload);
             if result.is_err() {
                 self.go_back(before);
             }
-            return result;
+            return result.map(|reply| (reply, elsewhere));
         }
         let entry = world.types.borrow().get(actor_type).copied();
         let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
@@ -141,7 +159,10 @@ impl Chain {
                 "read_only",
                 format!("a read-only method calls {actor_type}.{method}, which is not read-only"),
             )),
-            Some((entry, method)) => self.nested(host, &entry, &key, method, &payload),
+            Some((entry, method)) => {
+                let reply = self.nested(host, &entry, &key, method, &payload)?;
+                Ok((reply, false))
+            }
             None if entry.is_some() || faked => Err(refuse(
                 Status::NotFound,
                 call::METHOD_NOT_FOUND,

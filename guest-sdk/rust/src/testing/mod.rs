@@ -66,7 +66,7 @@ use crate::convert::{Input, Output, Payload};
 use crate::error::{Error, Status};
 use crate::host::Host as Functions;
 use crate::turn::{self, Entry, Memory, Module};
-use chain::{Chain, Fake, Member};
+use chain::{Chain, FakeMethod, Member};
 use functions::{mix, TurnHost};
 use outside::Outside;
 use overlay::{next, Entries};
@@ -101,6 +101,26 @@ const MAX_FIRINGS: u32 = 1_000_000;
 #[derive(Clone)]
 pub struct Host(Rc<World>);
 
+/// What [`Host::fake`] made, which may be told more of the method that it stands for.
+#[derive(Clone)]
+pub struct Fake(Rc<FakeMethod>);
+
+impl Fake {
+    /// Puts the actors of the fake at another server: calls are committed on their own
+    /// ([`Message::call_committed`](crate::call::Message::call_committed)), and those that must be
+    /// in the caller's transaction get [`NOT_ATOMIC`](crate::call::NOT_ATOMIC).
+    pub fn elsewhere(&self) -> &Fake {
+        self.0.elsewhere.set(true);
+        self
+    }
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
 struct World {
     types: RefCell<HashMap<&'static str, Entry>>,
     rows: RefCell<HashMap<Key, Row>>,
@@ -114,7 +134,7 @@ struct World {
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
     reminders: Rc<Reminders>,
-    fakes: RefCell<HashMap<(String, String), Fake>>,
+    fakes: RefCell<HashMap<(String, String), Rc<FakeMethod>>>,
     /// What runs now.
     chain: RefCell<Option<Rc<Chain>>>,
 }
@@ -242,12 +262,16 @@ impl Host {
         actor_type: &str,
         method: &str,
         answer: impl Fn(&str, I) -> Result<O, Error> + 'static,
-    ) {
-        let fake: Fake = Rc::new(move |id, input| {
-            answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
+    ) -> Fake {
+        let fake = Rc::new(FakeMethod {
+            answer: Box::new(move |id, input| {
+                answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
+            }),
+            elsewhere: Cell::new(false),
         });
         let name = (actor_type.to_string(), method.to_string());
-        self.0.fakes.borrow_mut().insert(name, fake);
+        self.0.fakes.borrow_mut().insert(name, fake.clone());
+        Fake(fake)
     }
 
     /// Moves the clock on, and fires what is due until then, reminders and timers, in
