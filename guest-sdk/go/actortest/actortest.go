@@ -90,12 +90,16 @@ type method struct{ typ, name string }
 
 // fake stands for a method.
 type fake struct {
-	answer    func(id string, in actor.Payload) (any, error)
-	elsewhere bool
+	answer              func(id string, in actor.Payload) (any, error)
+	readOnly, elsewhere bool
 }
 
 // FakeOption says more about the method that a fake stands for.
 type FakeOption func(*fake)
+
+// ReadOnly makes the method of a fake read-only: others are not called by read-only methods. That of
+// a type of the test is what the type says.
+func ReadOnly() FakeOption { return func(f *fake) { f.readOnly = true } }
 
 // Elsewhere puts the actors of a fake at another server: calls are committed on their own
 // ([actor.Committed]), and those that must be in the caller's transaction get

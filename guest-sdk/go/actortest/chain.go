@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type chain struct {
 	harness *Harness
 	members map[actor.Ref]*member
 	open    []actor.Ref // whose turns run, the outermost first
+	faking  bool        // a fake runs, or has panicked
 }
 
 // member is an actor of a chain, as the chain has changed it so far.
@@ -93,7 +95,18 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 	if to.Type == "" || to.ID == "" || name.name == "" {
 		return reply, false, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
 	}
-	if fake := c.harness.fakes[name]; fake != nil {
+	spec, err := c.harness.method(to.Type, name.name)
+	fake := c.harness.fakes[name]
+	if fake != nil && err != nil {
+		spec, err = abi.MethodSpec{ReadOnly: fake.readOnly}, nil
+	}
+	switch {
+	case err != nil:
+		return reply, false, err
+	case readOnly && !spec.ReadOnly:
+		return reply, false, actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
+	}
+	if fake != nil {
 		switch {
 		case slices.Contains(c.open, to):
 			return reply, false, notReentrant(to)
@@ -101,7 +114,9 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 			return reply, false, actor.ErrNotAtomic.Messagef("%s is at another server, as its fake says", to)
 		}
 		before := c.save()
+		c.faking = true
 		answer, err := fake.answer(to.ID, in)
+		c.faking = false
 		if err != nil {
 			c.goBack(before)
 			return reply, false, err
@@ -109,13 +124,7 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 		reply, err = encodePayload(answer)
 		return reply, fake.elsewhere, err
 	}
-	spec, err := c.harness.method(to.Type, name.name)
-	if err == nil && readOnly && !spec.ReadOnly {
-		err = actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
-	}
-	if err == nil {
-		reply, err = c.nested(to, name.name, in)
-	}
+	reply, err = c.nested(to, name.name, in)
 	return reply, false, err
 }
 
@@ -265,12 +274,24 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 
 // run hands one frame to the guest: to the harness's instance, or to a new one if another
 // turn waits for it.
-func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, error) {
+func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (reply actor.Payload, failure error) {
 	h, o := c.harness, m.overlay
 	instance, host, frame := h.instance, h.host, &h.frame
 	if len(c.open) > 0 {
 		host, frame = &turnHost{harness: h}, new([]byte)
 		instance = bridge.NewInstance(host)
+		faking := c.faking // a fake calls
+		c.faking = false
+		defer func() {
+			if c.faking { // its panic is the test's
+				return
+			}
+			if v := recover(); v != nil {
+				h.t.Logf("%s: %s panicked: %v\n%s", ref, turn.Method, v, debug.Stack())
+				reply, failure = actor.Payload{}, actor.NewError(actor.StatusInternal, abi.CallTrap, fmt.Sprintf("%s.%s trapped: %v", ref.Type, turn.Method, v))
+			}
+			c.faking = faking
+		}()
 	} else if ref != h.last {
 		h.DropInstance()
 		instance, h.last = h.instance, ref
@@ -289,14 +310,14 @@ func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, err
 	for i := range *frame {
 		(*frame)[i] = 0xAA
 	}
-	reply, failure := host.end()
+	reply, failed := host.end()
 	switch {
 	case result == abi.TurnDone:
 		return reply, nil
-	case failure == nil:
+	case failed == nil:
 		return actor.Payload{}, actor.NewError(actor.StatusInternal, "guest_protocol", "the turn failed and gave no error")
 	}
-	return actor.Payload{}, failure
+	return actor.Payload{}, failed
 }
 
 // resultOf returns the result frame of a call.

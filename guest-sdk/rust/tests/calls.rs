@@ -38,6 +38,11 @@ impl Account {
         Ok(self.balance)
     }
 
+    fn crash(&mut self, _: &Context) -> Result<(), Error> {
+        self.balance = 1000;
+        panic!("the balance is {}", self.balance)
+    }
+
     fn audit(&mut self, _: &Context) -> Result<(), Error> {
         self.note.push('a');
         Ok(())
@@ -207,6 +212,7 @@ greenroom::actors! {
             "Deposit" => deposit,
             "Transfer" => transfer,
             "Audit" => private atomic audit,
+            "Crash" => crash,
             "Balance" => read_only balance,
             "Who" => who,
         }
@@ -381,6 +387,43 @@ fn a_call_of_another_server_commits_on_its_own() {
     host.fake("Account", "Who", |_: &str, (): ()| Ok("no number"))
         .elsewhere();
     assert_eq!(own(), "bad_reply true not_atomic");
+}
+
+#[test]
+fn a_callee_that_panics_traps() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let teller = host.actor::<Teller>("t");
+    let ask = |method| teller.call::<String>("Ask", texts(&["Account", "a", method]));
+    let error = ask("Crash").unwrap_err();
+    assert_eq!(error.code(), call::TRAP);
+    assert_eq!(
+        error.message(),
+        "Account.Crash trapped: the balance is 1000"
+    );
+    let balance = host.actor::<Account>("a").query("Balance", ());
+    assert_eq!(balance, Ok(0));
+}
+
+#[test]
+#[should_panic(expected = "of the test")]
+fn a_fake_that_panics_ends_the_test() {
+    let host = Host::of(&GREENROOM_MODULE);
+    host.fake("Account", "Who", |_: &str, (): ()| -> Result<(), Error> {
+        panic!("of the test")
+    });
+    let teller = host.actor::<Teller>("t");
+    let _ = teller.call::<String>("Ask", texts(&["Teller", "u", "Own"]));
+}
+
+#[test]
+fn a_read_only_method_calls_fakes_of_read_only_ones() {
+    let host = Host::new();
+    let teller = host.actor::<Teller>("t");
+    let look = || teller.query::<i64>("Look", texts(&["a", "Sum"]));
+    let fake = host.fake("Account", "Sum", |_: &str, (): ()| Ok(5i64));
+    assert_eq!(look().unwrap_err().code(), "read_only");
+    fake.read_only();
+    assert_eq!(look(), Ok(5));
 }
 
 #[test]

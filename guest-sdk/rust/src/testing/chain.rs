@@ -23,6 +23,7 @@ const MAX_ACTORS: usize = 64;
 /// Stands for a method.
 pub(super) struct FakeMethod {
     pub(super) answer: Box<Answer>,
+    pub(super) read_only: Cell<bool>,
     pub(super) elsewhere: Cell<bool>,
 }
 
@@ -34,6 +35,8 @@ pub(super) struct Chain {
     members: RefCell<HashMap<Key, Rc<Member>>>,
     /// The actors whose turns run, the outermost first.
     open: RefCell<Vec<Key>>,
+    /// A fake runs, or has panicked.
+    pub(super) faking: Cell<bool>,
 }
 
 /// An actor of a chain, as the chain has changed it so far.
@@ -130,6 +133,20 @@ impl Chain {
         let payload = Payload::new(m.content_type, m.payload);
         let name = (actor_type.to_string(), method.to_string());
         let fake = world.fakes.borrow().get(&name).cloned();
+        let entry = world.types.borrow().get(actor_type).copied();
+        let target = entry.and_then(|entry| Some((entry, entry.spec.method(method)?)));
+        let may_be_read = match (&target, &fake) {
+            (Some((_, target)), _) => target.read_only,
+            (None, Some(fake)) => fake.read_only.get(),
+            (None, None) => true, // it is not there
+        };
+        if read_only && !may_be_read {
+            return Err(refuse(
+                Status::FailedPrecondition,
+                "read_only",
+                format!("a read-only method calls {actor_type}.{method}, which is not read-only"),
+            ));
+        }
         if let Some(fake) = fake {
             self.check_closed(&key)?;
             let elsewhere = fake.elsewhere.get();
@@ -145,20 +162,16 @@ impl Chain {
                 ));
             }
             let before = self.save();
+            self.faking.set(true);
             let result = (fake.answer)(m.id, payload);
+            self.faking.set(false);
             if result.is_err() {
                 self.go_back(before);
             }
             return result.map(|reply| (reply, elsewhere));
         }
-        let entry = world.types.borrow().get(actor_type).copied();
         let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
-        match entry.and_then(|entry| Some((entry, entry.spec.method(method)?))) {
-            Some((_, target)) if read_only && !target.read_only => Err(refuse(
-                Status::FailedPrecondition,
-                "read_only",
-                format!("a read-only method calls {actor_type}.{method}, which is not read-only"),
-            )),
+        match target {
             Some((entry, method)) => {
                 let reply = self.nested(host, &entry, &key, method, &payload)?;
                 Ok((reply, false))

@@ -59,6 +59,7 @@ mod timers;
 mod zone;
 
 use crate::actor::Actor;
+use crate::call;
 use crate::capability::{Request, Response};
 use crate::codec::{self, time, TurnFrame};
 use crate::context::Key;
@@ -106,6 +107,13 @@ pub struct Host(Rc<World>);
 pub struct Fake(Rc<FakeMethod>);
 
 impl Fake {
+    /// Makes the method read-only: others are not called by read-only methods. That of a type
+    /// of the host is what the type says.
+    pub fn read_only(&self) -> &Fake {
+        self.0.read_only.set(true);
+        self
+    }
+
     /// Puts the actors of the fake at another server: calls are committed on their own
     /// ([`Message::call_committed`](crate::call::Message::call_committed)), and those that must be
     /// in the caller's transaction get [`NOT_ATOMIC`](crate::call::NOT_ATOMIC).
@@ -267,6 +275,7 @@ impl Host {
             answer: Box::new(move |id, input| {
                 answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
             }),
+            read_only: Cell::new(false),
             elsewhere: Cell::new(false),
         });
         let name = (actor_type.to_string(), method.to_string());
@@ -448,7 +457,7 @@ impl Host {
         let overlay = &member.overlay;
         let turn_host = Rc::new(TurnHost {
             host: self.clone(),
-            chain,
+            chain: chain.clone(),
             migrates: frame.what == codec::WHAT_MIGRATE,
             key: key.clone(),
             version: member.row.version,
@@ -468,6 +477,7 @@ impl Host {
             revision: overlay.borrow().revision,
             ..frame.clone()
         });
+        let faking = chain.faking.replace(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let functions: Rc<dyn Functions> = turn_host.clone();
             let result = codec::decode_turn(&bytes)
@@ -475,6 +485,8 @@ impl Host {
                 .and_then(|frame| (entry.run)(memory, &functions, &frame));
             turn::finish(functions.as_ref(), result)
         }));
+        // The panic of a fake, or of the outermost turn, is the test's.
+        let called = chain.is_nested() && !chain.faking.replace(faking);
         match outcome {
             Ok(0) => Ok(turn_host.reply.take()),
             Ok(_) => Err(turn_host.failure.take().unwrap_or_else(|| {
@@ -484,7 +496,16 @@ impl Host {
                     "the turn failed and gave no error",
                 )
             })),
+            Err(panic) if called => {
+                let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_default();
+                let (actor_type, method) = (&key.actor_type, frame.method);
+                let message = format!("{actor_type}.{method} trapped: {text}");
+                Err(Error::new(Status::Internal, call::TRAP, message))
+            }
             Err(panic) => {
+                chain.faking.set(true); // also those that wait for it
                 self.drop_memory();
                 resume_unwind(panic)
             }
