@@ -32,6 +32,12 @@ func Accepts(wasm []byte) bool {
 	return err == nil && slices.ContainsFunc(imports, func(i binary.Import) bool { return i.Module == envModule || i.Module == userModule })
 }
 
+// Calls reports whether a module may call other actors.
+func Calls(wasm []byte) bool {
+	imports, err := binary.Imports(wasm)
+	return err == nil && slices.ContainsFunc(imports, func(i binary.Import) bool { return i.Module == userModule && i.Name == "greenroom_call" })
+}
+
 // faults collects what is wrong with a module.
 type faults = judge.Faults
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/extism"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
@@ -146,8 +147,12 @@ func extismAlarm(t *testing.T) []byte {
 // TestExtismCalls has a plug-in call accounts of a guest in Go, and actors of its own type.
 func TestExtismCalls(t *testing.T) {
 	r := start(t, node.Config{})
-	r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
-	r.deploy(t, "", extismAlarm(t))
+	bank, alarm := build(t, filepath.Join("testdata", "bank"), guestbuild.Go), extismAlarm(t)
+	if extism.Calls(bank) || !extism.Calls(alarm) {
+		t.Error("it is not known which plug-in calls")
+	}
+	r.deploy(t, "", bank)
+	r.deploy(t, "", alarm)
 	for _, call := range []struct{ message, want string }{
 		{`{"type":"Account","id":"ann","method":"Deposit","input":40}`, `{"reply":40}`},
 		{`{"type":"Account","id":"ann","method":"Deposit","input":13}`, `{"error":{"status":"failed_precondition","code":"unlucky","message":"nobody deposits 13"}}`},
