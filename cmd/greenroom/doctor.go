@@ -49,7 +49,8 @@ func doctorCommand(c *cli) *cobra.Command {
 		Short: "Check the toolchains and the server",
 		Long: `Check that guests can be built here, and that the server answers, lets you in, can
 reach its store and has the right time; in a cluster, also that all servers keep
-their leases and reach the leader and each other. FAIL marks something that you need
+their leases and reach the leader and each other. It warns of types whose
+transactions often wait for each other. FAIL marks something that you need
 and that does not work, WARN something that only some users need. The exit status is
 1 if anything failed.`,
 		Example: `  greenroom doctor
@@ -64,6 +65,7 @@ and that does not work, WARN something that only some users need. The exit statu
 			findings = append(findings, server...)
 			if server[0].Verdict == verdictOK {
 				findings = append(findings, clusterFindings(cmd.Context(), c)...)
+				findings = append(findings, callFindings(cmd.Context(), c)...)
 			}
 			findings = append(findings, diskFinding(dataDir))
 			return showFindings(c, findings)
