@@ -173,3 +173,44 @@ func TestChainOfAnyTypeFails(t *testing.T) {
 		s.wantNumbers(t, map[string]int64{"a": 0, "b": 0})
 	})
 }
+
+// TestChainOfAnyTypeOverHosts: an actor that no host holds is in the chain of whichever host calls it,
+// and a call of another host's actor commits on its own. If what runs there changes an actor of
+// the chain, the chain is refused: without a key for good, and with one it goes through.
+func TestChainOfAnyTypeOverHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		loose := scriptedActor()
+		loose.Placement = abi.PlacementAny
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "Any", loose)
+		}
+		x := actor.Key{App: "app", Type: "Any", ID: "x"}
+		do := func(idem string, ops ...op) (string, error) {
+			r, err := hs.stages[1].Invoke(t.Context(), actor.Invocation{Key: x, Method: "Do", IdempotencyKey: idem, Payload: actor.Payload{Data: []byte(script(ops...))}})
+			return string(r.Payload.Data), err
+		}
+		add := op{Do: "add", N: 1}
+		both := []op{add, {Do: "must", Type: "T", ID: "b", Ops: []op{add}}, {Do: "must", Type: "T", ID: "a", Ops: []op{add}}}
+		for _, n := range []int64{1, 2} {
+			if reply, err := do("", both...); err != nil || reply != fmt.Sprintf("%d (%d) (%d)", n, n, n) {
+				t.Errorf("%q, %v", reply, err)
+			}
+		}
+		if n := len(hs.invocations()); n != 2 {
+			t.Errorf("%d calls were sent", n)
+		}
+		hs.want(t, map[string]int64{"a": 2, "b": 2})
+		around := []op{add, {Do: "must", Type: "T", ID: "a", Ops: []op{add, {Do: "must", Type: "Any", ID: "x", Ops: []op{add}}}}}
+		if _, err := do("", around...); !errors.Is(err, actor.ErrLeft) {
+			t.Error(err)
+		}
+		hs.want(t, map[string]int64{"a": 3})
+		for range 2 {
+			if reply, err := do("k", around...); err != nil || reply != "5 (4 (4))" {
+				t.Errorf("%q, %v", reply, err)
+			}
+		}
+		hs.want(t, map[string]int64{"a": 4, "b": 2})
+	})
+}
