@@ -26,6 +26,7 @@ type admission struct {
 	workers     *workers
 	timers      *timers
 	graph       *chain.Graph[*activation]
+	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"crypto/rand"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +37,10 @@ type Config struct {
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
 	// only what this host holds.
 	Peers Peers
+
+	// Random fills its argument with random bytes, for the seeds of guests and the names of calls.
+	// Defaults to crypto/rand.
+	Random func([]byte)
 
 	// Logger gets state changes of the host and, unless Events.GuestLog is set,
 	// what guests log. Defaults to slog.DiscardHandler.
@@ -116,6 +122,9 @@ const (
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
+	if c.Random == nil {
+		c.Random = func(p []byte) { rand.Read(p) } // never fails
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -206,6 +215,13 @@ func (c *Config) fits(l Limits) error {
 		return fmt.Errorf("PayloadBytes is %d; CallMemory must be at least %d times as much", l.PayloadBytes, PayloadsInMemory)
 	}
 	return nil
+}
+
+// newName returns a name that no call had before.
+func (c *Config) newName() string {
+	var b [16]byte
+	c.Random(b[:])
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
 }
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.
