@@ -42,11 +42,11 @@ type Config struct {
 	// Defaults to crypto/rand.
 	Random func([]byte)
 
-	// Logger gets state changes of the host and, unless Events.GuestLog is set,
+	// Logger gets state changes of the host and, unless an observer has a GuestLog,
 	// what guests log. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
-	// Events are called at the points that [Events] names. Defaults to none.
-	Events Events
+	// Observers are called, in this order, at the points that [Events] names. Defaults to none.
+	Observers []Events
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].

@@ -37,7 +37,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
+	h := &Host{cfg: cfg, events: allOf(cfg.Logger, cfg.Observers)}
 	h.life.init()
 	h.memory = newCallMemory(cfg.CallMemory)
 	h.answering = answering{&h.events, &h.memory, cfg.Logger}

@@ -20,9 +20,9 @@ func TestTurnsAreRepeatable(t *testing.T) {
 	history := func(seed byte) (seen []string) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.NewChaCha8([32]byte{seed})
-			s := newStage(t, host.Config{Random: func(p []byte) { random.Read(p) }, Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+			s := newStage(t, host.Config{Random: func(p []byte) { random.Read(p) }, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 				seen = append(seen, fmt.Sprint("end ", e.InvocationID, e.Duration, e.Err))
-			}}})
+			}}}})
 			s.store.applying = func(c *actor.Commit) {
 				seen = append(seen, fmt.Sprintf("commit %x", c.Rows[0].State))
 			}

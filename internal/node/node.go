@@ -125,7 +125,6 @@ func (n *Node) start(ctx context.Context) error {
 
 	counted, logs := metrics.New(), rpc.NewLogs()
 	n.metrics = counted
-	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
 	var ownership host.Ownership
 	var others host.Peers
 	called := new(peers)
@@ -137,7 +136,7 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Events: events,
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), newGuestLogs(logs, n.cfg).observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
