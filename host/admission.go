@@ -250,7 +250,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		c.settleTimers(&sh.timers, err == nil)
+		c.decideTimers(&sh.timers, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {

@@ -362,7 +362,7 @@ func TestStickyFenceComesFirst(t *testing.T) {
 			if o.store.row(key("a")).Version != version || o.store.takeVersions() != 0 {
 				t.Error("it is fenced, or confirmed, again")
 			}
-			if n := o.holdings.TimesSettled(); n != 1 {
+			if n := o.holdings.TimesFenced(); n != 1 {
 				t.Errorf("that it is settled is told %d times", n)
 			}
 		})

@@ -70,7 +70,7 @@ type owner struct{ app, typ, id string }
 
 var (
 	_ engine.Instance = (*instance)(nil)
-	_ engine.Settler  = (*instance)(nil)
+	_ engine.Trimmer  = (*instance)(nil)
 )
 
 type instanceKey struct{}
@@ -416,8 +416,8 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 // MemoryBytes implements [engine.Instance].
 func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted.Load()) }
 
-// Settle implements [engine.Settler].
-func (i *instance) Settle() bool {
+// Trim implements [engine.Trimmer].
+func (i *instance) Trim() bool {
 	if !i.program.engine.gate.Enter() {
 		return false
 	}

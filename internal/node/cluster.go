@@ -111,10 +111,10 @@ func (o *held) Reads(key actor.Key) bool {
 	return s != nil && s.Reads(key)
 }
 
-// Settled implements [host.Ownership].
-func (o *held) Settled(key actor.Key) {
+// Fenced implements [host.Ownership].
+func (o *held) Fenced(key actor.Key) {
 	if s := o.service.Load(); s != nil {
-		s.Settled(key)
+		s.Fenced(key)
 	}
 }
 

@@ -148,11 +148,11 @@ func (b *inheritance) inherited(now time.Time, timeout time.Duration) {
 	b.dueBy, b.held = now, time.Now().Add(timeout)
 }
 
-// holds reports whether subscribers of a lost owner may still be at what they were given.
-func (b *inheritance) holds() bool { return time.Now().Before(b.held) }
+// lasts reports whether subscribers of a lost owner may still be at what they were given.
+func (b *inheritance) lasts() bool { return time.Now().Before(b.held) }
 
-// holdsOn takes over what those may be at from the same bucket of this instance, before.
-func (b *inheritance) holdsOn(was *inheritance) {
+// extend takes over what those may be at from the same bucket of this instance, before.
+func (b *inheritance) extend(was *inheritance) {
 	if was.held.After(b.held) {
 		b.dueBy, b.held = was.dueBy, was.held
 	}

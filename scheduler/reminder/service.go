@@ -141,7 +141,7 @@ func (s *Service) Stop(ctx context.Context) error {
 func (s *Service) giveUp(ctx context.Context) error {
 	var rows []actor.BucketRow
 	for _, b := range s.pending.leaveAll() {
-		if !b.holds() {
+		if !b.lasts() {
 			rows = append(rows, b.row)
 		}
 	}
