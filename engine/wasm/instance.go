@@ -413,10 +413,8 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	return nil
 }
 
-// MemoryBytes implements [engine.Instance].
 func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted.Load()) }
 
-// Trim implements [engine.Trimmer].
 func (i *instance) Trim() bool {
 	if !i.program.engine.gate.Enter() {
 		return false
@@ -433,7 +431,6 @@ func (i *instance) wait(do func()) {
 	}
 }
 
-// Close implements [engine.Instance].
 func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }
 
 func (i *instance) close(ctx context.Context) (err error) {

@@ -99,19 +99,16 @@ func (o *held) Holds(key actor.Key, policy string) actor.Hold {
 	return actor.NotHeld
 }
 
-// Current implements [host.Ownership].
 func (o *held) Current(now time.Time) bool {
 	s := o.service.Load()
 	return s != nil && s.Current(now)
 }
 
-// Reads implements [host.Ownership].
 func (o *held) Reads(key actor.Key) bool {
 	s := o.service.Load()
 	return s != nil && s.Reads(key)
 }
 
-// Fenced implements [host.Ownership].
 func (o *held) Fenced(key actor.Key) {
 	if s := o.service.Load(); s != nil {
 		s.Fenced(key)
@@ -423,15 +420,12 @@ func (s stickyModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec
 	return d, spec, nil
 }
 
-// Changes implements [host.ModuleSource].
 func (s stickyModules) Changes() uint64 { return s.modules.Changes() }
 
-// Refresh implements [host.ModuleSource].
 func (s stickyModules) Refresh(ctx context.Context, app string) error {
 	return s.modules.Refresh(ctx, app)
 }
 
-// ModuleBytes implements [host.ModuleSource].
 func (s stickyModules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	return s.modules.ModuleBytes(ctx, app, d)
 }

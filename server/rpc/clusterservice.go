@@ -58,7 +58,6 @@ func newClusterService(s *Services) edge.Service {
 	return sv
 }
 
-// ListHosts implements ClusterService.
 func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
 	if x := edge.ExchangeOf(ctx); req.Msg.GetReach() && x != nil {
 		if err := x.Caller.Require(edge.RoleAdmin); err != nil { // it makes all servers connect to all
@@ -109,7 +108,6 @@ func (s clusterService) mesh(ctx context.Context, list scheduler.HostList) []*gr
 	return all
 }
 
-// DrainHost implements ClusterService.
 func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenroomv1.DrainHostRequest]) (*connect.Response[greenroomv1.DrainHostResponse], error) {
 	id, err := s.cluster.FindHost(req.Msg.GetHost())
 	if err != nil {
@@ -118,7 +116,6 @@ func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenr
 	return done(&greenroomv1.DrainHostResponse{HostId: string(id)}, s.cluster.DrainHost(id))
 }
 
-// Where implements ClusterService.
 func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroomv1.WhereRequest]) (*connect.Response[greenroomv1.WhereResponse], error) {
 	key := actor.Key{App: edge.AppOf(req.Msg.GetApp()), Type: req.Msg.GetType(), ID: req.Msg.GetId()}
 	if err := key.Validate(); err != nil {
@@ -137,7 +134,6 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 	return uncached(msg), nil
 }
 
-// ListSticky implements ClusterService.
 func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
 	list, size := pageList{greenroomv1connect.ClusterServiceListStickyProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}, pageSize(req.Msg.GetPageSize())
 	if err := actor.ValidateName("app", list.app); err != nil {
@@ -162,7 +158,6 @@ func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[gre
 	return uncached(msg), nil
 }
 
-// GetPlacement implements ClusterService.
 func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
 	app, typ := edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()
 	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {

@@ -68,7 +68,6 @@ func newPeerServices(s *Services) edge.Service {
 	return sv
 }
 
-// Exchange implements InterconnectService.
 func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ExchangeRequest, greenroomv1.ExchangeResponse]) error {
 	x := edge.ExchangeOf(ctx)
 	conn := &streamConn{x, bidi.Conn()}
@@ -90,7 +89,6 @@ func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[gr
 	return err
 }
 
-// Delete implements InterconnectService.
 func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroomv1.ExchangeDeleteRequest]) (*connect.Response[greenroomv1.ExchangeDeleteResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -110,7 +108,6 @@ func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroo
 // maxTimerMessage is above any message with a timer: base64 of its payload, and the rest.
 const maxTimerMessage = 2 * actor.MaxReminderPayload
 
-// Timer implements InterconnectService.
 func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTimerRequest]) (*connect.Response[greenroomv1.ExchangeTimerResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -136,7 +133,6 @@ func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroom
 	return connect.NewResponse(msg), nil
 }
 
-// View implements InterconnectService.
 func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -157,7 +153,6 @@ func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv
 	return connect.NewResponse(msg), nil
 }
 
-// Reach implements InterconnectService.
 func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReachRequest]) (*connect.Response[greenroomv1.ExchangeReachResponse], error) {
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
 	if err != nil {
@@ -170,7 +165,6 @@ func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroom
 	return connect.NewResponse(msg), nil
 }
 
-// NoticeReminders implements InterconnectService.
 func (i *interconnect) NoticeReminders(_ context.Context, req *connect.Request[greenroomv1.ExchangeNoticeRequest]) (*connect.Response[greenroomv1.ExchangeNoticeResponse], error) {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return nil, err
@@ -192,7 +186,6 @@ func (i *interconnect) NoticeReminders(_ context.Context, req *connect.Request[g
 	return connect.NewResponse(&greenroomv1.ExchangeNoticeResponse{}), nil
 }
 
-// ReleaseReminders implements InterconnectService.
 func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReleaseRequest]) (*connect.Response[greenroomv1.ExchangeReleaseResponse], error) {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return nil, err
@@ -218,7 +211,6 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	return connect.NewResponse(msg), err
 }
 
-// TailLogs implements InterconnectService.
 func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTailRequest], stream *connect.ServerStream[greenroomv1.ExchangeTailResponse]) error {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return err
@@ -272,7 +264,6 @@ type peerEdge struct {
 	accepted *routing.Accepted
 }
 
-// Admit implements [stream.Edge].
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
@@ -305,7 +296,6 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	return inv, actor.ValidateIdempotencyKey(in.IdempotencyKey)
 }
 
-// Describe implements [stream.Edge].
 func (e *peerEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
 	var notOwner *routing.NotOwnerError
 	if errors.As(err, &notOwner) {
