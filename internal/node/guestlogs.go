@@ -30,10 +30,6 @@ type guestLogs struct {
 	counts map[host.Scope]int // in that second
 }
 
-func newGuestLogs(logs *rpc.Logs, cfg Config) *guestLogs {
-	return &guestLogs{logs: logs, logger: cfg.Logger, also: cfg.GuestLog, counts: make(map[host.Scope]int)}
-}
-
 // observer takes guests' lines and failed turns.
 func (g *guestLogs) observer() host.Events { return host.Events{GuestLog: g.line, TurnEnd: g.turnEnd} }
 

@@ -105,7 +105,7 @@ func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.Host
 		}
 		p.adopt(r)
 		if !known && o.cfg.Store.Shared() && !o.freed(&r, self) {
-			p.owned[r.Bucket].inherited(now, o.cfg.ExecutionTimeout)
+			p.owned[r.Bucket].inheritance = inheritance{dueBy: now, held: time.Now().Add(o.cfg.ExecutionTimeout)}
 		}
 		if was := before[r.Bucket]; was != nil {
 			p.owned[r.Bucket].extend(&was.inheritance)

@@ -198,16 +198,9 @@ func (ss *subscribers) finished(d *delivery) {
 	}
 }
 
-// offer has a subscriber execute a firing, or lets it wait for one.
-func (ss *subscribers) offer(d *delivery) {
-	if !ss.offered(d) {
-		ss.deliveries.giveBack(d.reminder, firstWait) // it may come here again
-	}
-}
-
-// offered is offer, and reports false for what was borrowed and cannot be executed: it waits
-// elsewhere.
-func (ss *subscribers) offered(d *delivery) bool {
+// offer has a subscriber execute a firing, or lets it wait for one. It reports false for what was
+// borrowed and cannot be executed: it waits elsewhere.
+func (ss *subscribers) offer(d *delivery) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	sub := ss.of(d.reminder.Key)
