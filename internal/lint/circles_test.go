@@ -48,7 +48,7 @@ var filesInCircles = map[string]int{
 	"host/turn":                       5,
 	"internal/demo":                   3,
 	"internal/guestbuild":             4,
-	"internal/node":                   7,
+	"internal/node":                   6,
 	"modules":                         4,
 	"routing":                         4,
 	"scheduler/assignment":            10,
