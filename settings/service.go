@@ -23,6 +23,9 @@ const (
 	MaxOfKind = 256
 )
 
+// privateValue marks a grant of private addresses, as it is stored.
+const privateValue = "private"
+
 // Config configures a [Service]. Store is needed.
 type Config struct {
 	Store store.Settings
