@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
@@ -126,22 +127,20 @@ func (c Config) WithDefaults() Config {
 	if c.Random == nil {
 		c.Random = func(p []byte) { rand.Read(p) } // never fails
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Limits = c.Limits.over(DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
-	setDefault(&c.MaxActivations, DefaultMaxActivations)
-	setDefault(&c.StateMemory, DefaultStateMemory)
-	setDefault(&c.CallMemory, DefaultCallMemory)
-	setDefault(&c.GuestMemory, DefaultGuestMemory)
-	setDefault(&c.GuestMemoryPerApp, c.GuestMemory/2)
-	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
-	setDefault(&c.TimerMemory, DefaultTimerMemory)
-	setDefault(&c.Slots, runtime.GOMAXPROCS(0))
-	setDefault(&c.LockedTurns, DefaultLockedTurns)
-	setDefault(&c.SettleGrace, DefaultSettleGrace)
-	setDefault(&c.SweepEvery, DefaultSweepEvery)
+	c.MaxActivations = cmp.Or(c.MaxActivations, DefaultMaxActivations)
+	c.StateMemory = cmp.Or(c.StateMemory, DefaultStateMemory)
+	c.CallMemory = cmp.Or(c.CallMemory, DefaultCallMemory)
+	c.GuestMemory = cmp.Or(c.GuestMemory, DefaultGuestMemory)
+	c.GuestMemoryPerApp = cmp.Or(c.GuestMemoryPerApp, c.GuestMemory/2)
+	c.InstanceIdle = cmp.Or(c.InstanceIdle, DefaultInstanceIdle)
+	c.TimerMemory = cmp.Or(c.TimerMemory, DefaultTimerMemory)
+	c.Slots = cmp.Or(c.Slots, runtime.GOMAXPROCS(0))
+	c.LockedTurns = cmp.Or(c.LockedTurns, DefaultLockedTurns)
+	c.SettleGrace = cmp.Or(c.SettleGrace, DefaultSettleGrace)
+	c.SweepEvery = cmp.Or(c.SweepEvery, DefaultSweepEvery)
 	return c
 }
 

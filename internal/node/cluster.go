@@ -158,18 +158,12 @@ func (c ClusterConfig) credentials() (*routing.Credentials, error) {
 }
 
 func (c ClusterConfig) withDefaults() ClusterConfig {
-	if c.Name == "" {
-		c.Name = DefaultCluster
-	}
+	c.Name = cmp.Or(c.Name, DefaultCluster)
 	if c.HostName == "" {
 		c.HostName, _ = os.Hostname() // for people
 	}
-	if c.MaxProtocol == 0 {
-		c.MaxProtocol = scheduler.MaxProtocol
-	}
-	if c.Lease == 0 {
-		c.Lease = scheduler.DefaultLease
-	}
+	c.MaxProtocol = cmp.Or(c.MaxProtocol, scheduler.MaxProtocol)
+	c.Lease = cmp.Or(c.Lease, scheduler.DefaultLease)
 	return c
 }
 
