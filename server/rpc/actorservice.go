@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/envelope"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -205,11 +206,13 @@ func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenr
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.GetStateResponse{Version: v.Version, Entries: make([]*greenroomv1.StateEntry, len(v.Entries))}
-	for i, e := range v.Entries {
-		msg.Entries[i] = &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
-	}
-	return uncached(msg), nil
+	return uncached(&greenroomv1.GetStateResponse{Version: v.Version, Entries: entriesOf(v)}), nil
+}
+
+func entriesOf(v host.View) []*greenroomv1.StateEntry {
+	return mapped(v.Entries, func(e envelope.Entry) *greenroomv1.StateEntry {
+		return &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
+	})
 }
 
 func (a *actorService) DeleteActor(ctx context.Context, req *connect.Request[greenroomv1.DeleteActorRequest]) (*connect.Response[greenroomv1.DeleteActorResponse], error) {

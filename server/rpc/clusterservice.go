@@ -69,10 +69,7 @@ func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[gree
 		return nil, err
 	}
 	msg := &greenroomv1.ListHostsResponse{
-		Now: timestamppb.New(list.Now), LeaderEpoch: list.Epoch, LeaderAnswered: list.Answered, ClockAheadMs: list.ClockAhead.Milliseconds(),
-	}
-	for _, id := range list.Missing {
-		msg.Missing = append(msg.Missing, string(id))
+		Missing: hostNames(list.Missing), Now: timestamppb.New(list.Now), LeaderEpoch: list.Epoch, LeaderAnswered: list.Answered, ClockAheadMs: list.ClockAhead.Milliseconds(),
 	}
 	for _, h := range list.Hosts {
 		msg.Hosts = append(msg.Hosts, &greenroomv1.ClusterHost{
@@ -169,14 +166,9 @@ func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[g
 	}
 	msg := &greenroomv1.GetPlacementResponse{Placement: policy}
 	for _, r := range parts {
-		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved}
-		for _, id := range r.Hosts {
-			on.Hosts = append(on.Hosts, string(id))
-		}
-		for _, id := range r.Readers {
-			on.Readers = append(on.Readers, string(id))
-		}
-		msg.Ranges = append(msg.Ranges, on)
+		msg.Ranges = append(msg.Ranges, &greenroomv1.TableRange{
+			First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved, Hosts: hostNames(r.Hosts), Readers: hostNames(r.Readers),
+		})
 	}
 	heat, err := s.cluster.Heat(ctx, app, typ)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -146,11 +145,7 @@ func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv
 	if err != nil {
 		return nil, i.withOwner(ctx, err)
 	}
-	msg := &greenroomv1.ExchangeViewResponse{Actor: actorOf(v)}
-	for _, e := range v.Entries {
-		msg.Entries = append(msg.Entries, &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON})
-	}
-	return connect.NewResponse(msg), nil
+	return connect.NewResponse(&greenroomv1.ExchangeViewResponse{Actor: actorOf(v), Entries: entriesOf(v)}), nil
 }
 
 func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReachRequest]) (*connect.Response[greenroomv1.ExchangeReachResponse], error) {
@@ -160,7 +155,7 @@ func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroom
 	}
 	msg := &greenroomv1.ExchangeReachResponse{Now: timestamppb.Now()}
 	if ids := req.Msg.GetHostIds(); len(ids) > 0 {
-		msg.Unreachable = unreachable(accepted.Unreached(ctx, hostIDs(ids)))
+		msg.Unreachable = unreachable(accepted.Unreached(ctx, mapped(ids, func(id string) actor.HostID { return actor.HostID(id) })))
 	}
 	return connect.NewResponse(msg), nil
 }
@@ -194,10 +189,7 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	if i.s.Reminders == nil {
 		return connect.NewResponse(msg), nil
 	}
-	r := reminder.ReleaseRequest{Limit: int(req.Msg.GetLimit()), Wait: time.Duration(req.Msg.GetWaitMs()) * time.Millisecond}
-	for _, key := range req.Msg.GetSubscriptions() {
-		r.Subscriptions = append(r.Subscriptions, keyOf(key))
-	}
+	r := reminder.ReleaseRequest{Subscriptions: mapped(req.Msg.GetSubscriptions(), keyOf), Limit: int(req.Msg.GetLimit()), Wait: time.Duration(req.Msg.GetWaitMs()) * time.Millisecond}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(i.s.draining, cancel)()
@@ -205,9 +197,7 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	if errors.Is(err, context.Canceled) && i.s.draining.Err() != nil {
 		err = failure.ErrStopping
 	}
-	for _, id := range ids {
-		msg.ReminderIds = append(msg.ReminderIds, id.String())
-	}
+	msg.ReminderIds = mapped(ids, actor.ReminderID.String)
 	return connect.NewResponse(msg), err
 }
 
@@ -220,20 +210,10 @@ func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenr
 	})
 }
 
-func hostIDs(ids []string) []actor.HostID {
-	hosts := make([]actor.HostID, len(ids))
-	for i, id := range ids {
-		hosts[i] = actor.HostID(id)
-	}
-	return hosts
-}
-
 func unreachable(hosts []routing.Unreachable) []*greenroomv1.UnreachableHost {
-	var all []*greenroomv1.UnreachableHost
-	for _, u := range hosts {
-		all = append(all, &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why})
-	}
-	return all
+	return mapped(hosts, func(u routing.Unreachable) *greenroomv1.UnreachableHost {
+		return &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why}
+	})
 }
 
 // withOwner says who holds the actor, if that is why the error is.

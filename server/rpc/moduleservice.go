@@ -129,10 +129,7 @@ func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[gr
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.ListModulesResponse{Modules: make([]*greenroomv1.Module, len(mods))}
-	for i, mod := range mods {
-		msg.Modules[i] = moduleToProto(mod)
-	}
+	msg := &greenroomv1.ListModulesResponse{Modules: mapped(mods, moduleToProto)}
 	if len(mods) == size {
 		msg.NextPageToken = pageToken(list, string(mods[size-1].Digest))
 	}
@@ -159,10 +156,7 @@ func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenro
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.DeployResponse{Warnings: warnings}
-	for _, d := range ds {
-		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
-	}
+	msg := &greenroomv1.DeployResponse{Warnings: warnings, Deployments: mapped(ds, deploymentToProto)}
 	m.addCapabilities(ctx, msg.Deployments)
 	return connect.NewResponse(msg), nil
 }
@@ -187,11 +181,7 @@ func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[green
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.UndeployResponse{Warnings: warnings}
-	for _, d := range ds {
-		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
-	}
-	return connect.NewResponse(msg), nil
+	return connect.NewResponse(&greenroomv1.UndeployResponse{Warnings: warnings, Deployments: mapped(ds, deploymentToProto)}), nil
 }
 
 func (m *moduleService) History(ctx context.Context, req *connect.Request[greenroomv1.HistoryRequest]) (*connect.Response[greenroomv1.HistoryResponse], error) {
