@@ -26,6 +26,7 @@ type admission struct {
 	workers     *workers
 	timers      *timers
 	graph       *chain.Graph[*activation]
+	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -249,7 +250,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		c.settleTimers(&sh.timers, err == nil)
+		c.decideTimers(&sh.timers, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {

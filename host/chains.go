@@ -196,7 +196,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		m.rev = next()
 		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
-	if ch.settle(t.undone, before.undo); recorded {
+	if ch.pruneUndo(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
 	}
 	return reply, err
