@@ -1,8 +1,13 @@
 package edge
 
 import (
+	"bytes"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"testing/iotest"
 )
 
 // unread is a body that counts what is read of it.
@@ -57,6 +62,47 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	first.ReleaseBody()
 	if got := e.Requests.Bodies.Used(); got != 0 {
 		t.Errorf("%d bytes are left", got)
+	}
+}
+
+// TestEnvelopeSaysHowLongABodyIs: of a message of gRPC that does not fit, only the envelope is read.
+func TestEnvelopeSaysHowLongABodyIs(t *testing.T) {
+	const length = 1 << 20
+	full := errors.New("full")
+	var refuses error
+	e, err := New(Config{CheckCall: func(app string, bytes int64) error {
+		if app != "foo" || bytes != length {
+			t.Errorf("asked for %d bytes of %q", bytes, app)
+		}
+		return refuses
+	}}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := append([]byte{0, 0, length >> 16, 0, 0}, make([]byte, length)...)
+	for _, refuses = range []error{nil, full} {
+		body := bytes.NewReader(message)
+		x := &Exchange{
+			Edge: e, Control: http.NewResponseController(httptest.NewRecorder()), Route: &Route{Calls: true}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: -1, enveloped: true},
+			requestBody: requestBody{body: io.NopCloser(body), bodyLeft: 2 * length, bodyTimed: true},
+		}
+		got, err := io.ReadAll(iotest.OneByteReader(x.readCloser()))
+		if !errors.Is(err, refuses) {
+			t.Errorf("got %v, want %v", err, refuses)
+		}
+		if refuses == nil && !bytes.Equal(got, message) {
+			t.Errorf("%d bytes were read, or others", len(got))
+		}
+		if read := len(message) - body.Len(); refuses != nil && read != envelopePrefix {
+			t.Errorf("%d bytes were read", read)
+		}
+		if n := e.Requests.Bodies.Used(); n != int64(len(got)) {
+			t.Errorf("%d bytes are counted, and %d were read", n, len(got))
+		}
+		x.ReleaseBody()
+		if n := e.Requests.Bodies.Used(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
 	}
 }
 
