@@ -65,6 +65,42 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	}
 }
 
+// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and of which no byte comes
+// have an app's own share of the memory, until the body timeout. Another app has its large bodies read
+// beside them, and who needs no token declares as much as it likes and reserves nothing.
+func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
+	const most, length = 64 << 20, 4 << 20
+	e, err := New(Config{MaxRequestsBytes: most}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	declare := func(app string, open bool) (*Exchange, error) {
+		x := &Exchange{Edge: e, Route: &Route{Open: open}, Caller: Caller{app: app}, requestUse: requestUse{declared: length}, requestBody: requestBody{bodyLeft: length}}
+		return x, x.reserveBody()
+	}
+	never := 0
+	for ; ; never++ {
+		if _, err := declare("flood", false); err != nil {
+			break
+		}
+	}
+	if never*length > most*7/8 || never < 10 {
+		t.Errorf("%d bodies of %d bytes are declared", never, length)
+	}
+	for range 100 {
+		if x, err := declare("", true); err != nil || x.BodyBytes > 0 {
+			t.Fatalf("without a token: %d bytes, %v", x.BodyBytes, err)
+		}
+	}
+	for range 5 {
+		x, err := declare("neighbour", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.ReleaseBody()
+	}
+}
+
 // TestEnvelopeSaysHowLongABodyIs: of a message of gRPC that does not fit, only the envelope is read.
 func TestEnvelopeSaysHowLongABodyIs(t *testing.T) {
 	const length = 1 << 20
