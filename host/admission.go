@@ -63,7 +63,7 @@ func (ad *admission) admit(c *call) result {
 	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
 	case m.readOnly && !c.chained:
-	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
+	case c.cause == actor.CauseKeyedCall && !m.readOnly && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)

@@ -151,6 +151,39 @@ func TestAllCallsAreMigrated(t *testing.T) {
 	})
 }
 
+// TestFuelOfAllCalls: each call has the fuel of its type. What they call has that of the first actor's
+// type, all together, as if one turn had called it.
+func TestFuelOfAllCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Limits: host.Limits{Fuel: 1000}})
+		a := scriptedActor()
+		var limits []uint64
+		a.Methods["Use"] = func(t *hosttest.Turn) error {
+			fuel := t.Calls.Fuel()
+			limits = append(limits, fuel.Limit)
+			fuel.Used += 300
+			for _, callee := range string(t.Frame.Payload) {
+				if _, err := t.Call("T", string(callee), "Use", ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s.world.Deploy("app", "T", a)
+		check := func(what string, err error, want ...uint64) {
+			t.Helper()
+			if err != nil || !slices.Equal(limits, want) {
+				t.Errorf("%s may use %d, %v, want %d", what, limits, err, want)
+			}
+			limits = nil
+		}
+		_, err := doAll(t, s.Host, "", "a Use x", "a Use yz", "b Use ", "c Use x")
+		check("the turns", err, 1000, 1000, 1000, 700, 400, 1000, 1000, 100)
+		_, err = s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Use", Payload: actor.Payload{Data: []byte("xyzx")}})
+		check("the turns of one call", err, 1000, 1000, 700, 400, 100)
+	})
+}
+
 // TestAllCallsApart: calls of actors that are not together are refused before one has run.
 func TestAllCallsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (ts *turns) run(a *activation, c *call, now time.Time) outcome {
 		over := c.overdue(ctx)
 		switch {
 		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
-			return failed(over)
+			return failed(c.stats.chain.explain(over))
 		case c.stats.sent:
 			return o // and not again
 		case errors.Is(o.err, errMoved):

@@ -136,7 +136,9 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
-	// elsewhere means that another host committed what a turn called.
+	// holder is the host that a turn's call is sent to, and elsewhere means that it has committed
+	// there.
+	holder    actor.HostID
 	elsewhere bool
 	// chained means that the read-only method calls other actors, and needs a turn for that.
 	chained bool

@@ -53,6 +53,9 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	}
 	place := cs.record(t).began(&c.inv, t.depth+1)
 	reply, err := cs.run(t, c)
+	if err != nil && t.Context().Err() != nil {
+		cs.record(t).late(c.waits())
+	}
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
 	case err == nil:
@@ -146,12 +149,12 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	var err error
 	if m != nil && m.seen() {
 		meth, err = m.served.method(&c.inv)
-	} else if s, meth, err = cs.admission.find(c); err != nil {
-		s, meth, err = cs.admission.findNew(c, err)
+	} else {
+		s, meth, err = cs.find(t, c)
 	}
 	switch {
 	case err != nil:
-		return actor.Payload{}, err
+		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.readOnly && !meth.readOnly:
 		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
@@ -173,13 +176,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		err = cs.apart(ch, c)
 	}
 	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
+	if err != nil {
+		return cs.failed(t, c, nil, recorded, err)
+	}
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
-	}
-	if err != nil {
-		return cs.failed(t, c, recorded, err)
-	}
-	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -189,7 +190,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
-		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
+		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
 	if ch.pruneUndo(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
@@ -197,13 +198,28 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	return reply, err
 }
 
-// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
-// got for it at another host, or else err.
-func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
-	if recorded && !endsChain(err) {
-		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-			return reply, err
-		}
+// find returns what serves a call of the turn t.
+func (cs *chains) find(t *run, c *call) (s *served, m method, err error) {
+	if s, m, err = cs.admission.find(c); err != nil {
+		t.waiting(func() { s, m, err = cs.admission.findNew(c, err) })
+	}
+	return s, m, err
+}
+
+// failed is the outcome of a call that has failed here with err: what another run of the chain has
+// got for it at another host, or else err. m is the actor if the failure is its guest's.
+func (cs *chains) failed(t *run, c *call, m *enlisted, recorded bool, err error) (actor.Payload, error) {
+	if !recorded || endsChain(err) {
+		return actor.Payload{}, err
+	}
+	if c.inv.IdempotencyKey == "" {
+		c.inv.IdempotencyKey = t.chain.key(t.outermost.call)
+	}
+	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+		return reply, err
+	}
+	if m != nil {
+		m.failed = true
 	}
 	return actor.Payload{}, err
 }
@@ -211,7 +227,10 @@ func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Paylo
 // join gives a turn a chain, with its first call.
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{}, t
+		t.chain, t.outermost = &calls{fuelLimit: t.Fuel().Limit}, t
+		if t.call.op == opAll {
+			t.chain.fuelLimit = t.served.limits.Fuel
+		}
 		if t.call.stats.chain == nil {
 			t.call.stats.chain = &chainRecord{}
 		}
@@ -459,13 +478,18 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
-	t.limitFuel(ch.fuel)
+	if by.call.op != opAll {
+		t.limitFuel()
+	}
 	m.open, t.undone = t, len(ch.undo)
 	err = t.on(ctx, in, s.migration(row))
 	m.open = open
 	ch.ended(t)
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
+	if by.call.op == opAll {
+		ch.ofAll += t.Fuel().Used
+	}
 	if err == nil {
 		err = c.ctx.Err()
 	}
@@ -510,6 +534,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
+			cs.record(t).late(calls[i].waits())
 			return ofTurn(t.Context().Err())
 		case endsChain(err):
 			return err
@@ -551,11 +576,9 @@ func (cs *chains) ready(t *run, c *call) error {
 		}
 		return err
 	}
-	s, meth, err := cs.admission.find(c)
+	s, meth, err := cs.find(t, c)
 	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return err
-		}
+		return err
 	}
 	if meth.private {
 		return errPrivate(&c.inv)

@@ -108,6 +108,9 @@ func (w *workers) fold(a *activation, ch *calls, c *call, s *served, done *seale
 	if ch != nil {
 		sealChain(ch, b)
 	}
+	if ch != nil && ch.members[0].failed {
+		b.fence(i)
+	}
 	if done.changed {
 		b.set(i, done.state, s)
 		done.reply.Version = b.rows[i].NewVersion
@@ -131,6 +134,8 @@ func sealChain(ch *calls, b *batch) {
 		}
 		if m.a.rev = m.rev; m.changed {
 			b.set(b.part(m.a), m.row.State, m.served)
+		} else if m.failed {
+			b.fence(b.part(m.a))
 		}
 		b.remind(&m.effects.Reminders)
 	}
@@ -171,6 +176,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, f := range did.Lost {
 		w.memory.Give(f.Payload.App(), f.Payload.replyMemory)
+		w.turns.reminders.refused(&f.Payload.reminders)
 		f.Payload.decideTimers(false, now)
 		then.changed(f.Payload)
 	}

@@ -119,6 +119,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	}
 	switch {
 	case dropped != nil && o.resting: // what it ran on is gone
+		w.turns.reminders.unused(a.key.App, o.sealed.tokens)
 		c.runAgain(dropped, &then.answered)
 	case o.retry:
 		a.calls.Again(&c.place, c)
@@ -182,7 +183,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	var adds int64
 	if o.commits {
 		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
-			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, ended: o.ended}
+			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, sealed: o.sealed, ended: o.ended}
 		}
 	}
 	var then followUp
@@ -263,7 +264,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.proceed(m.a.shard, m.a, now, &then)
 	}
 	if !folded {
-		w.turns.reminders.unused(a.key.App, ch.tokens)
+		w.turns.reminders.unused(a.key.App, append(ch.tokens, o.sealed.tokens...))
 	}
 	a.chain = nil
 	if goOn {
