@@ -105,7 +105,7 @@ func (ad *admission) admitAll(c *call) result {
 			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.lane != LaneWarm {
+	if s.lane == LaneStateless {
 		return result{err: notTogether(s)}
 	}
 	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type

@@ -184,7 +184,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 	for n := range hs.stages {
 		holdings := hosttest.NewHoldings(actor.Held)
 		holdings.Set(func(k actor.Key) actor.Hold {
-			if hs.holder(k.ID) == n {
+			if hs.holder(k.ID) == n || k.Type == "Any" {
 				return actor.Held
 			}
 			return actor.NotHeld

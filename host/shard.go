@@ -464,7 +464,7 @@ func (a *activation) warmFor(s *served) bool {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	newest := !a.member.Committed() || !a.Outdated()
-	return a.serving == s && a.Tip != nil && newest && !a.unfenced(s)
+	return a.serving == s && s.lane == LaneWarm && a.Tip != nil && newest && !a.unfenced(s)
 }
 
 // unfenced reports whether the newest state is to be read again before the first turn, since no

@@ -301,6 +301,9 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	if a.called {
 		a.called, a.lastUsed = false, now
 	}
+	if a.serving != nil && a.serving.lane == LaneLocked && a.Loaded != nil { // its chain is over
+		a.forget()
+	}
 	gone := a.leaving || a.empty()
 	if gone {
 		w.table.remove(s, a)

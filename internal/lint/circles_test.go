@@ -50,7 +50,7 @@ var filesInCircles = map[string]int{
 	"routing":                         4,
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              4,
-	"server/edge":                     8,
+	"server/edge":                     7,
 	"server/rpc":                      13,
 	"server/stream":                   4,
 	"store/sqlstore/internal/pgproxy": 3,
