@@ -89,6 +89,43 @@ func TestAllCalls(t *testing.T) {
 	}
 }
 
+// TestAllCallsMeetAnEarlierOwner: where a commit of an earlier owner lands before the fence of one of the
+// actors, the calls give all actors back and run again.
+func TestAllCallsMeetAnEarlierOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
+		o.store.write(key("c"), setTo(1))
+		late := actor.CommitOf(actor.RowWrite{
+			Key: key("c"), ReadVersion: 1, NewVersion: 2, Generation: 1,
+			State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":100}`)},
+		})
+		hold := make(chan struct{})
+		o.store.setHold(hold)
+		var reply string
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			reply, err = doAll(t, o.Host, "", "a Add ", "b Add ", "c Add ")
+		}()
+		hold <- struct{}{} // the fence of a
+		hold <- struct{}{} // and of b
+		synctest.Wait()
+		if err := o.store.applyNow(late); err != nil {
+			t.Fatal(err)
+		}
+		o.store.setHold(nil)
+		close(hold)
+		<-done
+		if reply != "1, 1, 101" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		for _, id := range []string{"b", "c"} {
+			o.must(t, id, "View", map[string]string{"b": "1", "c": "101"}[id])
+		}
+	})
+}
+
 // TestAllCallsAreMigrated: the state of the first actor is migrated like that of the others.
 func TestAllCallsAreMigrated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

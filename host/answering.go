@@ -53,6 +53,10 @@ func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 			// count a wait for a place.
 			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
 		}
+		// A call of an actor of another host has a key, but what began its chain may have none.
+		if r.stats.committed && (r.stats.sent || c.inv.Origin != nil) {
+			r.err = afterCommit(r.err)
+		}
 		if r.stats.sent {
 			r.err = finalError(r.err)
 		}

@@ -180,13 +180,15 @@ type result struct {
 
 // turnStats is what TurnEnd tells beside the outcome.
 type turnStats struct {
-	lane  Lane
-	sent  bool      // something was sent to the outside that may not be sent again: ErrLeft
-	began time.Time // zero: never started
-	ended time.Time // when its answer was there; zero: not known
-	runs  int
-	fuel  uint64
-	chain *chainRecord // of all runs; nil: it has called nothing
+	lane Lane
+	sent bool // something was sent to the outside that may not be sent again: ErrLeft
+	// committed: another host has committed what the turn called, or perhaps has.
+	committed bool
+	began     time.Time // zero: never started
+	ended     time.Time // when its answer was there; zero: not known
+	runs      int
+	fuel      uint64
+	chain     *chainRecord // of all runs; nil: it has called nothing
 }
 
 // keyedCall names c for the store.

@@ -87,6 +87,19 @@ func unrecorded(err error) bool {
 	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !isContextError(err)
 }
 
+// afterCommit is the error of a turn of which another host has committed a part. A guest's error that
+// says that the request had no effect says so no more: often it is that of a further call, which has
+// had none.
+func afterCommit(err error) error {
+	var guest *actor.GuestError
+	if !errors.As(err, &guest) || !guest.Retryable {
+		return err
+	}
+	final := *guest
+	final.Retryable, final.RetryAfter = false, 0
+	return &final
+}
+
 // finalError is the error of a turn that left the host and was not committed. It
 // must not tell callers to try again: what left cannot be called back.
 func finalError(err error) error {

@@ -81,6 +81,9 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 	var a forwardedAnswer
 	t.waiting(func() { a = f.send(c.ctx, inv) })
 	ch.fuel += a.reply.Fuel
+	if !readOnly && (a.err == nil || c.ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
+		t.outermost.call.stats.committed = true
+	}
 	if a.err == nil {
 		c.elsewhere = !readOnly
 		return a.reply.Payload, nil

@@ -76,7 +76,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		if errors.Is(err, actor.ErrDeadlock) && !c.stats.sent {
 			return outcome{retry: true, deadlock: true, ended: ran}
 		}
-		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved)) {
+		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved) || errors.Is(err, actor.ErrStale)) {
 			return outcome{retry: true, ended: ran}
 		}
 		o := outcome{result: result{err: err}, resting: !isContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
