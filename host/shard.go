@@ -282,7 +282,8 @@ func (a *activation) unlock(several []*shard) {
 }
 
 // lockAll locks the shards of activations, and of all others that these share a batch with.
-func lockAll(of []*activation) (locked []*shard) {
+func lockAll(of []*activation) []*shard {
+	locked := make([]*shard, 0, len(of))
 	for _, a := range of {
 		locked = withShard(locked, a.shard)
 	}
