@@ -82,7 +82,12 @@ func (b *books) read(d *database, key actor.Key) {
 			panic(err)
 		}
 	}
-	for _, number := range l.Noted[len(b.of[key].Noted):] {
+	before := b.of[key].Noted
+	if n := min(len(before), len(l.Noted)); n < len(before) || !slices.Equal(before, l.Noted[:n]) {
+		b.fail("%s has noted %v, and then %v", nameOfLedger(key), before, l.Noted)
+		before = before[:n]
+	}
+	for _, number := range l.Noted[len(before):] {
 		if b.noted[number]++; b.noted[number] > 1 {
 			b.fail("notice %d is noted %d times", number, b.noted[number])
 		}

@@ -87,7 +87,7 @@ func (w *world) chain(rng *rand.Rand, client, call int64) {
 		s.Steps = append(w.reads(inv.Key, 1+rng.IntN(2), "See"), step{Do: "wait"}, step{Do: "append", N: 1})
 	default:
 		s.Steps = plan.steps(3, []string{nameOfLedger(inv.Key)})
-		if rng.IntN(3) == 0 {
+		if plan.tells(2.0 / 3) {
 			s.Steps = append([]step{plan.tell()}, s.Steps...)
 		}
 	}
@@ -188,7 +188,9 @@ func (w *world) severalCalls(plan *plan, inv *actor.Invocation, number int64) {
 // transaction, through every process, and that nothing of a reminder is left.
 func (w *world) ledgersSettle(within time.Duration) {
 	healed := time.Now()
-	number := int64(callers * perClient)
+	w.judge.Lock()
+	number := int64(callers*perClient + len(w.chains)) // above all that there are, but those of reminders
+	w.judge.Unlock()
 	for n, place := range w.ledgers.places {
 		for _, p := range w.alive() {
 			for {

@@ -21,6 +21,9 @@ import (
 type ledgers struct {
 	types  []*actorType
 	places [][]actor.Key // of each group key
+	// tells is the place whose ledgers notify those of the other one. Chains over hosts that wait for each
+	// other end at their deadlines alone, and those of reminders would meet again.
+	tells int
 }
 
 // ledger is the state of one.
@@ -40,7 +43,7 @@ type ledger struct {
 
 // newLedgers chooses how the ledgers of a run are placed.
 func newLedgers(plan *rand.Rand) *ledgers {
-	l := &ledgers{}
+	l := &ledgers{tells: plan.IntN(2)}
 	deployed := &deployed{policies: []string{heldPolicies[plan.IntN(len(heldPolicies))]}, generation: 1}
 	if plan.IntN(3) == 0 {
 		for range 2 + plan.IntN(2) {
@@ -88,8 +91,8 @@ type step struct {
 	// Do is "append" to the list, "read" it, "wait", "take" money, "call" another ledger, "tell" one of another
 	// place, which does "note", "remind" itself, "fail" or "trap".
 	Do string `json:"do"`
-	// N makes the element of an append and the reminder unique, and is the amount that is taken, or that a
-	// call gives.
+	// N makes the element of an append and the reminder unique, is the amount that is taken or that a
+	// call gives, and how many milliseconds a wait takes; 0: some.
 	N  int64  `json:"n,omitempty"`
 	To string `json:"to,omitempty"` // whom is called, as nameOfLedger has it
 	// Try goes on if the call fails.
@@ -227,8 +230,12 @@ func (t *turn) step(s *step) error {
 		}
 		return hosttest.Fail("on_purpose")
 	case "wait":
+		wait := time.Duration(s.N) * time.Millisecond
+		if wait == 0 {
+			wait = t.p.noiseOf("wait").below(lease / 8)
+		}
 		select {
-		case <-time.After(t.p.noiseOf("wait").below(lease / 8)):
+		case <-time.After(wait):
 		case <-t.Context.Done():
 		}
 		if !t.p.pass() {
@@ -340,7 +347,7 @@ func (p *plan) steps(depth int, open []string) (steps []step) {
 			}
 			s.N = p.number()
 			s.Steps = []step{{Do: "append", N: 1}, {Do: "call", Method: "DoAgain", To: p.target(), N: 1, Try: true, Steps: []step{{Do: "take", N: 1}, {Do: "append", N: 2}}}}
-			if p.rng.IntN(3) == 0 {
+			if p.tells(1.0 / 3) {
 				tell := p.tell()
 				tell.Try = true // it may be told itself
 				s.Steps = append([]step{tell}, s.Steps...)
@@ -353,6 +360,11 @@ func (p *plan) steps(depth int, open []string) (steps []step) {
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// tells reports whether the chain, with a probability, sends a notice.
+func (p *plan) tells(probability float64) bool {
+	return p.place == p.ledgers.tells && p.rng.Float64() < probability
 }
 
 // tell is a step that notifies a ledger of another place. It is the first of its chain: the number of

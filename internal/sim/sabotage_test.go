@@ -20,6 +20,7 @@ type sabotage struct {
 	lease    bool // a host believes that its lease lasts for ever
 
 	member     bool // the commit of a chain leaves one row out
+	readFence  bool // the commit of a chain has no fences of what was read: see TestLateCommitOfChain
 	savepoint  bool // a called turn that has failed leaves its changes
 	forwarding bool // a call of an actor at another host has no key, so that it is applied twice
 }
@@ -39,17 +40,20 @@ type endless struct{ *scheduler.Service }
 func (endless) Current(time.Time) bool { return true }
 
 // chains reports whether only ledgers can notice.
-func (s sabotage) chains() bool { return s.member || s.savepoint || s.forwarding }
+func (s sabotage) chains() bool { return s.member || s.readFence || s.savepoint || s.forwarding }
 
 // commits is what the database is sent instead of commits.
 func (s sabotage) commits(all []actor.Commit) []actor.Commit {
-	if !s.member {
+	if !s.member && !s.readFence {
 		return all
 	}
 	all = slices.Clone(all)
 	for i := range all {
-		if rows := all[i].Rows; len(rows) > 1 {
+		if rows := all[i].Rows; s.member && len(rows) > 1 {
 			all[i].Rows = rows[:len(rows)-1]
+		}
+		if s.readFence && len(all[i].Rows) > 0 {
+			all[i].Fences = nil
 		}
 	}
 	return all
