@@ -26,6 +26,7 @@ type admission struct {
 	workers     *workers
 	timers      *timers
 	graph       *chain.Graph[*activation]
+	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -62,7 +63,7 @@ func (ad *admission) admit(c *call) result {
 	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
 	case m.readOnly && !c.chained:
-	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
+	case c.cause == actor.CauseKeyedCall && !m.readOnly && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
@@ -104,7 +105,7 @@ func (ad *admission) admitAll(c *call) result {
 			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.lane != LaneWarm {
+	if s.lane == LaneStateless {
 		return result{err: notTogether(s)}
 	}
 	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
@@ -249,7 +250,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		c.settleTimers(&sh.timers, err == nil)
+		c.decideTimers(&sh.timers, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {

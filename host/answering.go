@@ -44,7 +44,7 @@ func (an *answering) respond(c *call, r result) {
 	c.receiver.Answer(an.conclude(c, r))
 }
 
-// conclude makes of a result what the caller gets, and reports it to Events.
+// conclude makes of a result what the caller gets, and reports it to the observers.
 func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
@@ -52,6 +52,10 @@ func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 			// Who delivers firings counts what their guests take too long for, and may not
 			// count a wait for a place.
 			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
+		}
+		// A call of an actor of another host has a key, but what began its chain may have none.
+		if r.stats.committed && (r.stats.sent || c.inv.Origin != nil) {
+			r.err = afterCommit(r.err)
 		}
 		if r.stats.sent {
 			r.err = finalError(r.err)

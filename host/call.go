@@ -82,7 +82,7 @@ type answers = mailbox.Answers[*call]
 // answer adds a call of a mailbox that is in no list to those that are to be answered. The
 // caller has the lock of its actor's shard.
 func (c *call) answer(to *answers) {
-	c.settleTimers(c.home.timers, c.result.err == nil)
+	c.decideTimers(c.home.timers, c.result.err == nil)
 	c.home.calls.Answered(c.cost())
 	to.Add(&c.place, c)
 }
@@ -136,7 +136,9 @@ type progress struct {
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
-	// elsewhere means that another host committed what a turn called.
+	// holder is the host that a turn's call is sent to, and elsewhere means that it has committed
+	// there.
+	holder    actor.HostID
 	elsewhere bool
 	// chained means that the read-only method calls other actors, and needs a turn for that.
 	chained bool
@@ -178,13 +180,15 @@ type result struct {
 
 // turnStats is what TurnEnd tells beside the outcome.
 type turnStats struct {
-	lane  Lane
-	sent  bool      // something was sent to the outside that may not be sent again: ErrLeft
-	began time.Time // zero: never started
-	ended time.Time // when its answer was there; zero: not known
-	runs  int
-	fuel  uint64
-	chain *chainRecord // of all runs; nil: it has called nothing
+	lane Lane
+	sent bool // something was sent to the outside that may not be sent again: ErrLeft
+	// committed: another host has committed what the turn called, or perhaps has.
+	committed bool
+	began     time.Time // zero: never started
+	ended     time.Time // when its answer was there; zero: not known
+	runs      int
+	fuel      uint64
+	chain     *chainRecord // of all runs; nil: it has called nothing
 }
 
 // keyedCall names c for the store.
@@ -285,18 +289,18 @@ func (c *call) overdue(ctx *turnContext) error {
 	}
 }
 
-// settleTimers lets what the call did to timers take effect, or drops it. The caller has the
+// decideTimers lets what the call did to timers take effect, or drops it. The caller has the
 // lock of the actor's shard, which has the timers.
-func (c *call) settleTimers(of *timer.Schedule, apply bool) {
+func (c *call) decideTimers(of *timer.Schedule, apply bool) {
 	if c.timers != nil {
-		of.Settle(c.inv.Key, c.timers, apply, time.Now())
+		of.Decide(c.inv.Key, c.timers, apply, time.Now())
 	}
 }
 
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
 // caller has the lock of the actor's shard, which has its timers.
 func (c *call) goAgain(of *timer.Schedule, err error) {
-	c.settleTimers(of, false)
+	c.decideTimers(of, false)
 	c.timers = nil
 	c.doubtful, c.looked = c.cause == actor.CauseKeyedCall, nil
 	if refusal(err) {

@@ -16,7 +16,7 @@ func refuse(code, format string, args ...any) error {
 
 // notTogether refuses calls of several actors if one is of the type that s serves.
 func notTogether(s *served) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed stateless"}
 }
 
 // notReentrant refuses a call of an actor whose turn waits for it by way of another host.
@@ -32,6 +32,20 @@ type decidedError struct {
 }
 
 func (*decidedError) Error() string { return "the outcome of the call is decided" }
+
+// oneOrder is what to do about transactions of several hosts that wait for each other's actors.
+const oneOrder = "transactions of several hosts that wait for each other's actors end so: call actors in one order"
+
+// waits says what a call waited for when the time of its caller was over, for people; empty if it ran here.
+func (c *call) waits() string {
+	switch {
+	case c.holder != "":
+		return fmt.Sprintf("it waited for its call of %s %s at the host %s; %s", c.inv.Key.Type, c.inv.Key.ID, c.holder, oneOrder)
+	case c.stats.began.IsZero():
+		return fmt.Sprintf("it waited for %s %s, which other turns had", c.inv.Key.Type, c.inv.Key.ID)
+	}
+	return ""
+}
 
 // failedResult describes the failure of a call to its caller.
 func failedResult(c *call, err error) *abi.Result {
@@ -58,6 +72,9 @@ func failedResult(c *call, err error) *abi.Result {
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case isContextError(err):
 		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
+		if c.stats.began.IsZero() {
+			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.inv.Key.Type, c.inv.Key.ID)
+		}
 	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
 		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
 	case errors.Is(err, actor.ErrNotOwner):

@@ -53,6 +53,9 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	}
 	place := cs.record(t).began(&c.inv, t.depth+1)
 	reply, err := cs.run(t, c)
+	if err != nil && t.Context().Err() != nil {
+		cs.record(t).late(c.waits())
+	}
 	cs.ended(t, c, c.stats.runs-runs, err)
 	switch {
 	case err == nil:
@@ -129,11 +132,15 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.lane == LaneWarm { // one that has a copy gets none: the actor's holder runs it
+	switch {
+	case t.chain != nil:
+	case t.served.lane == LaneStateless:
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed stateless", t.call.inv.Key.Type)
+	case t.served.lane == LaneLocked && t.call.stats.sent:
+		t.served.callsOthers(t.call.inv.Method)
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "the turn has sent a request before its first call, while it held the row of %s, which is placed any; call the method again", t.call.inv.Key.Type)
+	default: // a reader that has a copy gets no chain: the actor's holder runs it
 		return actor.Payload{}, errChained
-	}
-	if t.chain == nil {
-		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
@@ -146,12 +153,12 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	var err error
 	if m != nil && m.seen() {
 		meth, err = m.served.method(&c.inv)
-	} else if s, meth, err = cs.admission.find(c); err != nil {
-		s, meth, err = cs.admission.findNew(c, err)
+	} else {
+		s, meth, err = cs.find(t, c)
 	}
 	switch {
 	case err != nil:
-		return actor.Payload{}, err
+		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.readOnly && !meth.readOnly:
 		return actor.Payload{}, errReadOnly
 	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
@@ -173,13 +180,11 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		err = cs.apart(ch, c)
 	}
 	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
+	if err != nil {
+		return cs.failed(t, c, nil, recorded, err)
+	}
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
-	}
-	if err != nil {
-		return cs.failed(t, c, recorded, err)
-	}
-	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -189,21 +194,36 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
-		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
+		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
-	if ch.settle(t.undone, before.undo); recorded {
+	if ch.pruneUndo(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
 	}
 	return reply, err
 }
 
-// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
-// got for it at another host, or else err.
-func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
-	if recorded && !endsChain(err) {
-		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-			return reply, err
-		}
+// find returns what serves a call of the turn t.
+func (cs *chains) find(t *run, c *call) (s *served, m method, err error) {
+	if s, m, err = cs.admission.find(c); err != nil {
+		t.waiting(func() { s, m, err = cs.admission.findNew(c, err) })
+	}
+	return s, m, err
+}
+
+// failed is the outcome of a call that has failed here with err: what another run of the chain has
+// got for it at another host, or else err. m is the actor if the failure is its guest's.
+func (cs *chains) failed(t *run, c *call, m *enlisted, recorded bool, err error) (actor.Payload, error) {
+	if !recorded || endsChain(err) {
+		return actor.Payload{}, err
+	}
+	if c.inv.IdempotencyKey == "" {
+		c.inv.IdempotencyKey = t.chain.key(t.outermost.call)
+	}
+	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+		return reply, err
+	}
+	if m != nil {
+		m.failed = true
 	}
 	return actor.Payload{}, err
 }
@@ -211,7 +231,10 @@ func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Paylo
 // join gives a turn a chain, with its first call.
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{}, t
+		t.chain, t.outermost = &calls{fuelLimit: t.Fuel().Limit}, t
+		if t.call.op == opAll {
+			t.chain.fuelLimit = t.served.limits.Fuel
+		}
 		if t.call.stats.chain == nil {
 			t.call.stats.chain = &chainRecord{}
 		}
@@ -248,8 +271,8 @@ func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
 func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	ch := t.chain
 	switch {
-	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
+	case s.lane == LaneStateless: // it has nothing to be enlisted
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be in one transaction with others: the type is placed stateless", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -371,7 +394,7 @@ func (cs *chains) begin(ctx context.Context, t *run, m *enlisted) (err error) {
 // read is begin, which may wait for commits and for the store.
 func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	a, s, ts := m.a, m.served, cs.turns
-	if s != a.serving {
+	if s != a.serving || s.lane == LaneLocked {
 		if dropped, err := a.awaitCommits(ctx); err != nil {
 			return err
 		} else if dropped {
@@ -385,7 +408,7 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	if err := ts.checkMemory(a.key.App); err != nil {
 		return err
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.load(ctx, a, s)
 	switch {
 	case err != nil:
 		return err
@@ -459,13 +482,18 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
-	t.limitFuel(ch.fuel)
+	if by.call.op != opAll {
+		t.limitFuel()
+	}
 	m.open, t.undone = t, len(ch.undo)
 	err = t.on(ctx, in, s.migration(row))
 	m.open = open
 	ch.ended(t)
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
+	if by.call.op == opAll {
+		ch.ofAll += t.Fuel().Used
+	}
 	if err == nil {
 		err = c.ctx.Err()
 	}
@@ -510,6 +538,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
+			cs.record(t).late(calls[i].waits())
 			return ofTurn(t.Context().Err())
 		case endsChain(err):
 			return err
@@ -551,11 +580,9 @@ func (cs *chains) ready(t *run, c *call) error {
 		}
 		return err
 	}
-	s, meth, err := cs.admission.find(c)
+	s, meth, err := cs.find(t, c)
 	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return err
-		}
+		return err
 	}
 	if meth.private {
 		return errPrivate(&c.inv)

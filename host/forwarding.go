@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 
@@ -17,6 +16,7 @@ import (
 type forwarding struct {
 	peers      Peers // nil: there are none
 	recordings *recordings
+	newName    func() string
 }
 
 // hereTries is how often an actor that this host seems to hold is tried here, before the call is
@@ -43,6 +43,7 @@ func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
 	case c.atomic:
 		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
+	c.holder = holder
 	return false, nil
 }
 
@@ -69,21 +70,25 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 		return actor.Payload{}, &decidedError{err: err}
 	}
 	if ch.name == "" {
-		ch.setName(cryptorand.Text())
+		ch.setName(f.newName())
 	}
 	if !readOnly {
-		inv.IdempotencyKey = ch.key(t.outermost.call)
+		c.inv.IdempotencyKey = ch.key(t.outermost.call)
+		inv.IdempotencyKey = c.inv.IdempotencyKey
 	}
 	inv.Token = t.call.inv.Token
-	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
+	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: ch.fuelLeft()}
 	var a forwardedAnswer
 	t.waiting(func() { a = f.send(c.ctx, inv) })
 	ch.fuel += a.reply.Fuel
+	if !readOnly && (a.err == nil || c.ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
+		t.outermost.call.stats.committed = true
+	}
 	if a.err == nil {
 		c.elsewhere = !readOnly
 		return a.reply.Payload, nil
 	}
-	return actor.Payload{}, f.failure(c, a.err, readOnly)
+	return f.failed(t, c, a.err, readOnly)
 }
 
 // send has another host run a call, and returns its answer. If ctx ends first, the outcome is
@@ -100,27 +105,37 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 	}
 }
 
-// failure is what the caller gets of a forwarded call that failed with err.
-func (f *forwarding) failure(c *call, err error, readOnly bool) error {
-	var r *abi.Result
+// failed is the outcome of a forwarded call that has failed with err. The failure of a guest is behind a
+// fence that keeps earlier runs of the call out; other errors say nothing of those.
+func (f *forwarding) failed(t *run, c *call, err error, readOnly bool) (actor.Payload, error) {
+	r, record := failedResult(c, err), t.outermost.call.stats.chain
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
-		return otherPayload(c)
+		return actor.Payload{}, otherPayload(c)
 	case c.ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
 	case c.ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
 		r = perhapsRan(c, err)
-	default:
-		r = failedResult(c, err)
+		if !readOnly {
+			record.unsettled = append(record.unsettled, c.inv.IdempotencyKey)
+		}
+	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.isUnsettled(c.inv.IdempotencyKey)):
+		if reply, ok, err := f.knownOfFailed(t, c); ok {
+			return reply, err
+		}
 	}
-	return &decidedError{r, err}
+	return actor.Payload{}, &decidedError{r, err}
 }
 
 // perhapsRan is the result of a call that another host has perhaps committed.
 func perhapsRan(c *call, err error) *abi.Result {
 	if c.ctx.Err() != nil {
-		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+		where := "another host"
+		if c.holder != "" {
+			where = "the host " + string(c.holder)
+		}
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout, Message: fmt.Sprintf(
+			"the call of %s %s did not end in time at %s, where it perhaps ran or may run yet; %s", c.inv.Key.Type, c.inv.Key.ID, where, oneOrder)}}
 	}
 	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }
@@ -144,7 +159,9 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 
 // records reports whether the called turns of the chain that t belongs to are recorded: another run
 // of it may find their actors at other hosts.
-func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.cause.Recorded() }
+func (f *forwarding) records(t *run) bool {
+	return f.peers != nil && !t.outermost.readOnly && t.outermost.call.cause.Recorded()
+}
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
 // at another host; false if there was none. In the first run here the commit finds out, or
@@ -161,15 +178,22 @@ func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, o
 	return recordedReply(c, o.result, ok)
 }
 
-// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
-// so does not find what an earlier run has done. The time of the call may be over.
+// knownOfFailed is known for a call that has failed: no commit records it, and so none finds what an
+// earlier run has done. If an earlier run does not know what became of the call, it may take effect yet.
 func (f *forwarding) knownOfFailed(t *run, c *call) (reply actor.Payload, ok bool, err error) {
-	if c.doubtful { // it was looked up before it ran
-		return actor.Payload{}, false, nil
+	if !c.doubtful { // otherwise it was looked up before it ran
+		var r result
+		c.sum = actor.PayloadSum(c.inv.Payload)
+		t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) }) // the time of the call may be over
+		if reply, ok, err = recordedReply(c, r, ok); ok {
+			return reply, true, err
+		}
 	}
-	var r result
-	t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) })
-	return recordedReply(c, r, ok)
+	if t.outermost.call.stats.chain.isUnsettled(c.inv.IdempotencyKey) {
+		err := fmt.Errorf("%w: an earlier run of its caller has made the same call and got no answer", actor.ErrAmbiguous)
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, err), err}
+	}
+	return actor.Payload{}, false, nil
 }
 
 // recordedReply is what the caller gets of a call with the record r, if ok.

@@ -41,6 +41,8 @@ type sealed struct {
 	// reminders is what the turn does to its actor's reminders, the step of its own
 	// among it.
 	reminders actor.ReminderEffects
+	// tokens are those of the reminders that the turn itself has set.
+	tokens []actor.ReminderID
 }
 
 // size is what the turn adds to a commit, in bytes.

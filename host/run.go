@@ -180,7 +180,7 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	if err != nil {
 		return sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.reminders = t.Effects()
+	done.tokens, done.reminders = t.Tokens(), t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.
@@ -263,23 +263,12 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
-// limitFuel bounds the turn by what the outermost turn's type allows, of which other called
-// turns have used some.
-func (t *run) limitFuel(used uint64) {
+// limitFuel bounds the turn by what the chain leaves to it.
+func (t *run) limitFuel() {
 	fuel := t.Fuel()
-	if left := t.fuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
+	if left := t.chain.fuelLeft(); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
 		fuel.Limit = left
 	}
-}
-
-// fuelLeft is what the outermost turn's type leaves to called turns when others have used some;
-// 0: it has no limit.
-func (t *run) fuelLeft(used uint64) uint64 {
-	limit := t.outermost.Fuel().Limit
-	if limit == 0 {
-		return 0
-	}
-	return max(1, limit-min(limit, used))
 }
 
 // Call implements [turn.Caller].

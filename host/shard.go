@@ -463,7 +463,8 @@ func (a *activation) nestedInstance(ctx context.Context, waiting func(func()), s
 func (a *activation) warmFor(s *served) bool {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
-	return a.serving == s && a.Tip != nil && !a.unfenced(s)
+	newest := !a.member.Committed() || !a.Outdated()
+	return a.serving == s && s.lane == LaneWarm && a.Tip != nil && newest && !a.unfenced(s)
 }
 
 // unfenced reports whether the newest state is to be read again before the first turn, since no
@@ -493,7 +494,9 @@ type calls struct {
 	members []*enlisted        // the outermost turn's actor first
 	undo    []undo             // what called turns have done, in order
 	tokens  []actor.ReminderID // of the reminders that they have set, in order
-	fuel    uint64             // of the called turns
+	// fuel is what called turns have used, and ofAll the part of it that the calls of an opAll turn
+	// have used, which have the limits of their types. fuelLimit bounds the rest; 0: no bound.
+	fuel, ofAll, fuelLimit uint64
 	// calls counts what was called, records are the called turns to record, and name is what
 	// [chain.Chain.SetName] was given.
 	calls   int
@@ -519,6 +522,9 @@ type enlisted struct {
 	row     *residency.Row
 	rev     uint64
 	changed bool
+	// failed means that the caller of a recorded call knows that it has failed: the chain's commit keeps
+	// earlier runs of the call from being applied.
+	failed  bool
 	effects turn.SideEffects
 	open    openTurn // the turn of it that is under way, the innermost one; nil: none
 }
@@ -594,6 +600,14 @@ func (ch *calls) key(outermost *call) string {
 	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.calls)
 }
 
+// fuelLeft is what called turns may still use; 0: as much as their types allow.
+func (ch *calls) fuelLeft() uint64 {
+	if ch.fuelLimit == 0 {
+		return 0
+	}
+	return max(1, ch.fuelLimit-min(ch.fuelLimit, ch.fuel-ch.ofAll))
+}
+
 // size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *calls) size() int64 {
 	size := 0
@@ -663,10 +677,10 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 	return tokens
 }
 
-// settle forgets, of a call that has ended, what is not needed to take back the turn that called: of
+// pruneUndo forgets, of a call that has ended, what is not needed to take back the turn that called: of
 // each actor the first state will do. A turn may call the same actor without end, and each call
 // replaces a whole state. undo had began entries when the turn began, and before when it called.
-func (ch *calls) settle(began, before int) {
+func (ch *calls) pruneUndo(began, before int) {
 	kept := ch.undo[:before]
 	for _, u := range ch.undo[before:] {
 		same := func(k undo) bool { return k.of == u.of && k.open == u.open }
@@ -784,9 +798,9 @@ func (p *part) writes() bool { return p.state != nil || p.bump }
 // recordCost is what a record takes beside its reply, roughly.
 const recordCost = 256
 
-// settleTimers lets changes to timers take effect, or drops them. The caller has the locks.
-func settleTimers(all []timing, apply bool, now time.Time) {
+// decideTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func decideTimers(all []timing, apply bool, now time.Time) {
 	for _, t := range all {
-		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
+		t.a.shard.timers.Decide(t.a.key, t.changes, apply, now)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/settings"
@@ -33,6 +34,16 @@ const (
 	grant     = 100_000
 	grantTime = grant * time.Nanosecond
 )
+
+// fill has new turns that run Hold take all slots of a host that has one.
+func (s *stage) fill(ctx context.Context, entered <-chan struct{}) []<-chan answer {
+	var held []<-chan answer
+	for i := range executor.Beginners {
+		held = append(held, s.start(ctx, fmt.Sprint("held", i), "Hold"))
+		<-entered
+	}
+	return held
+}
 
 // TestAppsThatSpinHoldUpNoOther has 500 actors of one app in endless loops, in each lane, and
 // counts what they run while another app makes calls.
@@ -100,15 +111,14 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		var ends []host.TurnEnd
 		closed := 0
-		s := newStage(t, host.Config{Slots: 1, Events: host.Events{
+		s := newStage(t, host.Config{Slots: 1, Observers: []host.Events{{
 			TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }, InstanceClosed: func(instance.Event) { closed++ },
-		}})
+		}}})
 		g := newGate()
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}, ReadOnly: map[string]hosttest.Func{"View": view},
 		})
-		held := s.start(t.Context(), "held", "Hold")
-		<-g.entered
+		held := s.fill(t.Context(), g.entered)
 		for _, method := range []string{"Add", "View"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := s.call(ctx, "a", method); !errors.Is(err, actor.ErrDeadline) {
@@ -123,8 +133,10 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 			t.Errorf("%d turns still wait; %d instances that ran nothing were closed", n, closed)
 		}
 		close(g.leave)
-		if a := <-held; a.err != nil {
-			t.Error(a.err)
+		for _, c := range held {
+			if a := <-c; a.err != nil {
+				t.Error(a.err)
+			}
 		}
 		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
 			t.Errorf("afterwards: %q, %v", reply, err)
@@ -132,21 +144,20 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 	})
 }
 
-// TestStopEndsTurnsThatWaitForAProcessor stops a host by force while a guest has the only slot.
+// TestStopEndsTurnsThatWaitForAProcessor stops a host by force while guests have all slots.
 func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		s := newStage(t, host.Config{Slots: 1})
-		entered, leave := make(chan struct{}), make(chan struct{})
+		entered, leave := make(chan struct{}, executor.Beginners), make(chan struct{})
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{
 			"Add": add,
 			"Hold": func(*hosttest.Turn) error { // until the other turn has ended: it would run otherwise
-				close(entered)
+				entered <- struct{}{}
 				<-leave
 				return nil
 			},
 		}})
-		held := s.start(t.Context(), "held", "Hold")
-		<-entered
+		held := s.fill(t.Context(), entered)
 		waiting := s.start(t.Context(), "a", "Add")
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +171,9 @@ func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
 			t.Errorf("it ended with %q, %v", a.reply, a.err)
 		}
 		close(leave)
-		<-held
+		for _, c := range held {
+			<-c
+		}
 		<-stopped
 	})
 }
@@ -193,20 +206,128 @@ func TestTurnsThatWaitHoldNoProcessor(t *testing.T) {
 		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
 			t.Fatalf("beside a turn that waits: %q, %v", reply, err)
 		}
-		held := s.start(t.Context(), "held", "Hold")
-		<-g.entered
+		held := s.fill(t.Context(), g.entered)
 		out.answer <- struct{}{}
 		synctest.Wait()
 		if len(asks) > 0 || s.WaitingForProcessor() != 1 {
-			t.Errorf("a guest runs beside the one that has the only slot; %d wait", s.WaitingForProcessor())
+			t.Errorf("a guest runs beside those that have all slots; %d wait", s.WaitingForProcessor())
 		}
 		close(g.leave)
-		for _, c := range []<-chan answer{held, asks} {
+		for _, c := range append(held, asks) {
 			if a := <-c; a.err != nil {
 				t.Error(a.err)
 			}
 		}
 	})
+}
+
+// slowStore answers loads, and what is deployed, when it is asked to.
+type slowStore struct {
+	*fakeStore
+	*hosttest.World
+	answer atomic.Pointer[chan struct{}] // nil: at once
+}
+
+func (s *slowStore) wait() {
+	if answer := s.answer.Load(); answer != nil {
+		<-*answer
+	}
+}
+
+func (s *slowStore) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	s.wait()
+	return s.fakeStore.LoadActors(ctx, keys, opts)
+}
+
+func (s *slowStore) Refresh(ctx context.Context, app string) error {
+	s.wait()
+	return s.World.Refresh(ctx, app)
+}
+
+// TestCallsThatWaitForTheStoreHoldNoProcessor: while turns that call wait for what the store knows of the
+// callee's type or state, others run.
+func TestCallsThatWaitForTheStoreHoldNoProcessor(t *testing.T) {
+	const slots = 2
+	deployed := func(t *testing.T, s *stage, slow func()) {
+		slow()
+		s.world.DeployElsewhere("app", "U", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+	}
+	for name, c := range map[string]struct {
+		ready func(t *testing.T, s *stage, slow func())
+		call  func(t *testing.T, s *stage, i int) error
+	}{
+		"for an unknown type": {deployed, func(t *testing.T, s *stage, i int) error {
+			_, err := s.call(t.Context(), fmt.Sprint("a", i), "CallU")
+			return err
+		}},
+		"for an unknown type of several calls": {deployed, func(t *testing.T, s *stage, i int) error {
+			calls := []actor.Call{{Key: key(fmt.Sprint("a", i)), Method: "Add"}, {Key: actor.Key{App: "app", Type: "U", ID: fmt.Sprint(i)}, Method: "Add"}}
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: calls[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(calls)}})
+			return err
+		}},
+		"for a newer state": {func(t *testing.T, s *stage, slow func()) {
+			slow()
+			for i := range slots { // a strong read learns that there is one, and waits for it
+				s.store.write(key(fmt.Sprint("b", i)), func(*actor.Row) {})
+				go s.Invoke(t.Context(), actor.Invocation{Key: key(fmt.Sprint("b", i)), Method: "View", Consistency: actor.ConsistencyStrong})
+			}
+			synctest.Wait()
+		}, func(t *testing.T, s *stage, i int) error {
+			_, err := s.call(t.Context(), fmt.Sprint("a", i), "CallB")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := &slowStore{fakeStore: sharedFake(), World: hosttest.New()}
+				s := newStage(t, host.Config{Slots: slots, Committer: slow, Modules: slow})
+				s.store, slow.World = slow.fakeStore, s.world
+				calls := func(typ, prefix string) hosttest.Func {
+					return func(turn *hosttest.Turn) error {
+						_, err := turn.Call(typ, prefix+turn.Frame.ID[1:], "Add", "")
+						return err
+					}
+				}
+				s.world.Deploy("app", "T", hosttest.Actor{
+					Yields: true, Methods: map[string]hosttest.Func{"Add": add, "CallU": calls("U", ""), "CallB": calls("T", "b")},
+					ReadOnly: map[string]hosttest.Func{"View": view},
+				})
+				quiet := actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: "q"}, Method: "Add"}
+				s.world.Deploy("quiet", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+				for i := range slots {
+					for _, id := range []string{"a", "b"} {
+						if _, err := s.call(t.Context(), fmt.Sprint(id, i), "Add"); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if _, err := s.Invoke(t.Context(), quiet); err != nil {
+					t.Fatal(err)
+				}
+				answer := make(chan struct{})
+				c.ready(t, s, func() { slow.answer.Store(&answer) })
+				ended := make(chan error, slots)
+				for i := range slots {
+					go func() { ended <- c.call(t, s, i) }()
+				}
+				synctest.Wait()
+				if len(ended) > 0 {
+					t.Error("a turn has not waited")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := s.Invoke(ctx, quiet); err != nil {
+					t.Error(err)
+				}
+				close(answer)
+				for range slots {
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestFailedTurnsGiveTheirProcessorBack: however a guest ends, the only slot is free after it.

@@ -7,9 +7,10 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// warmTurn runs one attempt of a turn on the activation's tip.
+// warm runs one attempt of a turn on the activation's tip.
 func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
-	if c.cause == actor.CauseKeyedCall {
+	keyed := c.cause == actor.CauseKeyedCall && !readOnly
+	if keyed {
 		if o, ok := ts.records.known(ctx, a, c); ok {
 			return o
 		}
@@ -17,7 +18,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err := ts.checkMemory(a.key.App); err != nil {
 		return failed(err)
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.load(ctx, a, s)
 	if err != nil {
 		return failed(err)
 	}
@@ -79,13 +80,13 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 			return outcome{retry: true, ended: ran}
 		}
 		o := outcome{result: result{err: err}, resting: !isContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
-		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, true)
+		o.fails, o.since = keyed && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, true)
 		return o
 	}
 	if !readOnly {
 		a.rev = o.sealed.rev
 	}
 	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, c.chained && c.inv.Consistency == actor.ConsistencyStrong)
+	o.commits, o.since = o.sealed.changed || keyed || c.cause == actor.CauseFiring, ts.ownership.since(s, now, c.chained && c.inv.Consistency == actor.ConsistencyStrong)
 	return o
 }

@@ -119,6 +119,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	}
 	switch {
 	case dropped != nil && o.resting: // what it ran on is gone
+		w.turns.reminders.unused(a.key.App, o.sealed.tokens)
 		c.runAgain(dropped, &then.answered)
 	case o.retry:
 		a.calls.Again(&c.place, c)
@@ -132,7 +133,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
 		c.answer(&then.answered)
 	case o.resting && !a.member.Committed():
-		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
+		w.holdAnswer(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
 	case o.resting && a.Outdated():
 		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
@@ -182,7 +183,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	var adds int64
 	if o.commits {
 		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
-			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, ended: o.ended}
+			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, sealed: o.sealed, ended: o.ended}
 		}
 	}
 	var then followUp
@@ -238,7 +239,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.ask(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	default:
-		settleTimers(ch.timing(), o.err == nil, now)
+		decideTimers(ch.timing(), o.err == nil, now)
 		c.result = o.result
 		c.result.stats.ended = now
 		c.answer(&then.answered)
@@ -263,7 +264,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.proceed(m.a.shard, m.a, now, &then)
 	}
 	if !folded {
-		w.turns.reminders.unused(a.key.App, ch.tokens)
+		w.turns.reminders.unused(a.key.App, append(ch.tokens, o.sealed.tokens...))
 	}
 	a.chain = nil
 	if goOn {
@@ -299,6 +300,9 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	a.busy = false
 	if a.called {
 		a.called, a.lastUsed = false, now
+	}
+	if a.serving != nil && a.serving.lane == LaneLocked && a.Loaded != nil { // its chain is over
+		a.forget()
 	}
 	gone := a.leaving || a.empty()
 	if gone {
@@ -461,7 +465,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 		}
 	}
 	did := b.in.Landed(outcome, err, now)
-	b.settleTimers(err == nil, now)
+	b.decideTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
 	w.release(b, err)
 	for i := range b.parts {
