@@ -74,8 +74,8 @@
 //     not noted.
 //   - Chains are strictly serializable, by package internal/history/listappend. Those that
 //     were acknowledged have happened once, those that were refused have not.
-//   - After the last fault every reminder fires, and every actor is answered through every process, within a few
-//     leases; the ledgers of one place in one transaction.
+//   - After the last fault every reminder fires, and every actor is answered through every
+//     process, within a few leases; the ledgers of one place in one transaction.
 //   - Each kind of fault has happened, in all seeds together; and what leaves a precaution
 //     out is found out: fences, leases, whole commits of chains (TestSabotage).
 package sim
