@@ -26,6 +26,7 @@ type admission struct {
 	workers     *workers
 	timers      *timers
 	graph       *chain.Graph[*activation]
+	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -104,7 +105,7 @@ func (ad *admission) admitAll(c *call) result {
 			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.lane != LaneWarm {
+	if s.lane == LaneStateless {
 		return result{err: notTogether(s)}
 	}
 	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
@@ -249,7 +250,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		c.settleTimers(&sh.timers, err == nil)
+		c.decideTimers(&sh.timers, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -48,7 +47,7 @@ func (ad *admission) fire(t *timer.Timer) {
 	}
 	c := &call{request: request{
 		ctx: context.Background(), op: opInvoke, cause: actor.CauseTimer, arrived: time.Now(), timer: t,
-		inv: actor.Invocation{ID: cryptorand.Text(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
+		inv: actor.Invocation{ID: ad.newName(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
 	}}
 	c.receiver = &firing{ad, t}
 	if r := ad.admitFired(c); !r.later {

@@ -37,7 +37,7 @@ func doAll(t *testing.T, h *host.Host, idem string, calls ...string) (string, er
 
 // TestAllCalls: several calls from outside have effect together, in order, or not at all.
 func TestAllCalls(t *testing.T) {
-	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky} {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, host.Config{})
 			a := scriptedActor()
@@ -193,14 +193,14 @@ func TestAllCallsApart(t *testing.T) {
 		a.Methods["Count"] = func(*hosttest.Turn) error { ran++; return nil }
 		for _, s := range hs.stages {
 			s.world.Deploy("app", "T", a)
-			s.world.Deploy("app", "Any", hosttest.Actor{Placement: abi.PlacementAny, Methods: a.Methods})
+			s.world.Deploy("app", "Stateless", hosttest.Actor{Placement: abi.PlacementStateless, Methods: a.Methods})
 		}
 		_, err := doAll(t, hs.stages[0].Host, "", "a Count ", "c Count ", "b Count ")
 		wantCondition(t, err, actor.ErrNotAtomic)
 		if !strings.Contains(err.Error(), "T b is held by the host host-1, and T a by the host host-0") || ran != 0 {
 			t.Errorf("%v; %d turns have run", err, ran)
 		}
-		list := []actor.Call{{Key: key("a"), Method: "Count"}, {Key: actor.Key{App: "app", Type: "Any", ID: "x"}, Method: "Count"}}
+		list := []actor.Call{{Key: key("a"), Method: "Count"}, {Key: actor.Key{App: "app", Type: "Stateless", ID: "x"}, Method: "Count"}}
 		for range 2 {
 			_, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{Key: list[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(list)}})
 			wantCondition(t, err, actor.ErrNotAtomic)

@@ -44,7 +44,7 @@ func (an *answering) respond(c *call, r result) {
 	c.receiver.Answer(an.conclude(c, r))
 }
 
-// conclude makes of a result what the caller gets, and reports it to Events.
+// conclude makes of a result what the caller gets, and reports it to the observers.
 func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}

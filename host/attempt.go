@@ -113,7 +113,7 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return ts.timer(ctx, a, c, s)
 	}
 	if c.op == opAll {
-		if s.lane != LaneWarm {
+		if s.lane == LaneStateless {
 			return failed(notTogether(s))
 		}
 		c.stats.lane = s.lane
@@ -137,8 +137,15 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	var r result
 	switch s.lane {
 	case LaneLocked:
+		if c.chained || m.calls.Load() {
+			return ts.warm(ctx, a, c, s, m.readOnly, now)
+		}
 		a.dropAll()
 		r.reply, r.err = ts.locked.turn(ctx, c, s, m.readOnly)
+		if errors.Is(r.err, errChained) {
+			s.callsOthers(m.name)
+			return ts.warm(ctx, a, c, s, m.readOnly, time.Now())
+		}
 		c.notTimed(r.err)
 		r = ts.records.orRecorded(ctx, c, r)
 	case LaneStateless:

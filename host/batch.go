@@ -132,10 +132,10 @@ func (b *batch) remind(e *actor.ReminderEffects) {
 	b.count(int64(size))
 }
 
-// settleTimers lets what called turns of the batch's calls have done to timers take effect, or
+// decideTimers lets what called turns of the batch's calls have done to timers take effect, or
 // drops it. The caller has the locks.
-func (b *batch) settleTimers(apply bool, now time.Time) {
-	settleTimers(b.timers, apply, now)
+func (b *batch) decideTimers(apply bool, now time.Time) {
+	decideTimers(b.timers, apply, now)
 	b.timers = nil
 }
 

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -16,12 +15,8 @@ import (
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
-	arrived := time.Now()
-	if inv.ID == "" {
-		inv.ID = cryptorand.Text()
-	}
 	b := &begun{by: &h.admission}
-	b.request = request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}
+	b.request = h.invocation(ctx, inv)
 	b.receiver = to
 	if r := h.admission.admit(&b.call); !r.later {
 		h.answering.respond(&b.call, r)

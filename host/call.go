@@ -82,7 +82,7 @@ type answers = mailbox.Answers[*call]
 // answer adds a call of a mailbox that is in no list to those that are to be answered. The
 // caller has the lock of its actor's shard.
 func (c *call) answer(to *answers) {
-	c.settleTimers(c.home.timers, c.result.err == nil)
+	c.decideTimers(c.home.timers, c.result.err == nil)
 	c.home.calls.Answered(c.cost())
 	to.Add(&c.place, c)
 }
@@ -289,18 +289,18 @@ func (c *call) overdue(ctx *turnContext) error {
 	}
 }
 
-// settleTimers lets what the call did to timers take effect, or drops it. The caller has the
+// decideTimers lets what the call did to timers take effect, or drops it. The caller has the
 // lock of the actor's shard, which has the timers.
-func (c *call) settleTimers(of *timer.Schedule, apply bool) {
+func (c *call) decideTimers(of *timer.Schedule, apply bool) {
 	if c.timers != nil {
-		of.Settle(c.inv.Key, c.timers, apply, time.Now())
+		of.Decide(c.inv.Key, c.timers, apply, time.Now())
 	}
 }
 
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
 // caller has the lock of the actor's shard, which has its timers.
 func (c *call) goAgain(of *timer.Schedule, err error) {
-	c.settleTimers(of, false)
+	c.decideTimers(of, false)
 	c.timers = nil
 	c.doubtful, c.looked = c.cause == actor.CauseKeyedCall, nil
 	if refusal(err) {

@@ -16,7 +16,7 @@ func refuse(code, format string, args ...any) error {
 
 // notTogether refuses calls of several actors if one is of the type that s serves.
 func notTogether(s *served) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed stateless"}
 }
 
 // notReentrant refuses a call of an actor whose turn waits for it by way of another host.

@@ -105,24 +105,19 @@ func TestReadOnlyTurnSeesOneMoment(t *testing.T) {
 	})
 }
 
-// TestReadOnlyTurnsThatCannotCall: those of actors that another host holds, or that no host holds.
+// TestReadOnlyTurnsThatCannotCall: those of types without state.
 func TestReadOnlyTurnsThatCannotCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, host.Config{})
-		for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
-			a := scriptedActor()
-			a.Placement = placement
-			if placement == abi.PlacementStateless {
-				a.ReadOnly["See"] = func(t *hosttest.Turn) error {
-					_, err := t.Call("T", "x", "Look", "")
-					return err
-				}
-			}
-			s.world.Deploy("app", "T", a)
-			_, err := s.see(t, "a", op{Do: "must", ID: "b", Look: true})
-			if got := codeOf(err); got != abi.CallNotAtomic {
-				t.Errorf("%s: %v", placement, err)
-			}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, ReadOnly: map[string]hosttest.Func{
+			"See": func(t *hosttest.Turn) error {
+				_, err := t.Call("T", "x", "Look", "")
+				return err
+			},
+		}})
+		_, err := s.see(t, "a")
+		if got := codeOf(err); got != abi.CallNotAtomic {
+			t.Error(err)
 		}
 	})
 }

@@ -132,11 +132,15 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.lane == LaneWarm { // one that has a copy gets none: the actor's holder runs it
+	switch {
+	case t.chain != nil:
+	case t.served.lane == LaneStateless:
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed stateless", t.call.inv.Key.Type)
+	case t.served.lane == LaneLocked && t.call.stats.sent:
+		t.served.callsOthers(t.call.inv.Method)
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "the turn has sent a request before its first call, while it held the row of %s, which is placed any; call the method again", t.call.inv.Key.Type)
+	default: // a reader that has a copy gets no chain: the actor's holder runs it
 		return actor.Payload{}, errChained
-	}
-	if t.chain == nil {
-		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
 	}
 	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
@@ -192,7 +196,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		m.rev = next()
 		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
-	if ch.settle(t.undone, before.undo); recorded {
+	if ch.pruneUndo(t.undone, before.undo); recorded {
 		err = ch.record(m, c, reply)
 	}
 	return reply, err
@@ -267,8 +271,8 @@ func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
 func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 	ch := t.chain
 	switch {
-	case s.lane != LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
+	case s.lane == LaneStateless: // it has nothing to be enlisted
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be in one transaction with others: the type is placed stateless", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -390,7 +394,7 @@ func (cs *chains) begin(ctx context.Context, t *run, m *enlisted) (err error) {
 // read is begin, which may wait for commits and for the store.
 func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	a, s, ts := m.a, m.served, cs.turns
-	if s != a.serving {
+	if s != a.serving || s.lane == LaneLocked {
 		if dropped, err := a.awaitCommits(ctx); err != nil {
 			return err
 		} else if dropped {
@@ -404,7 +408,7 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	if err := ts.checkMemory(a.key.App); err != nil {
 		return err
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.load(ctx, a, s)
 	switch {
 	case err != nil:
 		return err

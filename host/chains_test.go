@@ -173,7 +173,6 @@ func TestCallerOfABusyActor(t *testing.T) {
 func TestCallsThatDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainStage(t, host.Config{})
-		s.world.Deploy("app", abi.PlacementAny, hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Do": scripted}})
 		reach := func(typ, id, method string) hosttest.Func {
 			return func(t *hosttest.Turn) error {
 				_, err := t.Call(typ, id, method, "[]")
@@ -194,7 +193,7 @@ func TestCallsThatDoNotRun(t *testing.T) {
 		actors := scriptedActor()
 		for name, f := range map[string]hosttest.Func{
 			"type_not_found": reach("No", "x", "Do"), "method_not_found": reach("T", "x", "No"), "invalid_call": reach("T", "", "Do"),
-			"not_reentrant": reach("T", "a", "Do"), "not_atomic": reach(abi.PlacementAny, "x", "Do"), "ok": reach("T", "x", "Do"),
+			"not_reentrant": reach("T", "a", "Do"), "ok": reach("T", "x", "Do"),
 		} {
 			actors.Methods[name] = f
 		}
@@ -594,13 +593,13 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 	fake := newFakeStore()
 	fake.shared = shared
 	var folded atomic.Int64
-	s := newChainStage(t, host.Config{Committer: fake, Limits: host.Limits{Instances: 3, TurnDeadline: time.Minute}, Events: host.Events{
+	s := newChainStage(t, host.Config{Committer: fake, Limits: host.Limits{Instances: 3, TurnDeadline: time.Minute}, Observers: []host.Events{{
 		Commit: func(e host.CommitEnd) {
 			if e.GroupSize > 1 {
 				folded.Add(1)
 			}
 		},
-	}})
+	}}})
 	s.store = fake
 	name := func(i int) string { return fmt.Sprint("acc", i) }
 	total := func() (sum int64) {

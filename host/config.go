@@ -1,6 +1,9 @@
 package host
 
 import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,11 +39,15 @@ type Config struct {
 	// only what this host holds.
 	Peers Peers
 
-	// Logger gets state changes of the host and, unless Events.GuestLog is set,
+	// Random fills its argument with random bytes, for the seeds of guests and the names of calls.
+	// Defaults to crypto/rand.
+	Random func([]byte)
+
+	// Logger gets state changes of the host and, unless an observer has a GuestLog,
 	// what guests log. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
-	// Events are called at the points that [Events] names. Defaults to none.
-	Events Events
+	// Observers are called, in this order, at the points that [Events] names. Defaults to none.
+	Observers []Events
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
@@ -117,22 +124,23 @@ const (
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Random == nil {
+		c.Random = func(p []byte) { rand.Read(p) } // never fails
 	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Limits = c.Limits.over(DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
-	setDefault(&c.MaxActivations, DefaultMaxActivations)
-	setDefault(&c.StateMemory, DefaultStateMemory)
-	setDefault(&c.CallMemory, DefaultCallMemory)
-	setDefault(&c.GuestMemory, DefaultGuestMemory)
-	setDefault(&c.GuestMemoryPerApp, c.GuestMemory/2)
-	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
-	setDefault(&c.TimerMemory, DefaultTimerMemory)
-	setDefault(&c.Slots, runtime.GOMAXPROCS(0))
-	setDefault(&c.LockedTurns, DefaultLockedTurns)
-	setDefault(&c.SettleGrace, DefaultSettleGrace)
-	setDefault(&c.SweepEvery, DefaultSweepEvery)
+	c.MaxActivations = cmp.Or(c.MaxActivations, DefaultMaxActivations)
+	c.StateMemory = cmp.Or(c.StateMemory, DefaultStateMemory)
+	c.CallMemory = cmp.Or(c.CallMemory, DefaultCallMemory)
+	c.GuestMemory = cmp.Or(c.GuestMemory, DefaultGuestMemory)
+	c.GuestMemoryPerApp = cmp.Or(c.GuestMemoryPerApp, c.GuestMemory/2)
+	c.InstanceIdle = cmp.Or(c.InstanceIdle, DefaultInstanceIdle)
+	c.TimerMemory = cmp.Or(c.TimerMemory, DefaultTimerMemory)
+	c.Slots = cmp.Or(c.Slots, runtime.GOMAXPROCS(0))
+	c.LockedTurns = cmp.Or(c.LockedTurns, DefaultLockedTurns)
+	c.SettleGrace = cmp.Or(c.SettleGrace, DefaultSettleGrace)
+	c.SweepEvery = cmp.Or(c.SweepEvery, DefaultSweepEvery)
 	return c
 }
 
@@ -207,6 +215,13 @@ func (c *Config) fits(l Limits) error {
 		return fmt.Errorf("PayloadBytes is %d; CallMemory must be at least %d times as much", l.PayloadBytes, PayloadsInMemory)
 	}
 	return nil
+}
+
+// newName returns a name that no call had before.
+func (c *Config) newName() string {
+	var b [16]byte
+	c.Random(b[:])
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
 }
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.

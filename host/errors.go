@@ -21,8 +21,9 @@ var (
 	errUnmigrated = errors.New("the state has an older schema")
 	// errRecorded ends a guest whose call is answered with what is recorded of it.
 	errRecorded = errors.New("the call is recorded already")
-	// errChained ends a guest of a read-only method that calls other actors: the method gets a turn,
-	// so that there is one moment at which all that it sees was the newest.
+	// errChained ends a guest that calls other actors, and runs where there is no chain: a read-only
+	// method gets a turn, so that there is one moment at which all that it sees was the newest, and
+	// a locked turn gives its row back.
 	errChained = errors.New("the method calls other actors")
 	// errReadOnly is a call of a method that is not read-only, by a turn that is.
 	errReadOnly = errors.New("a read-only turn calls a method that is not read-only")

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 
@@ -17,6 +16,7 @@ import (
 type forwarding struct {
 	peers      Peers // nil: there are none
 	recordings *recordings
+	newName    func() string
 }
 
 // hereTries is how often an actor that this host seems to hold is tried here, before the call is
@@ -70,7 +70,7 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 		return actor.Payload{}, &decidedError{err: err}
 	}
 	if ch.name == "" {
-		ch.setName(cryptorand.Text())
+		ch.setName(f.newName())
 	}
 	if !readOnly {
 		c.inv.IdempotencyKey = ch.key(t.outermost.call)

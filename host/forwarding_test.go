@@ -184,16 +184,16 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 	for n := range hs.stages {
 		holdings := hosttest.NewHoldings(actor.Held)
 		holdings.Set(func(k actor.Key) actor.Hold {
-			if hs.holder(k.ID) == n {
+			if hs.holder(k.ID) == n || k.Type == "Any" {
 				return actor.Held
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
 			hs.mu.Unlock()
-		}}})
+		}}}})
 		hs.stages[n].store = hs.store
 		hs.stages[n].world.Deploy("app", "T", a)
 	}

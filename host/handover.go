@@ -34,15 +34,15 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 		}
 	}
 	for i := range h.table.shards {
-		if err := h.settle(ctx, &h.table.shards[i], moving); err != nil {
+		if err := h.fenceUnsettled(ctx, &h.table.shards[i], moving); err != nil {
 			return fmt.Errorf("hand over actors: %w", err)
 		}
 	}
 	return nil
 }
 
-// settle keeps the commits from landing whose outcome was given up, of actors that move.
-func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool) error {
+// fenceUnsettled keeps the commits from landing whose outcome was given up, of actors that move.
+func (h *Host) fenceUnsettled(ctx context.Context, s *shard, moving func(actor.Key) bool) error {
 	s.mu.Lock()
 	keys := s.history.Unsettled.Keys()
 	full := s.history.Unsettled.Full(time.Now())

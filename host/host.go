@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -38,7 +37,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
+	h := &Host{cfg: cfg, events: allOf(cfg.Logger, cfg.Observers)}
 	h.life.init()
 	h.memory = newCallMemory(cfg.CallMemory)
 	h.answering = answering{&h.events, &h.memory, cfg.Logger}
@@ -54,7 +53,7 @@ func New(cfg Config) (*Host, error) {
 	served := newDeployments(&h.cfg, h.pools)
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
-		Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
+		Random: cfg.Random, Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *reminders
@@ -67,7 +66,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records}}
+	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
 	runs.call, runs.all = h.chains.call, h.chains.all
 	stateless := &statelessLane{store: h.store, runs: runs}
 	h.chains.turns = &turns{
@@ -82,7 +81,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, graph: &h.chains.graph,
+		timers: &h.timers, graph: &h.chains.graph, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -96,12 +95,17 @@ func New(cfg Config) (*Host, error) {
 // trace. If ctx ends, the turn is not started, or is stopped, or, once it is sealed, its
 // outcome is awaited; see protocol.md. The payload must not be changed until Invoke returns.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	c := &call{request: h.invocation(ctx, inv)}
+	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
+}
+
+// invocation is the request that inv makes, which arrives now.
+func (h *Host) invocation(ctx context.Context, inv actor.Invocation) request {
 	arrived := time.Now()
 	if inv.ID == "" {
-		inv.ID = cryptorand.Text()
+		inv.ID = h.cfg.newName()
 	}
-	c := &call{request: request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}}
-	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
+	return request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -118,9 +122,9 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
 
-// CloseIdleInstance closes a guest instance that is not in use, for the sake of what it
+// CloseIdleInstance closes a guest instance of an app that is not in use, for the sake of what it
 // keeps in memory, and reports whether there was any.
-func (h *Host) CloseIdleInstance() bool { return h.pools.Reclaim() }
+func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app) }
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// lockedLane runs the turns of any types.
+// lockedLane runs the turns of any types that call no other actors.
 type lockedLane struct {
 	places      *fair.Places // one for each turn under way
 	table       *table
@@ -77,7 +77,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		} else if err = ctx.Err(); err == nil {
 			done, err = t.seal(s, l)
 		}
-		if err != nil && c.cause == actor.CauseKeyedCall && unrecorded(err) && t.recorded == nil {
+		if err != nil && c.cause == actor.CauseKeyedCall && unrecorded(err) && t.recorded == nil && !errors.Is(err, errChained) {
 			failure, made = err, l.Bump(c.inv.Key)
 			return &made, nil
 		}

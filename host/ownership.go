@@ -209,7 +209,7 @@ func (o *ownership) advanced(a *activation) {
 	if a.hold == actor.Held {
 		a.hold = actor.HeldClean
 		if a.sticky {
-			o.cluster.Settled(a.key)
+			o.cluster.Fenced(a.key)
 		}
 	}
 	a.shard.history.Unsettled.Delete(a.key)

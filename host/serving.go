@@ -19,7 +19,7 @@ import (
 )
 
 // served is what serves an actor type from one deployment to the next, worked
-// out once. It is immutable.
+// out once. It is immutable, but for method.calls.
 type served struct {
 	deployment actor.Deployment
 	lane       Lane   // of methods that are not read-only
@@ -50,6 +50,9 @@ type method struct {
 	reentrant bool // other turns of the actor may wait for it
 	atomic    bool // turns that call it are of this host, and commit with it
 	private   bool // calls from outside are refused
+	// calls becomes true when a turn of the method, of a type placed any, has called another actor.
+	// Its turns take no lock of the row from then on.
+	calls *atomic.Bool
 }
 
 // deployments says what serves calls.
@@ -144,7 +147,6 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		deployment:  d,
 		lane:        LaneWarm,
 		placement:   spec.Placement,
-		dedicated:   spec.Instance == abi.InstanceDedicated,
 		sticky:      spec.Placement == abi.PlacementSticky,
 		shared:      strings.HasPrefix(spec.Placement, abi.PlacementRing+":"),
 		migrate:     spec.Migrate,
@@ -167,8 +169,9 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 	case abi.PlacementStateless:
 		s.lane = LaneStateless
 	}
+	s.dedicated = spec.Instance == abi.InstanceDedicated && s.lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, private: m.Private, atomic: m.Atomic == abi.AtomicRequired}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly, reentrant: m.Reentrant, private: m.Private, atomic: m.Atomic == abi.AtomicRequired, calls: new(atomic.Bool)}
 	}
 	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s
@@ -187,6 +190,9 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	}
 	return m, nil
 }
+
+// callsOthers records that turns of a method call other actors.
+func (s *served) callsOthers(name string) { s.methods[name].calls.Store(true) }
 
 // errPrivate refuses a private method to who is no actor of the app.
 func errPrivate(inv *actor.Invocation) error {

@@ -282,8 +282,7 @@ func (a *activation) unlock(several []*shard) {
 }
 
 // lockAll locks the shards of activations, and of all others that these share a batch with.
-func lockAll(of []*activation) []*shard {
-	locked := make([]*shard, 0, len(of))
+func lockAll(of []*activation) (locked []*shard) {
 	for _, a := range of {
 		locked = withShard(locked, a.shard)
 	}
@@ -465,7 +464,7 @@ func (a *activation) warmFor(s *served) bool {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	newest := !a.member.Committed() || !a.Outdated()
-	return a.serving == s && a.Tip != nil && newest && !a.unfenced(s)
+	return a.serving == s && s.lane == LaneWarm && a.Tip != nil && newest && !a.unfenced(s)
 }
 
 // unfenced reports whether the newest state is to be read again before the first turn, since no
@@ -678,10 +677,10 @@ func (ch *calls) rollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 	return tokens
 }
 
-// settle forgets, of a call that has ended, what is not needed to take back the turn that called: of
+// pruneUndo forgets, of a call that has ended, what is not needed to take back the turn that called: of
 // each actor the first state will do. A turn may call the same actor without end, and each call
 // replaces a whole state. undo had began entries when the turn began, and before when it called.
-func (ch *calls) settle(began, before int) {
+func (ch *calls) pruneUndo(began, before int) {
 	kept := ch.undo[:before]
 	for _, u := range ch.undo[before:] {
 		same := func(k undo) bool { return k.of == u.of && k.open == u.open }
@@ -799,9 +798,9 @@ func (p *part) writes() bool { return p.state != nil || p.bump }
 // recordCost is what a record takes beside its reply, roughly.
 const recordCost = 256
 
-// settleTimers lets changes to timers take effect, or drops them. The caller has the locks.
-func settleTimers(all []timing, apply bool, now time.Time) {
+// decideTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func decideTimers(all []timing, apply bool, now time.Time) {
 	for _, t := range all {
-		t.a.shard.timers.Settle(t.a.key, t.changes, apply, now)
+		t.a.shard.timers.Decide(t.a.key, t.changes, apply, now)
 	}
 }

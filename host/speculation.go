@@ -66,10 +66,10 @@ type workers struct {
 	buffers sync.Pool // of *[]byte, for encoded states on their way to the store
 }
 
-// hold keeps an answer until the batch f has landed.
-func (w *workers) hold(f *flight, d dependent, r result) {
+// holdAnswer keeps an answer until the batch f has landed.
+func (w *workers) holdAnswer(f *flight, d dependent, r result) {
 	d.Call.result = r
-	f.Hold(d)
+	f.Add(d)
 	f.Payload.countReply(&r.reply)
 	f.Payload.countTimers(d.Call.timers)
 }
@@ -177,7 +177,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 	for _, f := range did.Lost {
 		w.memory.Give(f.Payload.App(), f.Payload.replyMemory)
 		w.turns.reminders.refused(&f.Payload.reminders)
-		f.Payload.settleTimers(false, now)
+		f.Payload.decideTimers(false, now)
 		then.changed(f.Payload)
 	}
 	for _, c := range did.Fail {
@@ -212,7 +212,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 				}
 			}
 		}
-		w.holdOn(home.Of, calls, now, then)
+		w.reconsider(home.Of, calls, now, then)
 		later = others
 	}
 }
@@ -220,9 +220,9 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 // actions are what package speculation decides.
 type actions = speculation.Actions[*activation, *call, *batch]
 
-// holdOn sees to calls of an activation that observed a batch which has landed, and proves
+// reconsider sees to calls of an activation that observed a batch which has landed, and proves
 // nothing of what they show. The caller has the locks.
-func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *followUp) {
+func (w *workers) reconsider(a *activation, calls []dependent, now time.Time, then *followUp) {
 	switch next := a.member.Flight(); {
 	case next == nil && a.Outdated():
 		w.supersede(a, calls, now, then)
@@ -248,7 +248,7 @@ func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *
 		}
 		for _, seen := range calls {
 			seen.Role = role
-			w.hold(next, seen, seen.Call.result)
+			w.holdAnswer(next, seen, seen.Call.result)
 		}
 	}
 }

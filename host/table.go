@@ -131,7 +131,7 @@ func (t *table) deactivated(a *activation, reason DeactivateReason) {
 		in.Discard()
 	}
 	if a.announced {
-		t.events.Deactivated(a.key, reason)
+		t.events.Deactivated(Deactivation{a.key, reason})
 	}
 	if a.gone != nil {
 		close(a.gone)

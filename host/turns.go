@@ -86,6 +86,19 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*r
 	return l, nil
 }
 
+// load is ensureLoaded for a turn that may be in a chain. The row of a type placed any is read anew
+// for each turn, since no host keeps it; the activation has no batch then.
+func (ts *turns) load(ctx context.Context, a *activation, s *served) (*residency.Row, error) {
+	if s.lane == LaneLocked {
+		a.dropAll()
+	}
+	l, err := ts.ensureLoaded(ctx, a, s)
+	if err == nil && l != nil && s.lane == LaneLocked {
+		err = ts.locked.lockedHere(a.key, s)
+	}
+	return l, err
+}
+
 // fence moves the version of an activation's row on from l, so that no commit of an
 // earlier owner can land, and returns what l is then, and when that was asked for.
 func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, asked time.Time, err error) {

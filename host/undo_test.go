@@ -16,7 +16,7 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 		ch.undo = append(ch.undo, undo{of: of, row: of.row})
 		version++
 		of.row = &residency.Row{Version: version}
-		ch.settle(began, before)
+		ch.pruneUndo(began, before)
 	}
 	for range 100 {
 		call(0, all[0])

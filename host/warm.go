@@ -18,7 +18,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err := ts.checkMemory(a.key.App); err != nil {
 		return failed(err)
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.load(ctx, a, s)
 	if err != nil {
 		return failed(err)
 	}

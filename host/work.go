@@ -133,7 +133,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
 		c.answer(&then.answered)
 	case o.resting && !a.member.Committed():
-		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
+		w.holdAnswer(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
 	case o.resting && a.Outdated():
 		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
@@ -239,7 +239,7 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		w.ask(a, ch, c, o.result)
 		then.launch(a.launch(now))
 	default:
-		settleTimers(ch.timing(), o.err == nil, now)
+		decideTimers(ch.timing(), o.err == nil, now)
 		c.result = o.result
 		c.result.stats.ended = now
 		c.answer(&then.answered)
@@ -300,6 +300,9 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	a.busy = false
 	if a.called {
 		a.called, a.lastUsed = false, now
+	}
+	if a.serving != nil && a.serving.lane == LaneLocked && a.Loaded != nil { // its chain is over
+		a.forget()
 	}
 	gone := a.leaving || a.empty()
 	if gone {
@@ -462,7 +465,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 		}
 	}
 	did := b.in.Landed(outcome, err, now)
-	b.settleTimers(err == nil, now)
+	b.decideTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
 	w.release(b, err)
 	for i := range b.parts {

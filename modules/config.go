@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,8 +40,8 @@ type Config struct {
 	// Hosts returns the hosts of the cluster, of which Deploy refuses what one does not
 	// know. Defaults to none: this process is alone.
 	Hosts func(ctx context.Context) ([]actor.Host, error)
-	// Imports returns the host functions that a stored module imports, by which it is judged
-	// whether Hosts know them. Defaults to none.
+	// Imports returns the host functions that a stored module imports, by which Deploy judges
+	// whether Hosts know them, and whether its types call others. Defaults to none.
 	Imports func(ctx context.Context, app string, d actor.Digest) ([]string, error)
 	// Changed is called after anything that Known or Current returns has changed. It must
 	// be quick. Defaults to nothing.
@@ -79,18 +80,10 @@ func (c Config) WithDefaults() Config {
 	if c.Changed == nil {
 		c.Changed = func() {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 32 << 20
-	}
-	if c.MaxStoredBytes == 0 {
-		c.MaxStoredBytes = 1 << 30
-	}
-	if c.PollInterval == 0 {
-		c.PollInterval = 5 * time.Second
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.MaxBytes = cmp.Or(c.MaxBytes, 32<<20)
+	c.MaxStoredBytes = cmp.Or(c.MaxStoredBytes, 1<<30)
+	c.PollInterval = cmp.Or(c.PollInterval, 5*time.Second)
 	return c
 }
 

@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 	ev.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 1, Err: actor.ErrStale})
 	ev.Activated(key("a"))
 	ev.Activated(key("b"))
-	ev.Deactivated(key("a"), host.DeactivateIdle)
+	ev.Deactivated(host.Deactivation{Key: key("a"), Reason: host.DeactivateIdle})
 	ev.IdleSkipped(key("b"))
 	ev.InstanceMade(host.InstanceEvent{})
 	ev.TimerFired(host.TimerFired{Key: key("a"), Name: "t"})
@@ -55,11 +55,11 @@ func TestMetrics(t *testing.T) {
 		`greenroom_turn_seconds_count{app="default",lane="warm",type="Counter"} 4`,
 		`greenroom_turn_reruns_total 4`,
 		`greenroom_turns_total{app="default",lane="called",method="Add",outcome="ok",type="Counter"} 1`,
-		`greenroom_chains_total{app="default",outcome="ok"} 1`,
+		`greenroom_chains_total{app="default",outcome="ok",type="Counter"} 1`,
 		`greenroom_chain_actors_sum 4`,
 		`greenroom_chain_calls_sum 5`,
 		`greenroom_chain_depth_sum 2`,
-		`greenroom_chain_deadlocks_total 1`,
+		`greenroom_chain_deadlocks_total{app="default",type="Counter"} 1`,
 		`greenroom_chain_reruns_total 2`,
 		`greenroom_timer_firings_total{app="default",outcome="fired",type="Counter"} 1`,
 		`greenroom_timer_firings_total{app="default",outcome="failed",type="Counter"} 1`,

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/extism"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
@@ -68,7 +70,15 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	st, err := n.openStore(ctx)
+	var st store.Store
+	var groups pipeline.Config
+	var err error
+	if n.cfg.StoreURL != "" {
+		st, err = sqlstore.Open(ctx, n.cfg.databaseConfig())
+	} else {
+		groups = pipeline.Disk()
+		st, err = embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
+	}
 	if err != nil {
 		return err
 	}
@@ -94,7 +104,11 @@ func (n *Node) start(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			return wasm.HostFunctions(code)
+			functions, err := wasm.HostFunctions(code)
+			if err == nil && extism.Calls(code) {
+				functions = append(functions, abi.FuncCall)
+			}
+			return functions, err
 		},
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
@@ -125,7 +139,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	counted, logs := metrics.New(), rpc.NewLogs()
 	n.metrics = counted
-	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
+	lines := &guestLogs{logs: logs, logger: n.cfg.Logger, also: n.cfg.GuestLog, counts: make(map[host.Scope]int)}
 	var ownership host.Ownership
 	var others host.Peers
 	called := new(peers)
@@ -137,11 +151,11 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Events: events,
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
-		Pipeline: n.pipelineConfig(),
+		Pipeline: groups,
 	})
 	if err != nil {
 		return err
@@ -152,7 +166,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("host", h.Stop)
 
-	sweep := newSweeper(st, n.cfg.Logger)
+	sweep := &sweeper{store: st, log: n.cfg.Logger}
 	sweep.Start(ctx)
 	n.onStop("sweeper", sweep.Stop)
 
@@ -249,20 +263,6 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 			n.cfg.Logger.Warn("a limit is set for a type that nothing serves", "limit", scope.String())
 		}
 	}
-}
-
-func (n *Node) pipelineConfig() pipeline.Config {
-	if n.cfg.StoreURL != "" {
-		return pipeline.Config{}
-	}
-	return pipeline.Disk()
-}
-
-func (n *Node) openStore(ctx context.Context) (store.Store, error) {
-	if n.cfg.StoreURL != "" {
-		return sqlstore.Open(ctx, n.cfg.databaseConfig())
-	}
-	return embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
 }
 
 func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
