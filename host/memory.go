@@ -87,6 +87,14 @@ func (m *callMemory) answered(c *call) {
 // take counts n bytes for an app, or returns [actor.ErrHostFull].
 func (m *callMemory) take(app string, n int64) error { return errCallsFull(m.Take(app, n)) }
 
+// check returns the error of a call of an app that takes n bytes more, and counts nothing.
+func (m *callMemory) check(app string, n int64) error {
+	if m.common.used.Load()+n <= m.common.max {
+		return nil
+	}
+	return errCallsFull(m.Check(app, n))
+}
+
 // checkOver refuses a turn of an app that has more than it can take: replies are there
 // before they are counted.
 func (m *callMemory) checkOver(app string) error { return errCallsFull(m.Over(app)) }
