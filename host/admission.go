@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // admission decides where a call runs, and what it gets.
@@ -18,7 +19,7 @@ type admission struct {
 	memory      *callMemory
 	table       *table
 	store       *storage
-	deployments *deployments
+	deployments *serving.Deployments
 	ownership   *ownership
 	records     *recordings
 	reads       *reads
@@ -47,11 +48,11 @@ func (ad *admission) admit(c *call) result {
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
-	if m.private && c.fromOutside() {
+	if m.Private && c.fromOutside() {
 		return result{err: errPrivate(&c.inv)}
 	}
 	// Strings that all calls of the type share are compared by where they are.
-	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
+	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
 	if c.cause == actor.CauseKeyedCall {
 		c.sum = actor.PayloadSum(c.inv.Payload)
 	}
@@ -59,11 +60,11 @@ func (ad *admission) admit(c *call) result {
 	switch {
 	case c.cause == actor.CauseFiring: // something is committed, whatever the method does
 		return ad.queued(c, s, here)
-	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
+	case s.Lane == serving.LaneStateless && (m.ReadOnly || c.cause == actor.CauseCall):
 		run = ad.stateless.turn
-	case m.readOnly && !c.chained:
+	case m.ReadOnly && !c.chained:
 	case c.cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
-		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
+		return ad.lookUpFirst(c, s.Lane, func() result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
 	}
@@ -104,23 +105,23 @@ func (ad *admission) admitAll(c *call) result {
 			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.lane != LaneWarm {
+	if s.Lane != serving.LaneWarm {
 		return result{err: notTogether(s)}
 	}
-	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+	c.inv.Key.App, c.inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.op, c.list = opAll, calls
 	if c.cause == actor.CauseKeyedCall {
 		c.sum = actor.PayloadSum(c.inv.Payload)
 		if ad.records.repeats.Recent(&c.inv.Key, c.arrived) {
-			return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
+			return ad.lookUpFirst(c, s.Lane, func() result { return ad.queued(c, s, false) })
 		}
 	}
 	return ad.queued(c, s, here)
 }
 
 // find returns what serves a call.
-func (ad *admission) find(c *call) (s *served, m method, err error) {
-	if s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
+func (ad *admission) find(c *call) (s *serving.Type, m serving.Method, err error) {
+	if s, err = ad.deployments.Of(c.inv.Key.App, c.inv.Key.Type); err == nil {
 		m, err = c.methodOf(s)
 	}
 	return s, m, err
@@ -128,47 +129,49 @@ func (ad *admission) find(c *call) (s *served, m method, err error) {
 
 // findNew returns what serves a valid call that find has refused with err: the
 // type, or the method, may have been deployed through another host a moment ago.
-func (ad *admission) findNew(c *call, err error) (*served, method, error) {
-	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
-	if !unknown || c.arrived.UnixNano() < ad.deployments.lookFrom.Load() {
-		return nil, method{}, err
+func (ad *admission) findNew(c *call, err error) (*serving.Type, serving.Method, error) {
+	if !ad.deployments.MayBeNew(err, c.arrived) {
+		return nil, serving.Method{}, err
 	}
-	if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
-		if c.ctx.Err() != nil {
-			err = contextError(c.ctx)
-		}
-		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
+	if err := ad.refresh(c); err != nil {
+		return nil, serving.Method{}, err
 	}
 	s, m, err := ad.find(c)
 	if err != nil {
-		ad.deployments.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
+		ad.deployments.NotNew(c.arrived)
 	}
 	return s, m, err
 }
 
+// refresh reads the deployments of a call's app again.
+func (ad *admission) refresh(c *call) error {
+	err := ad.deployments.Refresh(c.ctx, c.inv.Key.App)
+	if err != nil && c.ctx.Err() != nil {
+		err = fmt.Errorf("refresh deployments: %w", contextError(c.ctx))
+	}
+	return err
+}
+
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call) result {
-	s, err := ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+	s, err := ad.deployments.Of(c.inv.Key.App, c.inv.Key.Type)
 	if err != nil && ad.ownership.cluster != nil {
 		// Another host may hold the actor: its type may have been deployed a moment ago.
-		if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
-			if c.ctx.Err() != nil {
-				err = contextError(c.ctx)
-			}
-			return result{err: fmt.Errorf("refresh deployments: %w", err)}
+		if err := ad.refresh(c); err != nil {
+			return result{err: err}
 		}
-		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+		s, err = ad.deployments.Of(c.inv.Key.App, c.inv.Key.Type)
 	}
 	if err == nil {
 		return ad.queued(c, s, false)
 	}
-	r := ad.queued(c, ad.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), false)
-	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
+	r := ad.queued(c, ad.deployments.Unserved(c.inv.Key.App, c.inv.Key.Type), false)
+	r.stats.lane = serving.LaneNone // for TurnEnd: the type is only what a caller wrote
 	return r
 }
 
 // fence has the activation of a read's actor moved past the commits of earlier owners.
-func (ad *admission) fence(c *call, s *served) result {
+func (ad *admission) fence(c *call, s *serving.Type) result {
 	f := &call{request: request{ctx: c.ctx, op: opFence, inv: actor.Invocation{Key: c.inv.Key}, arrived: time.Now()}}
 	return ad.counted(f, func(f *call) result { return ad.queued(f, s, true) })
 }
@@ -177,7 +180,7 @@ func (ad *admission) fence(c *call, s *served) result {
 // reads. An error is that of the migrate hook, or of the caller's context, and the read's.
 // If there is no turn, or it could not be committed, the read migrates for itself, as it
 // does where it must not wait: while a turn runs, which moves the state on as well.
-func (ad *admission) migrate(c *call, s *served) error {
+func (ad *admission) migrate(c *call, s *serving.Type) error {
 	c.migrated = true
 	sh := ad.table.shard(c.inv.Key)
 	for {
@@ -221,7 +224,7 @@ func (ad *admission) migrate(c *call, s *served) error {
 }
 
 // alone runs a call on its caller's goroutine, under s.
-func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
+func (ad *admission) alone(c *call, s *serving.Type, run aloneFunc) result {
 	sh := ad.table.shard(c.inv.Key)
 	if err := ad.life.running(); err != nil {
 		return result{err: err}
@@ -238,7 +241,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
-	c.limit, c.limitSetting = s.limits.TurnDeadline, s.settings.deadline
+	c.limit, c.limitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
 	c.stats.began = c.arrived
 	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
@@ -262,20 +265,20 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 
 // aloneFunc runs a call under s, which serves its type. warm is what the actor's
 // activation holds, nil if there is none.
-type aloneFunc func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error)
+type aloneFunc func(ctx *turnContext, c *call, s *serving.Type, warm *residency.Row) (actor.Reply, error)
 
 // queued puts a call into its actor's mailbox and waits for the answer. With here
 // this goroutine may run the turn, if it is one of an idle actor.
-func (ad *admission) queued(c *call, s *served, here bool) result {
+func (ad *admission) queued(c *call, s *serving.Type, here bool) result {
 	if err := ad.life.running(); err != nil {
 		return result{err: err}
 	}
-	lane := s.lane
-	c.limit, c.limitSetting, c.lane = s.limits.TurnDeadline, s.settings.deadline, lane
+	lane := s.Lane
+	c.limit, c.limitSetting, c.lane = s.Limits.TurnDeadline, s.Settings.Deadline, lane
 	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}
-	a, run, err := ad.enqueue(c, s, here && lane == LaneWarm)
+	a, run, err := ad.enqueue(c, s, here && lane == serving.LaneWarm)
 	if err != nil {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
@@ -308,7 +311,7 @@ func (ad *admission) queued(c *call, s *served, here bool) result {
 
 // enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
 // is no worker, the caller if onCaller allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation, run bool, err error) {
+func (ad *admission) enqueue(c *call, by *serving.Type, onCaller bool) (a *activation, run bool, err error) {
 	s := ad.table.shard(c.inv.Key)
 	for {
 		s.mu.Lock()
@@ -334,7 +337,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 				s.mu.Unlock()
 				return nil, false, notReentrant(&c.inv.Key)
 			}
-			run, err = ad.workers.deliver(s, a, c, by.limits.Mailbox, onCaller)
+			run, err = ad.workers.deliver(s, a, c, by.Limits.Mailbox, onCaller)
 			s.mu.Unlock()
 			return a, run, err
 		}
@@ -350,7 +353,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 // lookUpFirst looks up a call that its actor was sent again lately, before the call is
 // admitted: off the actor's worker, so that others pay nothing. If the call is not
 // recorded, admit admits it.
-func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
+func (ad *admission) lookUpFirst(c *call, lane serving.Lane, admit func() result) result {
 	s := ad.table.shard(c.inv.Key)
 	if err := ad.memory.charge(c); err != nil {
 		return result{err: err}

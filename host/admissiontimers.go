@@ -7,30 +7,31 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // admitTimer is admit for a call from outside that sets or cancels a timer.
 func (ad *admission) admitTimer(c *call) result {
-	var s *served
-	var m method
+	var s *serving.Type
+	var m serving.Method
 	var err error
 	if c.set.set == nil {
-		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+		s, err = ad.deployments.Of(c.inv.Key.App, c.inv.Key.Type)
 	} else if s, m, err = ad.find(c); err != nil {
 		s, m, err = ad.findNew(c, err)
 	}
-	if err == nil && m.private {
+	if err == nil && m.Private {
 		err = errPrivate(&c.inv)
 	}
 	if err != nil {
 		return result{err: err}
 	}
-	if s.lane != LaneStateless {
+	if s.Lane != serving.LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	ask := func(*turnContext, *call, *served, *residency.Row) (actor.Reply, error) {
-		c.stats.lane = LaneStateless
+	ask := func(*turnContext, *call, *serving.Type, *residency.Row) (actor.Reply, error) {
+		c.stats.lane = serving.LaneStateless
 		return actor.Reply{}, ad.timers.ask(c, s)
 	}
 	return ad.alone(c, s, ask)
@@ -63,11 +64,11 @@ func (ad *admission) admitFired(c *call) result {
 		return result{err: err}
 	}
 	// As in admit.
-	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
-	if s.lane != LaneStateless {
+	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
+	if s.Lane != serving.LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	return ad.alone(c, s, func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error) {
+	return ad.alone(c, s, func(ctx *turnContext, c *call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
 		if err := ad.timers.begin(c); err != nil {
 			return actor.Reply{}, err
 		}

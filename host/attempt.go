@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // run runs one call of an activation, on the activation's worker. It begins anew
@@ -80,17 +81,17 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	s, err := ts.next(a)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
-		s, err = ts.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), nil
+		s, err = ts.deployments.Unserved(c.inv.Key.App, c.inv.Key.Type), nil
 	}
 	if err != nil {
 		return failed(err)
 	}
-	if s != a.serving || s.lane != LaneWarm || c.op == opDelete {
+	if s != a.serving || s.Lane != serving.LaneWarm || c.op == opDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
 		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
 			return outcome{result: result{err: err}, retry: dropped}
 		}
-		a.serving, a.checked = s, unchecked
+		a.serving, a.checked = s, serving.Unchecked
 	}
 	if err := ts.ownership.mayBegin(a, s, now); err != nil {
 		return failed(err)
@@ -102,10 +103,10 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 			ts.timers.deleted(a.key)
 		}
 		return failed(err)
-	case c.op == opFence && s.lane == LaneWarm:
+	case c.op == opFence && s.Lane == serving.LaneWarm:
 		l, err := ts.ensureLoaded(ctx, a, s)
 		return outcome{result: result{err: err}, retry: l == nil && err == nil}
-	case c.op == opMigrate && s.lane == LaneWarm:
+	case c.op == opMigrate && s.Lane == serving.LaneWarm:
 		return ts.warm(ctx, a, c, s, false, now)
 	case c.op == opFence, c.op == opMigrate:
 		return failed(nil)
@@ -113,17 +114,17 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return ts.timer(ctx, a, c, s)
 	}
 	if c.op == opAll {
-		if s.lane != LaneWarm {
+		if s.Lane != serving.LaneWarm {
 			return failed(notTogether(s))
 		}
-		c.stats.lane = s.lane
+		c.stats.lane = s.Lane
 		return ts.warm(ctx, a, c, s, false, now)
 	}
 	m, err := c.methodOf(s)
 	if err != nil {
 		return failed(err)
 	}
-	c.stats.lane = s.lane
+	c.stats.lane = s.Lane
 	switch c.cause {
 	case actor.CauseFiring:
 		if o, over := ts.reminders.look(ctx, a, c); over {
@@ -135,13 +136,13 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		}
 	}
 	var r result
-	switch s.lane {
-	case LaneLocked:
+	switch s.Lane {
+	case serving.LaneLocked:
 		a.dropAll()
-		r.reply, r.err = ts.locked.turn(ctx, c, s, m.readOnly)
+		r.reply, r.err = ts.locked.turn(ctx, c, s, m.ReadOnly)
 		c.notTimed(r.err)
 		r = ts.records.orRecorded(ctx, c, r)
-	case LaneStateless:
+	case serving.LaneStateless:
 		a.dropAll()
 		switch c.cause {
 		case actor.CauseFiring:
@@ -154,15 +155,15 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 			r.reply, r.err = ts.stateless.turn(ctx, c, s, nil)
 		}
 	default:
-		return ts.warm(ctx, a, c, s, m.readOnly, now)
+		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}
 	return outcome{result: r}
 }
 
 // timer runs a call that sets or cancels a timer, on the activation's worker.
-func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) outcome {
-	c.stats.lane = s.lane
-	if s.lane == LaneWarm { // it is the activation that has it
+func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *serving.Type) outcome {
+	c.stats.lane = s.Lane
+	if s.Lane == serving.LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
 		if err == nil && l != nil && l.Damage != nil {
 			err = l.Damage
@@ -174,7 +175,7 @@ func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) o
 		a.dropAll()
 	}
 	err := ts.timers.ask(c, s)
-	return outcome{result: result{err: err}, resting: s.lane == LaneWarm, ended: time.Now()}
+	return outcome{result: result{err: err}, resting: s.Lane == serving.LaneWarm, ended: time.Now()}
 }
 
 // pause waits before the attempt that follows so many conflicts, not after the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -31,9 +32,9 @@ func (b *batch) Size() int64 {
 func (b *batch) App() string { return b.parts[0].a.key.App }
 
 // set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
-func (b *batch) set(i int, state *overlay.State, s *served) {
+func (b *batch) set(i int, state *overlay.State, s *serving.Type) {
 	p, row := &b.parts[i], &b.rows[i]
-	row.Generation, row.StateSchema = s.deployment.Generation, s.stateSchema
+	row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema
 	p.state, p.after = state, p.a.Tip.After(row, state)
 	p.a.Tip = p.after
 	p.a.weigh()

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -112,8 +113,8 @@ type stopping struct {
 // to the lock of the shard while the call is in a list.
 type progress struct {
 	// found is the method of the invocation in what serves its type, by.
-	found method
-	by    *served
+	found serving.Method
+	by    *serving.Type
 	// fired is the reminder whose firing asks for the call, as it was when the run
 	// began; nil if it was not looked up.
 	fired *actor.Reminder
@@ -155,7 +156,7 @@ type progress struct {
 
 // delivery is how the caller gets the answer.
 type delivery struct {
-	lane Lane // set before the call is in a mailbox
+	lane serving.Lane // set before the call is in a mailbox
 	// result is the answer that waits for the commit it rests on.
 	result result
 	// answered gets one value when result is the call's answer; its capacity is 1,
@@ -178,7 +179,7 @@ type result struct {
 
 // turnStats is what TurnEnd tells beside the outcome.
 type turnStats struct {
-	lane  Lane
+	lane  serving.Lane
 	sent  bool      // something was sent to the outside that may not be sent again: ErrLeft
 	began time.Time // zero: never started
 	ended time.Time // when its answer was there; zero: not known
@@ -216,11 +217,11 @@ func (c *call) recorded(r *actor.IdempotencyRecord) result {
 func (c *call) cost() int64 { return callCost + int64(len(c.inv.Payload.Data)) }
 
 // methodOf returns the method of a call of the type that s serves.
-func (c *call) methodOf(s *served) (method, error) {
+func (c *call) methodOf(s *serving.Type) (serving.Method, error) {
 	if c.by == s {
 		return c.found, nil
 	}
-	m, err := s.method(&c.inv)
+	m, err := s.Method(&c.inv)
 	if err == nil {
 		c.found, c.by = m, s
 	}

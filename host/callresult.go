@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // refusal of a call, which the caller gets as a result.
@@ -15,8 +16,8 @@ func refuse(code, format string, args ...any) error {
 }
 
 // notTogether refuses calls of several actors if one is of the type that s serves.
-func notTogether(s *served) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed any or stateless"}
+func notTogether(s *serving.Type) error {
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.Deployment.Type + " is placed any or stateless"}
 }
 
 // notReentrant refuses a call of an actor whose turn waits for it by way of another host.

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -88,7 +89,7 @@ func (cs *chains) record(t *run) *chainRecord {
 func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	end := TurnEnd{
 		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Depth: t.depth + 1,
-		Lane: LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+		Lane: serving.LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
 	}
 	if t.call.op != opAll {
 		end.Caller = t.call.inv.Key
@@ -110,7 +111,7 @@ func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	case errors.Is(err, errReadOnly):
 		err = actor.ErrNotReadOnly
 	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
-		end.Lane = LaneNone
+		end.Lane = serving.LaneNone
 	}
 	if err != nil {
 		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
@@ -129,7 +130,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.lane == LaneWarm { // one that has a copy gets none: the actor's holder runs it
+	if t.chain == nil && t.served.Lane == serving.LaneWarm { // one that has a copy gets none: the actor's holder runs it
 		return actor.Payload{}, errChained
 	}
 	if t.chain == nil {
@@ -141,28 +142,28 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	ch := t.chain
 	ch.calls++
 	m := ch.member(c.inv.Key)
-	var s *served // nil: the chain has the actor
-	var meth method
+	var s *serving.Type // nil: the chain has the actor
+	var meth serving.Method
 	var err error
 	if m != nil && m.seen() {
-		meth, err = m.served.method(&c.inv)
+		meth, err = m.served.Method(&c.inv)
 	} else if s, meth, err = cs.admission.find(c); err != nil {
 		s, meth, err = cs.admission.findNew(c, err)
 	}
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
-	case t.readOnly && !meth.readOnly:
+	case t.readOnly && !meth.ReadOnly:
 		return actor.Payload{}, errReadOnly
-	case m != nil && m.open != nil && !meth.reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
+	case m != nil && m.open != nil && !meth.Reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
-	case m == nil && s.lane == LaneStateless: // it is of no chain, and waits for none
-		c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
+		c.inv.Key.App, c.inv.Key.Type = s.Deployment.App, s.Deployment.Type
 		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
-		c.atomic = c.atomic || meth.atomic
+		c.atomic = c.atomic || meth.Atomic
 		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
-			return cs.forwarding.call(t, c, meth.readOnly)
+			return cs.forwarding.call(t, c, meth.ReadOnly)
 		}
 	}
 	if err == nil && s != nil {
@@ -172,7 +173,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	recorded := !meth.readOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
+	recorded := !meth.ReadOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
 	if recorded {
 		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
 	}
@@ -185,7 +186,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 		}
 	}
 	before, next := ch.savepoint(), cs.turns.table.revisions.Next
-	reply, err := cs.nested(t, m, c, meth.readOnly)
+	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
 		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
@@ -229,7 +230,7 @@ func (cs *chains) join(t *run) {
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
+func (cs *chains) acquire(t *run, c *call, s *serving.Type) (*enlisted, error) {
 	for tries := 0; ; tries++ {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
@@ -245,15 +246,15 @@ func (cs *chains) acquire(t *run, c *call, s *served) (*enlisted, error) {
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
+func (cs *chains) enlist(t *run, c *call, s *serving.Type) (*enlisted, error) {
 	ch := t.chain
 	switch {
-	case s.lane != LaneWarm:
+	case s.Lane != serving.LaneWarm:
 		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
-	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
+	c.inv.Key.App, c.inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.answered = make(chan struct{}, 1)
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
@@ -377,7 +378,7 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 		} else if dropped {
 			return errDropped
 		}
-		a.serving, a.checked = s, unchecked
+		a.serving, a.checked = s, serving.Unchecked
 	}
 	if err := ts.ownership.mayBegin(a, s, time.Now()); err != nil {
 		return err
@@ -394,7 +395,7 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	case l.Damage != nil:
 		return l.Damage
 	}
-	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
+	if changed, err := ts.deployments.Fits(ctx, l, s); err != nil {
 		return err
 	} else if changed {
 		return errMoved
@@ -430,7 +431,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		return actor.Payload{}, err
 	}
 	giveBack := func(err error) {
-		if s.dedicated && outer != nil {
+		if s.Dedicated && outer != nil {
 			in.Discard()
 		} else {
 			m.a.giveBack(in, err, time.Now())
@@ -440,7 +441,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	defer ts.runs.put(t)
 	t.caller = by
 	c.stats.began = time.Now()
-	ctx := c.begin(c.stats.began, s.limits.TurnDeadline)
+	ctx := c.begin(c.stats.began, s.Limits.TurnDeadline)
 	if deadline, ok := c.ctx.Deadline(); ok {
 		ctx.deadline = deadline
 	}
@@ -461,7 +462,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t.GoOnFrom(&effects)
 	t.limitFuel(ch.fuel)
 	m.open, t.undone = t, len(ch.undo)
-	err = t.on(ctx, in, s.migration(row))
+	err = t.on(ctx, in, s.Migration(row))
 	m.open = open
 	ch.ended(t)
 	giveBack(err)
@@ -491,7 +492,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	}
 	m.effects = after
 	if done.changed {
-		m.row, m.rev, m.changed = row.With(done.state, true, s.deployment.Generation, s.stateSchema), done.rev, true
+		m.row, m.rev, m.changed = row.With(done.state, true, s.Deployment.Generation, s.StateSchema), done.rev, true
 	}
 	return done.reply.Payload, nil
 }
@@ -545,8 +546,8 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 func (cs *chains) ready(t *run, c *call) error {
 	m := t.chain.member(c.inv.Key)
 	if m != nil {
-		meth, err := m.served.method(&c.inv)
-		if err == nil && meth.private {
+		meth, err := m.served.Method(&c.inv)
+		if err == nil && meth.Private {
 			err = errPrivate(&c.inv)
 		}
 		return err
@@ -557,7 +558,7 @@ func (cs *chains) ready(t *run, c *call) error {
 			return err
 		}
 	}
-	if meth.private {
+	if meth.Private {
 		return errPrivate(&c.inv)
 	}
 	if m, err = cs.acquire(t, c, s); err == nil {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // Config is what a [Host] is made of. Committer, Modules and Engine are needed;
@@ -44,10 +46,10 @@ type Config struct {
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
-	Limits Limits
+	Limits serving.Limits
 	// Overrides replace Limits for an app ([Scope] without a type) or for one
 	// type of it, field by field where they are not zero; the type's wins.
-	Overrides map[Scope]Limits
+	Overrides map[serving.Scope]serving.Limits
 
 	// MaxActivations bounds how many actors are in memory. Above it the least
 	// recently used idle one goes; if none is idle, new ones are refused with
@@ -119,19 +121,19 @@ func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.Limits = c.Limits.over(DefaultLimits())
+	c.Limits = c.Limits.Over(serving.DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
-	setDefault(&c.MaxActivations, DefaultMaxActivations)
-	setDefault(&c.StateMemory, DefaultStateMemory)
-	setDefault(&c.CallMemory, DefaultCallMemory)
-	setDefault(&c.GuestMemory, DefaultGuestMemory)
-	setDefault(&c.GuestMemoryPerApp, c.GuestMemory/2)
-	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
-	setDefault(&c.TimerMemory, DefaultTimerMemory)
-	setDefault(&c.Slots, runtime.GOMAXPROCS(0))
-	setDefault(&c.LockedTurns, DefaultLockedTurns)
-	setDefault(&c.SettleGrace, DefaultSettleGrace)
-	setDefault(&c.SweepEvery, DefaultSweepEvery)
+	c.MaxActivations = cmp.Or(c.MaxActivations, DefaultMaxActivations)
+	c.StateMemory = cmp.Or(c.StateMemory, DefaultStateMemory)
+	c.CallMemory = cmp.Or(c.CallMemory, DefaultCallMemory)
+	c.GuestMemory = cmp.Or(c.GuestMemory, DefaultGuestMemory)
+	c.GuestMemoryPerApp = cmp.Or(c.GuestMemoryPerApp, c.GuestMemory/2)
+	c.InstanceIdle = cmp.Or(c.InstanceIdle, DefaultInstanceIdle)
+	c.TimerMemory = cmp.Or(c.TimerMemory, DefaultTimerMemory)
+	c.Slots = cmp.Or(c.Slots, runtime.GOMAXPROCS(0))
+	c.LockedTurns = cmp.Or(c.LockedTurns, DefaultLockedTurns)
+	c.SettleGrace = cmp.Or(c.SettleGrace, DefaultSettleGrace)
+	c.SweepEvery = cmp.Or(c.SweepEvery, DefaultSweepEvery)
 	return c
 }
 
@@ -169,14 +171,14 @@ func (c Config) validate() error {
 	if err := c.Pipeline.Validate(); err != nil {
 		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
-	if err := errors.Join(c.Limits.validate(), c.fits(c.Limits)); err != nil {
+	if err := errors.Join(c.Limits.Validate(), c.fits(c.Limits)); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)
 	}
 	for scope, l := range c.Overrides {
 		if scope.App == "" {
 			return fmt.Errorf("host config: Overrides has a scope without an app; name the app, or change Limits")
 		}
-		if err := errors.Join(l.validate(), c.fits(c.LimitsOf(scope))); err != nil {
+		if err := errors.Join(l.Validate(), c.fits(c.LimitsOf(scope))); err != nil {
 			return fmt.Errorf("host config: Overrides[%s].%w", scope, err)
 		}
 	}
@@ -196,7 +198,7 @@ const (
 )
 
 // fits reports limits that leave no room for a single turn.
-func (c *Config) fits(l Limits) error {
+func (c *Config) fits(l serving.Limits) error {
 	switch {
 	case l.StateBytes+l.PayloadBytes > MaxStateAndPayload:
 		return fmt.Errorf("StateBytes %d and PayloadBytes %d are more than %d together; lower either", l.StateBytes, l.PayloadBytes, MaxStateAndPayload)
@@ -210,8 +212,6 @@ func (c *Config) fits(l Limits) error {
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.
 // The receiver is one that [Config.WithDefaults] returned.
-func (c *Config) LimitsOf(s Scope) Limits {
-	return c.Overrides[s].over(c.Overrides[Scope{App: s.App}]).over(c.Limits)
+func (c *Config) LimitsOf(s serving.Scope) serving.Limits {
+	return c.Overrides[s].Over(c.Overrides[serving.Scope{App: s.App}]).Over(c.Limits)
 }
-
-func (c *Config) limits(app, typ string) Limits { return c.LimitsOf(Scope{App: app, Type: typ}) }

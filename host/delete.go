@@ -6,14 +6,15 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // delete leaves a tombstone in place of the actor's state, and removes its reminders.
 // Only the row's version matters: a state that cannot be decoded is removed like any
 // other.
-func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
-	c.stats.lane = s.lane
-	if s.lane != LaneLocked {
+func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *serving.Type, began time.Time) error {
+	c.stats.lane = s.Lane
+	if s.Lane != serving.LaneLocked {
 		return ts.warmDelete(ctx, a, s, began)
 	}
 	a.dropAll()
@@ -40,7 +41,7 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 				return nil, err
 			}
 		}
-		commit := actor.CommitOf(residency.NewRow(row).Tombstone(a.key, s.deployment.Generation))
+		commit := actor.CommitOf(residency.NewRow(row).Tombstone(a.key, s.Deployment.Generation))
 		return &commit, nil
 	})
 	if version, ok := residency.DamagedVersion(err, a.key); ok {
@@ -48,15 +49,15 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 		if err := ts.locked.lockedHere(a.key, s); err != nil {
 			return err
 		}
-		return ts.store.commit(actor.CommitOf((&residency.Row{Version: version}).Tombstone(a.key, s.deployment.Generation)), LaneLocked)
+		return ts.store.commit(actor.CommitOf((&residency.Row{Version: version}).Tombstone(a.key, s.Deployment.Generation)), serving.LaneLocked)
 	}
 	return err
 }
 
 // warmDelete deletes under the version, for every lane that takes no lock.
-func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began time.Time) error {
+func (ts *turns) warmDelete(ctx context.Context, a *activation, s *serving.Type, began time.Time) error {
 	l, err := ts.ensureLoaded(ctx, a, s)
-	if err == nil && s.lane == LaneStateless {
+	if err == nil && s.Lane == serving.LaneStateless {
 		err = ts.ownership.mayRun(a.key, s, time.Now())
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 		a.dropState()
 		return err
 	}
-	w := l.Tombstone(a.key, s.deployment.Generation)
+	w := l.Tombstone(a.key, s.Deployment.Generation)
 	sent := time.Now()
 	if err := ts.commit(a, actor.CommitOf(w)); err != nil {
 		a.dropState()

@@ -4,7 +4,8 @@
 //
 // It declares the interfaces that it needs and knows neither Wasm nor a database:
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
-// stores actors, [Ownership] says which actors this host holds. Package turn runs one turn,
+// stores actors, [Ownership] says which actors this host holds. Package serving works out
+// the lane, the methods and the limits of what serves a type. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
@@ -34,7 +35,6 @@
 //	shard          the activations that share a lock, their batches, and what runs on them
 //	storage        requests to the store
 //	call           what was asked, where it is, what is known of it, how its answer gets out
-//	deployments    what serves a type
 //
 // # Lanes
 //

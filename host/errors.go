@@ -96,3 +96,8 @@ func finalError(err error) error {
 	}
 	return err
 }
+
+// errPrivate refuses a private method to who is no actor of the app.
+func errPrivate(inv *actor.Invocation) error {
+	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
+}

@@ -7,41 +7,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
-
-// Lane is the way in which a turn holds its actor still.
-type Lane uint8
-
-// The lanes; doc.go says what each one promises.
-const (
-	LaneNone      Lane = iota // refused before a lane was chosen; in a TurnEnd also: no deployment has the type
-	LaneWarm                  // ring and sticky types
-	LaneLocked                // any types
-	LaneReadOnly              // read-only methods
-	LaneStateless             // stateless types
-	LaneCopy                  // read-only methods of actors that another host holds
-	LaneCalled                // turns that other turns call
-)
-
-// String returns the name that metrics use.
-func (l Lane) String() string {
-	switch l {
-	case LaneWarm:
-		return "warm"
-	case LaneLocked:
-		return "locked"
-	case LaneReadOnly:
-		return "read_only"
-	case LaneStateless:
-		return "stateless"
-	case LaneCopy:
-		return "copy"
-	case LaneCalled:
-		return "called"
-	default:
-		return "none"
-	}
-}
 
 // Events are callbacks at the host's state changes, for metrics and tests. A nil
 // field is not called. They are called from many goroutines, some of them while
@@ -79,7 +46,7 @@ type TurnEnd struct {
 	// have as well; empty for Delete.
 	InvocationID string
 	Trace        *actor.Trace // that of the invocation; nil: none
-	Lane         Lane
+	Lane         serving.Lane
 	// Caller is the actor whose turn has called this one, and Depth in how many turns it is nested;
 	// zero for an invocation. A call of [actor.MethodAll] has no Caller.
 	Caller actor.Key
@@ -103,7 +70,7 @@ type TurnEnd struct {
 // CommitEnd is one finished attempt to commit.
 type CommitEnd struct {
 	Key      actor.Key
-	Lane     Lane
+	Lane     serving.Lane
 	Duration time.Duration // settling included
 	// GroupSize is how many turns the commit carried.
 	GroupSize int

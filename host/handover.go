@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // HandOver ends the activations of actors that this host does not hold any more, which
@@ -53,7 +54,7 @@ func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool
 		}
 		version, _, err := h.store.version(ctx, key)
 		if err == nil {
-			err = h.store.commit((&residency.Row{Version: version}).Bump(key), LaneWarm)
+			err = h.store.commit((&residency.Row{Version: version}).Bump(key), serving.LaneWarm)
 		}
 		if err != nil && !errors.Is(err, actor.ErrStale) { // then it has moved on by itself
 			return err

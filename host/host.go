@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 	"github.com/greenroom-run/greenroom/internal/fair"
@@ -51,7 +52,7 @@ func New(cfg Config) (*Host, error) {
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
-	served := newDeployments(&h.cfg, h.pools)
+	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
 		Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,

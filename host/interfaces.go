@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -89,6 +90,12 @@ type Reminders interface {
 }
 
 type (
+	// Limits bound the actors of a type.
+	Limits = serving.Limits
+	// Scope is an app, or one actor type of it.
+	Scope = serving.Scope
+	// Lane is the way in which a turn holds its actor still.
+	Lane = serving.Lane
 	// Settings reads the settings of apps.
 	Settings = turn.Settings
 	// Egress sends the HTTP requests of guests.
@@ -104,6 +111,20 @@ type (
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )
+
+// The lanes; package serving says what each of them is for.
+const (
+	LaneNone      = serving.LaneNone
+	LaneWarm      = serving.LaneWarm
+	LaneLocked    = serving.LaneLocked
+	LaneReadOnly  = serving.LaneReadOnly
+	LaneStateless = serving.LaneStateless
+	LaneCopy      = serving.LaneCopy
+	LaneCalled    = serving.LaneCalled
+)
+
+// DefaultLimits returns the limits of a host that was told nothing.
+func DefaultLimits() Limits { return serving.DefaultLimits() }
 
 // Peers calls actors that other hosts hold.
 type Peers interface {

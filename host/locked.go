@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
@@ -17,7 +18,7 @@ type lockedLane struct {
 	places      *fair.Places // one for each turn under way
 	table       *table
 	store       *storage
-	deployments *deployments
+	deployments *serving.Deployments
 	ownership   *ownership
 	runs        *runs
 }
@@ -25,7 +26,7 @@ type lockedLane struct {
 // turn runs one attempt of a turn inside a transaction that holds the
 // actor's row. The store may run it several times; each time begins from the row
 // that it was then given.
-func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) (actor.Reply, error) {
+func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
 		done sealed
@@ -53,16 +54,16 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		if l.Damage != nil {
 			return nil, l.Damage
 		}
-		if l.Generation > s.deployment.Generation {
+		if l.Generation > s.Deployment.Generation {
 			newer = l
 			return nil, errMoved
 		}
-		if _, err := ll.deployments.fits(ctx, l, s); err != nil {
+		if _, err := ll.deployments.Fits(ctx, l, s); err != nil {
 			return nil, err
 		}
 		if in == nil { // the one before broke
 			var err error
-			if in, err = s.pool.Acquire(ctx); err != nil {
+			if in, err = s.Pool.Acquire(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -70,7 +71,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 			return nil, err
 		}
 		t.prepare(s, l, ll.table.revisions.Next(), readOnly, time.Now())
-		err := t.on(ctx, in, s.migration(l))
+		err := t.on(ctx, in, s.Migration(l))
 		if err != nil {
 			in.GiveBack(err, t.now)
 			in = nil
@@ -89,16 +90,16 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 			return &made, nil
 		}
 		if !done.changed {
-			made = l.Record(c.record(done.reply, s.limits.IdempotencyTTL))
+			made = l.Record(c.record(done.reply, s.Limits.IdempotencyTTL))
 			return &made, nil
 		}
 		w, encoded := l.Next(c.inv.Key), done.state.Encoded()
-		w.Generation, w.StateSchema, w.State = s.deployment.Generation, s.stateSchema, &encoded
+		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
 		made = actor.CommitOf(w)
 		made.Reminders = done.reminders
 		done.reply.Version = w.NewVersion
 		if c.cause == actor.CauseKeyedCall {
-			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
+			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.Limits.IdempotencyTTL)}
 		}
 		return &made, nil
 	}
@@ -110,7 +111,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 	}
 	defer leave()
 	// An instance is waited for before the row is locked, not after.
-	in, err = s.pool.Acquire(ctx)
+	in, err = s.Pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -122,7 +123,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 		in.GiveBack(nil, time.Now())
 	}
 	if newer != nil && errors.Is(err, errMoved) {
-		if _, err := ll.deployments.fits(ctx, newer, s); err != nil {
+		if _, err := ll.deployments.Fits(ctx, newer, s); err != nil {
 			return actor.Reply{}, err
 		}
 	}
@@ -142,11 +143,11 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *served, readOnly bool) 
 // lockedHere says why a row that was just given to a transaction may not be written under
 // s any more: it may have been waited for until long after the turn was admitted, and
 // another host have been given the actor.
-func (ll *lockedLane) lockedHere(key actor.Key, s *served) error {
+func (ll *lockedLane) lockedHere(key actor.Key, s *serving.Type) error {
 	if ll.ownership.cluster == nil {
 		return nil
 	}
-	if now, err := ll.deployments.serving(key.App, key.Type); err != nil || now != s {
+	if now, err := ll.deployments.Of(key.App, key.Type); err != nil || now != s {
 		return errMoved
 	}
 	return ll.ownership.mayRun(key, s, time.Now())
@@ -191,6 +192,6 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	ll.store.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
+	ll.store.events.Commit(CommitEnd{Key: key, Lane: serving.LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
 	return err
 }

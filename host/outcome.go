@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // outcome is what came of one run of a call on its activation's worker.
@@ -13,7 +14,7 @@ type outcome struct {
 	// sealed is what a turn left that ran on the tip, under is what it ran under;
 	// commits reports whether there is something to commit.
 	sealed  sealed
-	under   *served
+	under   *serving.Type
 	commits bool
 	// resting means that the result may show what is not committed yet.
 	resting bool

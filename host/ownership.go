@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // This file decides which host runs an actor, and what that host may answer about it:
@@ -46,17 +47,17 @@ type ownership struct {
 // admits returns how the host holds an actor whose call is to run under by, and an error if
 // the call may not run. a is the actor's activation, nil if there is none. The caller has
 // the shard's lock.
-func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, now time.Time) (actor.Hold, error) {
+func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *serving.Type, now time.Time) (actor.Hold, error) {
 	if o.cluster == nil {
 		return actor.NotHeld, nil
 	}
 	if a != nil && a.leaving {
 		return actor.NotHeld, actor.ErrNotOwner
 	}
-	if by.lane == LaneLocked {
+	if by.Lane == serving.LaneLocked {
 		return actor.NotHeld, o.mayRun(key, by, now)
 	}
-	if !by.placed() {
+	if !by.Placed() {
 		return actor.NotHeld, nil
 	}
 	if !o.cluster.Current(now) {
@@ -65,7 +66,7 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	if a != nil && a.hold != actor.NotHeld {
 		return a.hold, nil
 	}
-	hold := o.cluster.Holds(key, by.placement)
+	hold := o.cluster.Holds(key, by.Placement)
 	switch {
 	case hold == actor.NotHeld:
 		return hold, actor.ErrNotOwner
@@ -77,23 +78,23 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 }
 
 // holdsStill reports whether this host holds an actor now, whatever its activation was given.
-func (o *ownership) holdsStill(key actor.Key, by *served) bool {
-	return o.cluster == nil || o.cluster.Holds(key, by.placement) != actor.NotHeld
+func (o *ownership) holdsStill(key actor.Key, by *serving.Type) bool {
+	return o.cluster == nil || o.cluster.Holds(key, by.Placement) != actor.NotHeld
 }
 
 // mayRun says why nothing may be written to an actor under by now, which gives it no place.
 // What was read before is not built on by anybody else: who is given the actor later
 // fences out what was read before that.
-func (o *ownership) mayRun(key actor.Key, by *served, now time.Time) error {
-	if o.cluster == nil || o.cluster.Current(now) && o.cluster.Holds(key, by.placement) != actor.NotHeld {
+func (o *ownership) mayRun(key actor.Key, by *serving.Type, now time.Time) error {
+	if o.cluster == nil || o.cluster.Current(now) && o.cluster.Holds(key, by.Placement) != actor.NotHeld {
 		return nil
 	}
 	return actor.ErrNotOwner
 }
 
 // mayRead reports whether a call that is not held here is answered from a copy.
-func (o *ownership) mayRead(c *call, by *served) bool {
-	return o.cluster != nil && by.shared && by.placed() && c.op == opInvoke && c.cause != actor.CauseFiring &&
+func (o *ownership) mayRead(c *call, by *serving.Type) bool {
+	return o.cluster != nil && by.Shared && by.Placed() && c.op == opInvoke && c.cause != actor.CauseFiring &&
 		c.inv.Consistency != actor.ConsistencyStrong && o.cluster.Reads(c.inv.Key)
 }
 
@@ -101,7 +102,7 @@ func (o *ownership) mayRead(c *call, by *served) bool {
 // actor's activation holds for readers, nil if there is nothing or it is not current, or
 // if the call is to be answered from a copy, which call.copied reports.
 // errUnfenced means that earlier owners of the actor have to be fenced out first.
-func (o *ownership) enter(s *shard, c *call, by *served) (warm *residency.Row, err error) {
+func (o *ownership) enter(s *shard, c *call, by *serving.Type) (warm *residency.Row, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -109,7 +110,7 @@ func (o *ownership) enter(s *shard, c *call, by *served) (warm *residency.Row, e
 	}
 	a := s.actors[c.inv.Key]
 	hold := actor.NotHeld
-	if by.lane != LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
+	if by.Lane != serving.LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
 		hold, err = o.admits(s, c.inv.Key, a, by, c.arrived)
 	}
 	c.copied = err != nil && o.mayRead(c, by)
@@ -117,7 +118,7 @@ func (o *ownership) enter(s *shard, c *call, by *served) (warm *residency.Row, e
 	case c.copied:
 	case err != nil:
 		return nil, err
-	case hold == actor.Held && by.sticky:
+	case hold == actor.Held && by.Sticky:
 		return nil, errUnfenced
 	case a != nil:
 		a.hold = hold
@@ -137,7 +138,7 @@ func (o *ownership) enter(s *shard, c *call, by *served) (warm *residency.Row, e
 // Where other hosts answer from copies, what is in memory may be older than what they
 // have answered as long as a commit is under way, which they see in the store before its
 // outcome is known here: then a state is current that was the newest after the call came.
-func (o *ownership) look(s *shard, key actor.Key, by *served, now time.Time) *residency.Row {
+func (o *ownership) look(s *shard, key actor.Key, by *serving.Type, now time.Time) *residency.Row {
 	a := s.actors[key]
 	if a == nil || a.Loaded == nil {
 		return nil
@@ -145,7 +146,7 @@ func (o *ownership) look(s *shard, key actor.Key, by *served, now time.Time) *re
 	s.used(a)
 	a.lastUsed = now
 	newest, current := o.newest(a), a.Current.After(now.Add(-actor.MaxReadAge))
-	if by.readElsewhere(now) {
+	if by.ReadElsewhere(now) {
 		newest, current = newest && !a.busy, !a.Current.Before(now)
 	}
 	if !newest && !current {
@@ -155,8 +156,8 @@ func (o *ownership) look(s *shard, key actor.Key, by *served, now time.Time) *re
 }
 
 // mayBegin says why no turn of a may begin under by now. It is for the worker.
-func (o *ownership) mayBegin(a *activation, by *served, now time.Time) error {
-	if o.cluster == nil || !by.placed() && by.lane != LaneLocked {
+func (o *ownership) mayBegin(a *activation, by *serving.Type, now time.Time) error {
+	if o.cluster == nil || !by.Placed() && by.Lane != serving.LaneLocked {
 		return nil
 	}
 	s := a.shard
@@ -298,11 +299,11 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 // since is the moment after which the state must have been the newest that an
 // outcome shows, if no commit proves it: zero if that does not matter. strict means that the state must
 // not be older than the turn.
-func (o *ownership) since(s *served, began time.Time, strict bool) time.Time {
+func (o *ownership) since(s *serving.Type, began time.Time, strict bool) time.Time {
 	if !o.shared {
 		return time.Time{}
 	}
-	if !strict && !s.readElsewhere(began) {
+	if !strict && !s.ReadElsewhere(began) {
 		return began.Add(-actor.MaxReadAge)
 	}
 	return began

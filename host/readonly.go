@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // reads runs read-only methods, and looks at actors for people.
@@ -14,21 +15,21 @@ type reads struct {
 	memory      *callMemory
 	table       *table
 	store       *storage
-	deployments *deployments
+	deployments *serving.Deployments
 	ownership   *ownership
 	runs        *runs
 	copies      *copies
 }
 
 // turn runs a read-only method over committed state, beside everything else.
-func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error) {
-	c.stats.lane = LaneReadOnly
+func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
+	c.stats.lane = serving.LaneReadOnly
 	if c.copied {
-		c.stats.lane = LaneCopy
+		c.stats.lane = serving.LaneCopy
 	}
 	strong := c.inv.Consistency == actor.ConsistencyStrong
 	l := warm
-	if s.lane == LaneLocked {
+	if s.Lane == serving.LaneLocked {
 		l = nil
 	}
 	for retried := false; ; retried = true {
@@ -37,13 +38,13 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row)
 			if err := ctx.Err(); err != nil {
 				return actor.Reply{}, err
 			}
-			if s, err = rd.deployments.serving(c.inv.Key.App, c.inv.Key.Type); err != nil {
+			if s, err = rd.deployments.Of(c.inv.Key.App, c.inv.Key.Type); err != nil {
 				return actor.Reply{}, err
 			}
 		}
 		if m, err := c.methodOf(s); err != nil {
 			return actor.Reply{}, err
-		} else if !m.readOnly { // no more, since the call came
+		} else if !m.ReadOnly { // no more, since the call came
 			return actor.Reply{}, errMoved
 		}
 		if l == nil && c.copied {
@@ -57,11 +58,11 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row)
 		if l.Damage != nil {
 			return actor.Reply{}, l.Damage
 		}
-		changed, err := rd.deployments.fits(ctx, l, s)
+		changed, err := rd.deployments.Fits(ctx, l, s)
 		if changed {
 			continue
 		}
-		if err == nil && s.lane == LaneWarm && !c.copied && !c.migrated && s.migration(l) != nil {
+		if err == nil && s.Lane == serving.LaneWarm && !c.copied && !c.migrated && s.Migration(l) != nil {
 			return actor.Reply{}, errUnmigrated
 		}
 		var reply actor.Reply
@@ -71,7 +72,7 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row)
 		if isContextError(err) || errors.Is(err, errChained) || c.copied {
 			return reply, err
 		}
-		if !strong && s.placed() {
+		if !strong && s.Placed() {
 			if lost, sure := rd.ownership.holds(rd.table.shard(c.inv.Key), c); lost {
 				return actor.Reply{}, actor.ErrNotOwner
 			} else if sure {
@@ -94,10 +95,10 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row)
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool) (*residency.Row, error) {
+func (rd *reads) committed(ctx context.Context, c *call, s *serving.Type, strong bool) (*residency.Row, error) {
 	key := c.inv.Key
 	sh := rd.table.shard(key)
-	if s.lane == LaneLocked {
+	if s.Lane == serving.LaneLocked {
 		asked := time.Now()
 		sh.mu.Lock()
 		forgets, least := sh.history.Forgets(), sh.history.Answered.Least(key, asked)

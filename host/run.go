@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -31,7 +32,7 @@ type attempt struct {
 	// activation is nil in lanes that run on committed state alone.
 	activation *activation
 	// served and row are what the turn runs under and on.
-	served   *served
+	served   *serving.Type
 	row      *residency.Row
 	readOnly bool
 	now      time.Time
@@ -89,26 +90,26 @@ func (rs *runs) put(t *run) {
 }
 
 // prepare readies t for one attempt on l.
-func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
+func (t *run) prepare(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
 	t.call.timers = nil
-	inv, fuel := &t.call.inv, s.limits.Fuel
+	inv, fuel := &t.call.inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
 		fuel = o.Fuel
 	}
-	payloadBytes := s.limits.PayloadBytes
+	payloadBytes := s.Limits.PayloadBytes
 	if t.call.op == opAll { // its calls have those of their types
 		fuel, payloadBytes = 0, actor.MaxCallBytes
 	}
 	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
-		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
+		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
-		StateBytes: s.limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
-		StateSetting: s.settings.state, PayloadSetting: s.settings.payload,
-		Uses: s.uses, Leaver: t,
-		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
+		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
+		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
+		Uses: s.Uses, Leaver: t,
+		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.call.fired,
 		Timer: t.call.timer.Firing(), From: t.from, Caller: t,
 	})
 }
@@ -160,7 +161,7 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 
 // seal closes the turn, whose time is not up. It fails for a state above the limit;
 // then nothing of the turn remains.
-func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
+func (t *run) seal(s *serving.Type, l *residency.Row) (sealed, error) {
 	done := sealed{
 		state: l.State,
 		rev:   t.StateRevision(),
@@ -170,9 +171,9 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 		done.reply.Fuel = t.chain.fuel
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
-		t.call.timers = timer.NewChanges(effects, s.placed())
+		t.call.timers = timer.NewChanges(effects, s.Placed())
 	}
-	if t.readOnly || s.lane == LaneStateless {
+	if t.readOnly || s.Lane == serving.LaneStateless {
 		done.reminders = t.Effects()
 		return done, nil
 	}
@@ -185,7 +186,7 @@ func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.
 	sets := len(done.reminders.Set)+len(done.reminders.Cancel) > 0
-	if !changed && s.migration(l) == nil && !sets {
+	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}
 	done.changed, done.state = true, state
@@ -198,7 +199,7 @@ func (t *run) soFar() (*residency.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.row.With(state, changed || t.row.Exists, t.served.deployment.Generation, t.served.stateSchema), nil
+	return t.row.With(state, changed || t.row.Exists, t.served.Deployment.Generation, t.served.StateSchema), nil
 }
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
@@ -249,7 +250,7 @@ type several struct {
 func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
 	if frame.What == abi.WhatMigrate { // which is bounded as in any turn of the type
 		fuel := calls.Fuel()
-		fuel.Limit = s.turn.served.limits.Fuel
+		fuel.Limit = s.turn.served.Limits.Fuel
 		defer func() { fuel.Limit = 0 }()
 		return s.Instance.Run(ctx, frame, calls)
 	}
@@ -323,8 +324,8 @@ func (t *run) settledAt(a *activation, show bool, since time.Time) error {
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
-func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *residency.Row, readOnly bool) (actor.Reply, error) {
-	in, err := s.pool.Acquire(ctx)
+func (rs *runs) apart(ctx *turnContext, c *call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -336,7 +337,7 @@ func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *residency.Row, re
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.arrived)
-	err = t.on(ctx, in, s.migration(l))
+	err = t.on(ctx, in, s.Migration(l))
 	ran := time.Now()
 	in.GiveBack(err, ran)
 	if err == nil {

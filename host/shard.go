@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -167,10 +168,10 @@ type equipment struct {
 
 // routine is the worker's own.
 type routine struct {
-	serving *served // what the latest turn ran under
-	checked uint64  // ModuleSource.Changes when that was what serves the type
-	paused  int     // for as many conflicts it has paused
-	chain   *calls  // of the turn that runs; nil: it has called nothing
+	serving *serving.Type // what the latest turn ran under
+	checked uint64        // ModuleSource.Changes when that was what serves the type
+	paused  int           // for as many conflicts it has paused
+	chain   *calls        // of the turn that runs; nil: it has called nothing
 }
 
 func (a *activation) idle() bool { return !a.busy }
@@ -197,17 +198,17 @@ func (a *activation) dropAll() {
 }
 
 // instanceFor returns the instance for the activation's next turn.
-func (a *activation) instanceFor(ctx context.Context, s *served) (*instance.Instance, error) {
+func (a *activation) instanceFor(ctx context.Context, s *serving.Type) (*instance.Instance, error) {
 	if a.dedicated != nil {
-		if s.dedicated && a.dedicated.Pool() == s.pool {
+		if s.Dedicated && a.dedicated.Pool() == s.Pool {
 			return a.dedicated, nil
 		}
 		a.takeDedicated().Discard()
 	}
-	if !s.dedicated {
-		return s.pool.Acquire(ctx)
+	if !s.Dedicated {
+		return s.Pool.Acquire(ctx)
 	}
-	in, err := s.pool.Make(ctx, a.releaseDedicated)
+	in, err := s.Pool.Make(ctx, a.releaseDedicated)
 	if err != nil {
 		return nil, err
 	}
@@ -441,26 +442,26 @@ func (a *activation) dropped() bool {
 // nestedInstance is instanceFor for a turn that another one waits for, which has an instance itself.
 // What may wait is done by waiting. again means that another turn of the actor has its dedicated instance: then the caller discards
 // the result.
-func (a *activation) nestedInstance(ctx context.Context, waiting func(func()), s *served, again bool) (in *instance.Instance, err error) {
+func (a *activation) nestedInstance(ctx context.Context, waiting func(func()), s *serving.Type, again bool) (in *instance.Instance, err error) {
 	switch {
 	case a == nil: // of a type that has no state
-	case s.dedicated && !again:
-		if a.dedicated != nil && a.dedicated.Pool() == s.pool {
+	case s.Dedicated && !again:
+		if a.dedicated != nil && a.dedicated.Pool() == s.Pool {
 			return a.dedicated, nil
 		}
 		waiting(func() { in, err = a.instanceFor(ctx, s) })
 		return in, err
-	case a.dedicated != nil && !s.dedicated:
+	case a.dedicated != nil && !s.Dedicated:
 		a.takeDedicated().Discard()
 	}
-	if in = s.pool.Spare(); in == nil {
-		waiting(func() { in, err = s.pool.AcquireMore(ctx) })
+	if in = s.Pool.Spare(); in == nil {
+		waiting(func() { in, err = s.Pool.AcquireMore(ctx) })
 	}
 	return in, err
 }
 
 // warmFor reports whether a turn under s can begin without waiting for anything.
-func (a *activation) warmFor(s *served) bool {
+func (a *activation) warmFor(s *serving.Type) bool {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	return a.serving == s && a.Tip != nil && !a.unfenced(s)
@@ -469,8 +470,8 @@ func (a *activation) warmFor(s *served) bool {
 // unfenced reports whether the newest state is to be read again before the first turn, since no
 // commit of this activation has moved the version past those of earlier owners. The caller has
 // the shard's lock.
-func (a *activation) unfenced(s *served) bool {
-	return s.sticky && a.hold == actor.Held && a.member.Committed()
+func (a *activation) unfenced(s *serving.Type) bool {
+	return s.Sticky && a.hold == actor.Held && a.member.Committed()
 }
 
 // tenure is what an activation knows of the host's right to run its actor. The shard's
@@ -511,9 +512,9 @@ type calledRecord struct {
 
 // enlisted is an actor that a chain has.
 type enlisted struct {
-	a      *activation // nil: the type has no state, and the chain does not keep the actor
-	call   *call       // which has the place of a's turn
-	served *served     // what its turns run under
+	a      *activation   // nil: the type has no state, and the chain does not keep the actor
+	call   *call         // which has the place of a's turn
+	served *serving.Type // what its turns run under
 	// row is what the chain's next turn of the actor runs on, as rev names it; nil: not
 	// read. Of the outermost turn's actor it is nil: that turn is its only one.
 	row     *residency.Row
@@ -627,7 +628,7 @@ func (ch *calls) recorded() int {
 // timing returns what called turns do to timers.
 func (ch *calls) timing() (all []timing) {
 	for _, m := range ch.members[1:] {
-		if changes := timer.NewChanges(m.effects.Timers.Effects(), m.row != nil && m.served.placed()); changes != nil {
+		if changes := timer.NewChanges(m.effects.Timers.Effects(), m.row != nil && m.served.Placed()); changes != nil {
 			all = append(all, timing{m.a, changes})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -103,7 +104,7 @@ func (w *workers) join(a *activation, ch *calls, c *call, r result, role specula
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the locks.
-func (w *workers) fold(a *activation, ch *calls, c *call, s *served, done *sealed) {
+func (w *workers) fold(a *activation, ch *calls, c *call, s *serving.Type, done *sealed) {
 	b, i := w.join(a, ch, c, result{}, speculation.Effect)
 	if ch != nil {
 		sealChain(ch, b)
@@ -113,11 +114,11 @@ func (w *workers) fold(a *activation, ch *calls, c *call, s *served, done *seale
 		done.reply.Version = b.rows[i].NewVersion
 	}
 	if c.cause == actor.CauseKeyedCall {
-		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
+		b.records = append(b.records, c.record(done.reply, s.Limits.IdempotencyTTL))
 		b.replies += len(done.reply.Payload.Data) + recordCost
 	}
 	b.remind(&done.reminders)
-	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes)))
+	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
 	c.result = result{reply: done.reply, stats: c.stats}
 	b.countReply(&done.reply)
 }
@@ -136,7 +137,7 @@ func sealChain(ch *calls, b *batch) {
 	}
 	for _, r := range ch.records {
 		reply := actor.Reply{Payload: r.reply, Version: b.rows[b.part(r.of.a)].NewVersion}
-		b.records = append(b.records, r.call.record(reply, r.of.served.limits.IdempotencyTTL))
+		b.records = append(b.records, r.call.record(reply, r.of.served.Limits.IdempotencyTTL))
 		b.replies += len(r.reply.Data) + recordCost
 	}
 }

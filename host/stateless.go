@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // statelessLane runs the turns of types that have no state.
@@ -14,25 +15,25 @@ type statelessLane struct {
 }
 
 // turn runs a method of a type that has no state.
-func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *residency.Row) (actor.Reply, error) {
-	c.stats.lane = LaneStateless
+func (sl *statelessLane) turn(ctx *turnContext, c *call, s *serving.Type, _ *residency.Row) (actor.Reply, error) {
+	c.stats.lane = serving.LaneStateless
 	m, err := c.methodOf(s)
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	return sl.runs.apart(ctx, c, s, &residency.Row{State: residency.NoState}, m.readOnly)
+	return sl.runs.apart(ctx, c, s, &residency.Row{State: residency.NoState}, m.ReadOnly)
 }
 
 // firingTurn runs a turn that a reminder asks for, and commits the step alone: no row is
 // read, and none keeps it from applying.
-func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *served) (actor.Reply, error) {
+func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *serving.Type) (actor.Reply, error) {
 	reply, err := sl.turn(ctx, c, s, nil)
 	if err != nil {
 		return reply, err
 	}
 	commit := actor.CommitOf()
 	commit.Reminders.Steps = []actor.ReminderStep{c.inv.Firing.Step}
-	if err = sl.store.commit(commit, LaneStateless); err == nil {
+	if err = sl.store.commit(commit, serving.LaneStateless); err == nil {
 		sl.runs.reminders.committed(&commit.Reminders)
 	}
 	return reply, err
@@ -41,7 +42,7 @@ func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *served) (actor
 // keyedTurn runs a call with a key of a type that has no state, and commits its
 // record alone: under the version that the row, which the actor may have all the
 // same, had before the run, so that a fence of a later attempt keeps it out.
-func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *served) (actor.Reply, error) {
+func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *serving.Type) (actor.Reply, error) {
 	l, err := sl.store.load(ctx, c.inv.Key, actor.LoadOptions{})
 	if err != nil {
 		return actor.Reply{}, err
@@ -49,7 +50,7 @@ func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *served) (actor.
 	reply, err := sl.turn(ctx, c, s, nil)
 	switch {
 	case err == nil:
-		err = sl.store.commit(l.Record(c.record(reply, s.limits.IdempotencyTTL)), LaneStateless)
+		err = sl.store.commit(l.Record(c.record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
 	case unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
@@ -64,5 +65,5 @@ func (sl *statelessLane) fence(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return sl.store.commit(l.Bump(c.inv.Key), LaneStateless)
+	return sl.store.commit(l.Bump(c.inv.Key), serving.LaneStateless)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -66,7 +67,7 @@ func TestNewsKeepOlderStatesOut(t *testing.T) {
 		k.table.remove(k.shard, k.activation)
 		forgets := k.shard.history.Forgets()
 		k.shard.noteNewer(nil, 7)
-		by := &served{lane: LaneWarm, placement: abi.PlacementRing}
+		by := &serving.Type{Lane: serving.LaneWarm, Placement: abi.PlacementRing}
 		k.table.offer(k.shard, key, by, at(5), k.since, forgets)
 		if a := k.shard.actors[key]; a != nil {
 			t.Errorf("version %d is kept", a.Loaded.Version)

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // storage is what the host asks of its store: in groups with others, and under a
@@ -81,7 +82,7 @@ func (c *soleCommit) Done(err error, _ time.Time) { c.answer <- err }
 // commit makes a commit durable, in a group with others. The error is nil when
 // it applied; actor.ErrStale when it never did and never will;
 // actor.ErrAmbiguous when nobody can tell; anything else means not applied.
-func (st *storage) commit(c actor.Commit, lane Lane) error {
+func (st *storage) commit(c actor.Commit, lane serving.Lane) error {
 	began := time.Now()
 	// Not under the caller's context: a sealed turn is carried through.
 	w := &soleCommit{commit: c, answer: make(chan error, 1)}

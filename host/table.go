@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -194,7 +195,7 @@ func (t *table) keep(a *activation, l *residency.Row, rev uint64, asked time.Tim
 // anything of the shard was forgotten since it was asked for, since the state might
 // be older then than what was already answered. What it does not take is answered
 // all the same, and nothing older may be afterwards.
-func (t *table) offer(sh *shard, key actor.Key, s *served, l *residency.Row, asked time.Time, forgets uint64) {
+func (t *table) offer(sh *shard, key actor.Key, s *serving.Type, l *residency.Row, asked time.Time, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
 	if a != nil && a.Loaded != nil {
@@ -214,7 +215,7 @@ func (t *table) offer(sh *shard, key actor.Key, s *served, l *residency.Row, ask
 	}
 	a.Loaded, a.Tip, a.rev, a.Current = l, l, t.revisions.Next(), asked
 	a.weigh()
-	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
+	a.sticky, a.idleTimeout, a.lastUsed = s.Sticky, s.Limits.IdleTimeout, time.Now()
 	fresh := !a.announced
 	a.announced = true
 	sh.mu.Unlock()

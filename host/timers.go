@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -37,7 +38,7 @@ func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
 }
 
 // ask works out what a call does that sets or cancels a timer.
-func (ts *timers) ask(c *call, s *served) error {
+func (ts *timers) ask(c *call, s *serving.Type) error {
 	r := c.set
 	var changes turn.TimerChanges
 	if r.set == nil {
@@ -51,7 +52,7 @@ func (ts *timers) ask(c *call, s *served) error {
 			return &actor.ArgumentError{Field: "timer", Problem: "is too much: " + err.Error()}
 		}
 	}
-	c.timers = timer.NewChanges(changes.Effects(), s.placed())
+	c.timers = timer.NewChanges(changes.Effects(), s.Placed())
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // turns runs the calls of activations, in the lanes that have a mailbox.
@@ -15,7 +16,7 @@ type turns struct {
 	memory      *callMemory
 	table       *table
 	store       *storage
-	deployments *deployments
+	deployments *serving.Deployments
 	ownership   *ownership
 	records     *recordings
 	runs        *runs
@@ -27,12 +28,12 @@ type turns struct {
 
 // next returns what serves the activation's next turn, as serving does. It
 // is for the worker.
-func (ts *turns) next(a *activation) (*served, error) {
-	changes := ts.deployments.modules.Changes()
+func (ts *turns) next(a *activation) (*serving.Type, error) {
+	changes := ts.deployments.Changes()
 	if a.serving != nil && a.checked == changes {
 		return a.serving, nil
 	}
-	s, err := ts.deployments.serving(a.key.App, a.key.Type)
+	s, err := ts.deployments.Of(a.key.App, a.key.Type)
 	if s == a.serving {
 		a.checked = changes
 	}
@@ -43,12 +44,12 @@ func (ts *turns) next(a *activation) (*served, error) {
 // one is not kept. The result is nil if the state was dropped since the worker
 // took the call: the calls before it go first. actor.ErrNotOwner: this host does not
 // hold the actor any more.
-func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*residency.Row, error) {
+func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *serving.Type) (*residency.Row, error) {
 	sh := a.shard
 	sh.mu.Lock()
 	newer := ts.table.catchUp(a)
 	tip, dropped := a.Tip, a.member.Dropped() != nil
-	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
+	a.sticky, a.idleTimeout = s.Sticky, s.Limits.IdleTimeout
 	unfenced := a.unfenced(s)
 	sh.mu.Unlock()
 	if dropped || tip != nil && !newer && !unfenced {
@@ -104,7 +105,7 @@ func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, as
 // commit commits for the activation's worker, which waits for it. Errors are as those of
 // storage.commit.
 func (ts *turns) commit(a *activation, c actor.Commit) error {
-	err := ts.store.commit(c, LaneWarm)
+	err := ts.store.commit(c, serving.LaneWarm)
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	switch {

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
-func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
+func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *serving.Type, readOnly bool, now time.Time) outcome {
 	if c.cause == actor.CauseKeyedCall {
 		if o, ok := ts.records.known(ctx, a, c); ok {
 			return o
@@ -27,14 +28,14 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if l.Damage != nil {
 		return failed(l.Damage)
 	}
-	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
+	if changed, err := ts.deployments.Fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
 		o.resting, o.since = !isContextError(err), ts.ownership.since(s, now, true)
 		return o
 	} else if changed {
 		return failed(errMoved)
 	}
-	if c.op == opMigrate && s.migration(l) == nil { // another turn has done it, whose commit is waited for
+	if c.op == opMigrate && s.Migration(l) == nil { // another turn has done it, whose commit is waited for
 		return outcome{under: s, resting: true, ended: now}
 	}
 	in, err := a.instanceFor(ctx, s)
@@ -57,7 +58,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	}
 	t.prepare(s, l, rev, readOnly, now)
 	t.activation, t.began = a, now
-	err = t.on(ctx, in, s.migration(l))
+	err = t.on(ctx, in, s.Migration(l))
 	ran := time.Now()
 	a.giveBack(in, err, ran)
 	o := outcome{under: s, resting: true, ended: ran}

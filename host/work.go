@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -415,7 +416,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	if !check {
 		// Before anything that follows from it is done, and told.
 		w.events.Commit(CommitEnd{
-			Key: b.parts[0].a.key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+			Key: b.parts[0].a.key, Lane: serving.LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 		switch {
 		case err == nil:

@@ -1,6 +1,7 @@
-package host
+package serving
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -64,17 +65,17 @@ func DefaultLimits() Limits {
 	}
 }
 
-// over returns l with its zero fields taken from wider.
-func (l Limits) over(wider Limits) Limits {
-	setDefault(&l.StateBytes, wider.StateBytes)
-	setDefault(&l.PayloadBytes, wider.PayloadBytes)
-	setDefault(&l.Mailbox, wider.Mailbox)
-	setDefault(&l.TurnDeadline, wider.TurnDeadline)
-	setDefault(&l.Fuel, wider.Fuel)
-	setDefault(&l.MemoryBytes, wider.MemoryBytes)
-	setDefault(&l.Instances, wider.Instances)
-	setDefault(&l.IdleTimeout, wider.IdleTimeout)
-	setDefault(&l.IdempotencyTTL, wider.IdempotencyTTL)
+// Over returns l with its zero fields taken from wider.
+func (l Limits) Over(wider Limits) Limits {
+	l.StateBytes = cmp.Or(l.StateBytes, wider.StateBytes)
+	l.PayloadBytes = cmp.Or(l.PayloadBytes, wider.PayloadBytes)
+	l.Mailbox = cmp.Or(l.Mailbox, wider.Mailbox)
+	l.TurnDeadline = cmp.Or(l.TurnDeadline, wider.TurnDeadline)
+	l.Fuel = cmp.Or(l.Fuel, wider.Fuel)
+	l.MemoryBytes = cmp.Or(l.MemoryBytes, wider.MemoryBytes)
+	l.Instances = cmp.Or(l.Instances, wider.Instances)
+	l.IdleTimeout = cmp.Or(l.IdleTimeout, wider.IdleTimeout)
+	l.IdempotencyTTL = cmp.Or(l.IdempotencyTTL, wider.IdempotencyTTL)
 	return l
 }
 
@@ -118,7 +119,7 @@ func setBy(typ Scope, flag, member string, lowered bool) string {
 	return fmt.Sprintf("--%s or --limit %s:%s=… of the server", flag, typ, flag)
 }
 
-func (l Limits) validate() error {
+func (l Limits) Validate() error {
 	fields := []struct {
 		name  string
 		value int64
@@ -138,11 +139,4 @@ func (l Limits) validate() error {
 		}
 	}
 	return nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
