@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // admission decides where a call runs, and what it gets.
@@ -18,7 +19,7 @@ type admission struct {
 	life        *lifecycle
 	memory      *callMemory
 	table       *table
-	store       *storage
+	store       *storage.Store
 	deployments *serving.Deployments
 	ownership   *ownership
 	records     *recordings
@@ -363,7 +364,7 @@ func (ad *admission) lookUpFirst(c *call, lane serving.Lane, admit func() result
 	}
 	c.stats.lane = lane
 	if c.receiver != nil {
-		ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+		ad.store.Records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
 			defer s.work.Done()
 			s.endLookUp(c) // one that was given up meanwhile has its answer, and gets no other
 			r, ok := ad.records.asRecorded(c, found, err)
@@ -379,7 +380,7 @@ func (ad *admission) lookUpFirst(c *call, lane serving.Lane, admit func() result
 		return result{later: true}
 	}
 	defer s.work.Done()
-	found, err := ad.store.records.Get(c.ctx, c.keyedCall())
+	found, err := ad.store.Records.Get(c.ctx, c.keyedCall())
 	if err != nil && c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx), stats: c.stats}
 	}

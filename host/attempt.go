@@ -187,5 +187,10 @@ func pause(ctx context.Context, conflicts int) bool {
 		return ctx.Err() == nil
 	}
 	d := min(shortest<<min(conflicts-1, 10), longest)
-	return sleep(ctx, d/2+rand.N(d/2))
+	select {
+	case <-time.After(d/2 + rand.N(d/2)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // Config is what a [Host] is made of. Committer, Modules and Engine are needed;
 // the zero value of everything else means its default.
 type Config struct {
 	// Committer keeps the actors. Required.
-	Committer Committer
+	Committer storage.Committer
 	// Modules says what serves each actor type. Required.
 	Modules ModuleSource
 	// Engine runs modules. Required.

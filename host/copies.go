@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // copies are states of actors that other hosts hold, for read-only methods that this host
@@ -19,7 +20,7 @@ import (
 // what is older than a copy: see [ownership.look].
 type copies struct {
 	memory *callMemory
-	store  *storage
+	store  *storage.Store
 	table  *table
 }
 
@@ -69,15 +70,15 @@ func (cs *copies) bring(sh *shard, key actor.Key, e *stateCopy, f *fetch, known 
 	defer sh.work.Done()
 	if known != nil {
 		var version uint64
-		if version, f.asked, f.err = cs.store.version(cs.store.ctx, key); f.err == nil && version == known.Version {
+		if version, f.asked, f.err = cs.store.Version(cs.store.Context, key); f.err == nil && version == known.Version {
 			f.state = known
 		}
 	}
 	if f.state == nil && f.err == nil {
 		f.asked = time.Now()
-		f.state, f.err = cs.store.load(cs.store.ctx, key, actor.LoadOptions{})
+		f.state, f.err = cs.store.Load(cs.store.Context, key, actor.LoadOptions{})
 	}
-	if f.err != nil && cs.store.ctx.Err() != nil {
+	if f.err != nil && cs.store.Context.Err() != nil {
 		f.err = fmt.Errorf("%w: %v", actor.ErrStopping, f.err)
 	}
 	sh.mu.Lock()

@@ -24,7 +24,7 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *serving.
 	}
 	defer leave()
 	if ts.reminders != nil { // they go before the row is locked
-		l, err := ts.store.load(ctx, a.key, actor.LoadOptions{})
+		l, err := ts.store.Load(ctx, a.key, actor.LoadOptions{})
 		if err == nil {
 			err = ts.reminders.thin(ctx, a.key, l)
 		}
@@ -49,7 +49,7 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *serving.
 		if err := ts.locked.lockedHere(a.key, s); err != nil {
 			return err
 		}
-		return ts.store.commit(actor.CommitOf((&residency.Row{Version: version}).Tombstone(a.key, s.Deployment.Generation)), serving.LaneLocked)
+		return ts.store.Commit(actor.CommitOf((&residency.Row{Version: version}).Tombstone(a.key, s.Deployment.Generation)), serving.LaneLocked)
 	}
 	return err
 }

@@ -11,7 +11,7 @@
 // speculation decides which commit carries a turn and what runs again when a commit is not
 // applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
 // executor bounds the guests that run, and deals the processors between apps; package
-// pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
+// storage asks the store, in the groups that package pipeline makes. [Host.Invoke] waits for the end of a call;
 // [Host.Begin] does not wait for its call, and hands the answer to a receiver.
 //
 // Its parts, from the top down; no file uses one of a part above it. What happens below is
@@ -33,7 +33,6 @@
 //	table          finds activations, makes them and evicts them
 //	ownership      which activations may exist, and what they may answer
 //	shard          the activations that share a lock, their batches, and what runs on them
-//	storage        requests to the store
 //	call           what was asked, where it is, what is known of it, how its answer gets out
 //
 // # Lanes

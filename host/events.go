@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // Events are callbacks at the host's state changes, for metrics and tests. A nil
@@ -19,7 +20,7 @@ type Events struct {
 	TurnEnd func(TurnEnd)
 	// Commit is called once for every attempt to commit, when its outcome is
 	// known or given up.
-	Commit func(CommitEnd)
+	Commit func(storage.CommitEnd)
 	// Activated is called when an actor's state has come into memory.
 	Activated func(actor.Key)
 	// Deactivated is called when an actor has left memory.
@@ -64,17 +65,6 @@ type TurnEnd struct {
 	// Fuel is what all runs used together, without the turns that they have called.
 	Fuel uint64
 	// Err is what Invoke returns.
-	Err error
-}
-
-// CommitEnd is one finished attempt to commit.
-type CommitEnd struct {
-	Key      actor.Key
-	Lane     serving.Lane
-	Duration time.Duration // settling included
-	// GroupSize is how many turns the commit carried.
-	GroupSize int
-	// Err is nil for a commit that is known to have been applied.
 	Err error
 }
 

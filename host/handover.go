@@ -52,9 +52,9 @@ func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool
 		if !moving(key) {
 			continue
 		}
-		version, _, err := h.store.version(ctx, key)
+		version, _, err := h.store.Version(ctx, key)
 		if err == nil {
-			err = h.store.commit((&residency.Row{Version: version}).Bump(key), serving.LaneWarm)
+			err = h.store.Commit((&residency.Row{Version: version}).Bump(key), serving.LaneWarm)
 		}
 		if err != nil && !errors.Is(err, actor.ErrStale) { // then it has moved on by itself
 			return err

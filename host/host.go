@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 	"github.com/greenroom-run/greenroom/internal/fair"
@@ -20,7 +21,7 @@ type Host struct {
 	events    Events
 	life      lifecycle
 	memory    callMemory
-	store     *storage
+	store     *storage.Store
 	ownership ownership
 	table     table
 	pools     *instance.Pools
@@ -43,7 +44,11 @@ func New(cfg Config) (*Host, error) {
 	h.life.init()
 	h.memory = newCallMemory(cfg.CallMemory)
 	h.answering = answering{&h.events, &h.memory, cfg.Logger}
-	h.store = newStorage(&h.cfg, &h.events)
+	stored := storage.Config{Committer: cfg.Committer, Pipeline: cfg.Pipeline, Grace: cfg.SettleGrace, Committed: h.events.Commit}
+	if cfg.Reminders != nil {
+		stored.FindReminders = cfg.Reminders.FindReminders
+	}
+	h.store = storage.New(stored)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
 	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
 	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)

@@ -82,7 +82,7 @@ func (h *Host) drain() {
 	for i := range h.table.shards {
 		h.table.shards[i].work.Wait()
 	}
-	h.store.wait()
+	h.store.Wait()
 	h.timers.stop()
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.table.deactivated(a, DeactivateStop)
@@ -94,12 +94,12 @@ func (h *Host) drain() {
 			in.Discard()
 		}
 	}
-	h.store.end()
+	h.store.End()
 }
 
 // kill refuses what is queued and stops what runs.
 func (h *Host) kill() {
-	h.store.end()
+	h.store.End()
 	for i := range h.table.shards {
 		s := &h.table.shards[i]
 		s.mu.Lock()

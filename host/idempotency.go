@@ -8,16 +8,17 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // recordings are the records of calls with idempotency keys.
 type recordings struct {
-	store   *storage
+	store   *storage.Store
 	table   *table
 	repeats *mailbox.Repeats
 }
 
-func newRecordings(store *storage, t *table) *recordings {
+func newRecordings(store *storage.Store, t *table) *recordings {
 	return &recordings{store: store, table: t, repeats: mailbox.NewRepeats()}
 }
 
@@ -63,7 +64,7 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 	for i, one := range calls {
 		asked[i] = one.keyedCall()
 	}
-	found, err := rec.store.committer.LoadIdempotency(ctx, asked)
+	found, err := rec.store.Committer.LoadIdempotency(ctx, asked)
 	if err != nil {
 		return errLookUp(err)
 	}
@@ -82,7 +83,7 @@ func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w
 // lookUp asks the store for a record of an earlier call with the key of c.
 func (rec *recordings) lookUp(ctx context.Context, c *call) (r result, ok bool) {
 	var found actor.Recorded
-	all, err := rec.store.committer.LoadIdempotency(ctx, []actor.KeyedCall{c.keyedCall()})
+	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.keyedCall()})
 	if err == nil {
 		found = all[0]
 	}

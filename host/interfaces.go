@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -53,19 +54,6 @@ type Ownership interface {
 	Current(now time.Time) bool
 }
 
-// Committer is what the host needs of a store; package store documents the
-// contract of each method.
-type Committer interface {
-	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
-	Commit(ctx context.Context, commits []actor.Commit) []error
-	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
-	Settle(ctx context.Context, c actor.Commit) error
-	Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error)
-	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
-	// Shared reports whether other processes may write to the store.
-	Shared() bool
-}
-
 // Reminders is what the host needs of who keeps and delivers reminders.
 type Reminders interface {
 	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
@@ -90,6 +78,10 @@ type Reminders interface {
 }
 
 type (
+	// Committer is what the host needs of a store.
+	Committer = storage.Committer
+	// CommitEnd is one finished attempt to commit.
+	CommitEnd = storage.CommitEnd
 	// Limits bound the actors of a type.
 	Limits = serving.Limits
 	// Scope is an app, or one actor type of it.

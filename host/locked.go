@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
@@ -17,7 +18,7 @@ import (
 type lockedLane struct {
 	places      *fair.Places // one for each turn under way
 	table       *table
-	store       *storage
+	store       *storage.Store
 	deployments *serving.Deployments
 	ownership   *ownership
 	runs        *runs
@@ -154,18 +155,18 @@ func (ll *lockedLane) lockedHere(key actor.Key, s *serving.Type) error {
 }
 
 // inTransaction runs fn in a locked turn of the store and settles its commit.
-// The caller has a place. Errors are as those of storage.commit, or fn's.
+// The caller has a place. Errors are as those of [storage.Store.Commit], or fn's.
 func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
 	// The end of the turn's time ends the transaction, but only until the turn
 	// is sealed: from then on the commit is carried through.
-	tx, cancel := context.WithCancel(ll.store.ctx)
+	tx, cancel := context.WithCancel(ll.store.Context)
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
 	var sealedAt time.Time
 	var seen uint64 // the version of the row that is answered
 	defer func() { ll.table.noteAnswered(key, seen) }()
-	commit, err := ll.store.committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+	commit, err := ll.store.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -184,7 +185,7 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 		return err
 	}
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
-		err = ll.store.settle(*commit, err)
+		err = ll.store.Settle(*commit, err)
 	}
 	if err == nil && len(commit.Rows) > 0 {
 		seen = commit.Rows[0].NewVersion
@@ -192,6 +193,6 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	ll.store.events.Commit(CommitEnd{Key: key, Lane: serving.LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
+	ll.store.Committed(storage.CommitEnd{Key: key, Lane: serving.LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // This file decides which host runs an actor, and what that host may answer about it:
@@ -41,7 +42,7 @@ import (
 type ownership struct {
 	shared  bool      // others write to the store
 	cluster Ownership // nil: everything is held
-	store   *storage
+	store   *storage.Store
 }
 
 // admits returns how the host holds an actor whose call is to run under by, and an error if
@@ -243,7 +244,7 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 	s.mu.Unlock()
 	if first {
 		asked := time.Now()
-		o.store.versions.Ask(a.key, func(v actor.RowVersion, err error) {
+		o.store.Versions.Ask(a.key, func(v actor.RowVersion, err error) {
 			s.mu.Lock()
 			switch {
 			case err != nil:
@@ -282,7 +283,7 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 	if ok || tip == nil {
 		return false, nil
 	}
-	version, asked, err := o.store.version(ctx, a.key)
+	version, asked, err := o.store.Version(ctx, a.key)
 	if err != nil {
 		return false, err
 	}

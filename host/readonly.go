@@ -8,13 +8,14 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // reads runs read-only methods, and looks at actors for people.
 type reads struct {
 	memory      *callMemory
 	table       *table
-	store       *storage
+	store       *storage.Store
 	deployments *serving.Deployments
 	ownership   *ownership
 	runs        *runs
@@ -82,7 +83,7 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residenc
 			return reply, err
 		}
 		c.stats.ended = time.Time{} // not yet
-		version, asked, unknown := rd.store.version(ctx, c.inv.Key)
+		version, asked, unknown := rd.store.Version(ctx, c.inv.Key)
 		if unknown != nil {
 			return actor.Reply{}, unknown
 		}
@@ -151,7 +152,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *serving.Type, strong
 // an instance with the state in its hands: it counts for Config.CallMemory until
 // the call is answered.
 func (rd *reads) load(ctx context.Context, c *call, opts actor.LoadOptions) (*residency.Row, error) {
-	l, err := rd.store.load(ctx, c.inv.Key, opts)
+	l, err := rd.store.Load(ctx, c.inv.Key, opts)
 	if err != nil {
 		return nil, err
 	}

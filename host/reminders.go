@@ -7,18 +7,19 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // reminders is what turns do with reminders, and the firings that ask for them. It is a
 // [turn.Reminders]. Nil: the host has none.
 type reminders struct {
 	Reminders
-	store *storage
+	store *storage.Store
 }
 
 // Find implements [turn.Reminders]: in groups with others.
 func (rs *reminders) Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
-	found, err := rs.store.reminders.Get(ctx, name)
+	found, err := rs.store.Reminders.Get(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("find reminder: %w", err)
 	}

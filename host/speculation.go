@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // What package speculation decides is performed here, under the locks of the shards of
@@ -52,13 +53,12 @@ func (then *followUp) changed(b *batch) {
 // to package speculation, and perform what it decides.
 type workers struct {
 	logger *slog.Logger
-	events *Events
 	// callersCommit is Config.Pipeline.CallersCommit.
 	callersCommit bool
 	answering     *answering
 	memory        *callMemory
 	table         *table
-	store         *storage
+	store         *storage.Store
 	ownership     *ownership
 	records       *recordings
 	turns         *turns
@@ -296,7 +296,7 @@ func (w *workers) retire(r retired, answered bool) {
 // of an earlier attempt, if there is one.
 func (w *workers) sendDoubtful(l *answers) {
 	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+		w.store.Records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.records.asRecorded(c, found, err); ok {
 				c.result = known
 			}

@@ -6,11 +6,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // statelessLane runs the turns of types that have no state.
 type statelessLane struct {
-	store *storage
+	store *storage.Store
 	runs  *runs
 }
 
@@ -33,7 +34,7 @@ func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *serving.Type) 
 	}
 	commit := actor.CommitOf()
 	commit.Reminders.Steps = []actor.ReminderStep{c.inv.Firing.Step}
-	if err = sl.store.commit(commit, serving.LaneStateless); err == nil {
+	if err = sl.store.Commit(commit, serving.LaneStateless); err == nil {
 		sl.runs.reminders.committed(&commit.Reminders)
 	}
 	return reply, err
@@ -43,14 +44,14 @@ func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *serving.Type) 
 // record alone: under the version that the row, which the actor may have all the
 // same, had before the run, so that a fence of a later attempt keeps it out.
 func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *serving.Type) (actor.Reply, error) {
-	l, err := sl.store.load(ctx, c.inv.Key, actor.LoadOptions{})
+	l, err := sl.store.Load(ctx, c.inv.Key, actor.LoadOptions{})
 	if err != nil {
 		return actor.Reply{}, err
 	}
 	reply, err := sl.turn(ctx, c, s, nil)
 	switch {
 	case err == nil:
-		err = sl.store.commit(l.Record(c.record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
+		err = sl.store.Commit(l.Record(c.record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
 	case unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
@@ -61,9 +62,9 @@ func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *serving.Type) (
 
 // fence fences out earlier attempts of a call that has no state.
 func (sl *statelessLane) fence(ctx context.Context, c *call) error {
-	l, err := sl.store.load(ctx, c.inv.Key, actor.LoadOptions{})
+	l, err := sl.store.Load(ctx, c.inv.Key, actor.LoadOptions{})
 	if err != nil {
 		return err
 	}
-	return sl.store.commit(l.Bump(c.inv.Key), serving.LaneStateless)
+	return sl.store.Commit(l.Bump(c.inv.Key), serving.LaneStateless)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // turns runs the calls of activations, in the lanes that have a mailbox.
 type turns struct {
 	memory      *callMemory
 	table       *table
-	store       *storage
+	store       *storage.Store
 	deployments *serving.Deployments
 	ownership   *ownership
 	records     *recordings
@@ -58,7 +59,7 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *serving.Typ
 	l, asked, rev := tip, time.Now(), a.rev
 	var err error
 	if tip == nil {
-		l, err = ts.store.load(ctx, a.key, actor.LoadOptions{})
+		l, err = ts.store.Load(ctx, a.key, actor.LoadOptions{})
 		rev = ts.table.revisions.Next()
 	}
 	if err == nil && !ts.ownership.stillHeld(a) {
@@ -103,9 +104,9 @@ func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, as
 }
 
 // commit commits for the activation's worker, which waits for it. Errors are as those of
-// storage.commit.
+// [storage.Store.Commit].
 func (ts *turns) commit(a *activation, c actor.Commit) error {
-	err := ts.store.commit(c, serving.LaneWarm)
+	err := ts.store.Commit(c, serving.LaneWarm)
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	switch {

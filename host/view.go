@@ -34,7 +34,7 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	forgets, asked := s.history.Forgets(), time.Now()
 	s.mu.Unlock()
 	var row actor.Row
-	rows, err := rd.store.committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
+	rows, err := rd.store.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
 		row = rows[0]
 	}

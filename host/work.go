@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -22,7 +23,7 @@ const sliceTurns = 32
 func newWorkers(cfg *Config, an *answering, ts *turns) *workers {
 	w := &workers{
 		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
-		answering: an, events: ts.store.events, memory: ts.memory, table: ts.table, store: ts.store,
+		answering: an, memory: ts.memory, table: ts.table, store: ts.store,
 		ownership: ts.ownership, records: ts.records, turns: ts,
 	}
 	w.done = w.committed
@@ -337,7 +338,7 @@ func (w *workers) followThrough(then *followUp) {
 		case then.bring && bring == nil:
 			bring = b
 		default:
-			w.submitted(b, w.store.commits.Submit(b))
+			w.submitted(b, w.store.Commits.Submit(b))
 		}
 		b = next
 	}
@@ -352,7 +353,7 @@ func (w *workers) followThrough(then *followUp) {
 		w.retire(r, true)
 	}
 	if bring != nil { // last, since it takes as long as a commit
-		w.submitted(bring, w.store.commits.Bring(bring))
+		w.submitted(bring, w.store.Commits.Bring(bring))
 	}
 }
 
@@ -361,7 +362,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 	if err := a.calls.CheckCalls(limit); err != nil {
 		return false, err
 	}
-	if a.member.Flight() != nil && w.store.commits.Stalled() { // it would wait for that, too
+	if a.member.Flight() != nil && w.store.Commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.cost()
@@ -405,7 +406,7 @@ func (w *workers) committed(b *batch, err error, now time.Time) {
 }
 
 // landed ends a flight: err is the outcome of its commit, as that of
-// [storage.commit]. What rests on it is answered, or goes again.
+// [storage.Store.Commit]. What rests on it is answered, or goes again.
 //
 // now is when that was known.
 func (w *workers) landed(b *batch, err error, now time.Time) {
@@ -415,7 +416,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	}
 	if !check {
 		// Before anything that follows from it is done, and told.
-		w.events.Commit(CommitEnd{
+		w.store.Committed(storage.CommitEnd{
 			Key: b.parts[0].a.key, Lane: serving.LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 		switch {
@@ -484,7 +485,7 @@ func (w *workers) settleFlight(b *batch, cause error) {
 	b.unlock(several)
 	// The flight keeps the activations busy, which Stop waits for.
 	go func() {
-		err := w.store.settle(b.commit, cause)
+		err := w.store.Settle(b.commit, cause)
 		w.landed(b, err, time.Now())
 	}()
 }
@@ -502,7 +503,7 @@ func (w *workers) sendCheck(b *batch) {
 		return nil
 	}
 	if len(b.parts) == 1 {
-		w.store.versions.Ask(b.parts[0].a.key, func(v actor.RowVersion, err error) {
+		w.store.Versions.Ask(b.parts[0].a.key, func(v actor.RowVersion, err error) {
 			w.landed(b, verdict(0, v, err), time.Now())
 		})
 		return
@@ -511,7 +512,7 @@ func (w *workers) sendCheck(b *batch) {
 	var left atomic.Int64
 	left.Store(int64(len(b.parts)))
 	for i := range b.parts {
-		w.store.versions.Ask(b.parts[i].a.key, func(v actor.RowVersion, err error) {
+		w.store.Versions.Ask(b.parts[i].a.key, func(v actor.RowVersion, err error) {
 			if err := verdict(i, v, err); err != nil {
 				failure.CompareAndSwap(nil, &err)
 			}
