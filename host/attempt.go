@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
 
@@ -16,36 +17,36 @@ import (
 // was sealed in the warm lane is for the caller to commit.
 //
 // now is when it begins.
-func (ts *turns) run(a *activation, c *call, now time.Time) outcome {
-	if c.stats.began.IsZero() && !c.killed.Load() && c.ctx.Err() == nil {
-		c.stats.began = now
+func (ts *turns) run(a *activation, c *call.Call, now time.Time) outcome {
+	if c.Stats.Began.IsZero() && !c.Killed.Load() && c.Ctx.Err() == nil {
+		c.Stats.Began = now
 	}
-	if c.started.IsZero() {
-		c.started = now
+	if c.Started.IsZero() {
+		c.Started = now
 	}
-	ctx := c.begin(now, c.limit-now.Sub(c.started))
-	defer ctx.stop()
-	if ctx.errAt(now) != nil {
-		if err := c.overdue(ctx); c.conflicts == 0 || errors.Is(err, actor.ErrStopping) {
+	ctx := c.Begin(now, c.Limit-now.Sub(c.Started))
+	defer ctx.Stop()
+	if ctx.ErrAt(now) != nil {
+		if err := c.Overdue(ctx); c.Conflicts == 0 || errors.Is(err, actor.ErrStopping) {
 			return failed(err)
 		}
 	}
 	if !a.pauseFor(ctx, c) {
-		return failed(conflicted(c.conflicts))
+		return failed(conflicted(c.Conflicts))
 	}
 	for conflicts := 0; ; now = time.Now() {
 		o := ts.attempt(ctx, a, c, now)
-		if o.err == nil || errors.Is(o.err, actor.ErrAmbiguous) {
+		if o.Err == nil || errors.Is(o.Err, actor.ErrAmbiguous) {
 			return o
 		}
-		over := c.overdue(ctx)
+		over := c.Overdue(ctx)
 		switch {
-		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
+		case over != nil && (call.IsContextError(o.Err) || errors.Is(o.Err, call.ErrMoved)):
 			return failed(over)
-		case c.stats.sent:
+		case c.Stats.Sent:
 			return o // and not again
-		case errors.Is(o.err, errMoved):
-		case errors.Is(o.err, actor.ErrStale):
+		case errors.Is(o.Err, call.ErrMoved):
+		case errors.Is(o.Err, actor.ErrStale):
 			conflicts++
 			if over != nil || !pause(ctx, conflicts) {
 				return failed(conflicted(conflicts))
@@ -62,34 +63,34 @@ func conflicted(times int) error {
 
 // pauseFor pauses before a turn that goes again after a conflict, once for all
 // the calls that do. It reports false when ctx ended first.
-func (a *activation) pauseFor(ctx context.Context, c *call) bool {
-	if c.conflicts == 0 {
+func (a *activation) pauseFor(ctx context.Context, c *call.Call) bool {
+	if c.Conflicts == 0 {
 		a.paused = 0
 		return true
 	}
-	if c.conflicts <= a.paused {
-		a.paused = min(a.paused, c.conflicts)
+	if c.Conflicts <= a.paused {
+		a.paused = min(a.paused, c.Conflicts)
 		return ctx.Err() == nil
 	}
-	a.paused = c.conflicts
-	return pause(ctx, c.conflicts)
+	a.paused = c.Conflicts
+	return pause(ctx, c.Conflicts)
 }
 
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
-func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time) outcome {
+func (ts *turns) attempt(ctx *call.Context, a *activation, c *call.Call, now time.Time) outcome {
 	s, err := ts.next(a)
-	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
+	if c.Op == call.OpDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
-		s, err = ts.deployments.Unserved(c.inv.Key.App, c.inv.Key.Type), nil
+		s, err = ts.deployments.Unserved(c.Inv.Key.App, c.Inv.Key.Type), nil
 	}
 	if err != nil {
 		return failed(err)
 	}
-	if s != a.serving || s.Lane != serving.LaneWarm || c.op == opDelete {
+	if s != a.serving || s.Lane != serving.LaneWarm || c.Op == call.OpDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
 		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
-			return outcome{result: result{err: err}, retry: dropped}
+			return outcome{Result: call.Result{Err: err}, retry: dropped}
 		}
 		a.serving, a.checked = s, serving.Unchecked
 	}
@@ -97,35 +98,35 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return failed(err)
 	}
 	switch {
-	case c.op == opDelete:
+	case c.Op == call.OpDelete:
 		err := ts.delete(ctx, a, c, s, now)
 		if err == nil || errors.Is(err, actor.ErrActorNotFound) {
 			ts.timers.deleted(a.key)
 		}
 		return failed(err)
-	case c.op == opFence && s.Lane == serving.LaneWarm:
+	case c.Op == call.OpFence && s.Lane == serving.LaneWarm:
 		l, err := ts.ensureLoaded(ctx, a, s)
-		return outcome{result: result{err: err}, retry: l == nil && err == nil}
-	case c.op == opMigrate && s.Lane == serving.LaneWarm:
+		return outcome{Result: call.Result{Err: err}, retry: l == nil && err == nil}
+	case c.Op == call.OpMigrate && s.Lane == serving.LaneWarm:
 		return ts.warm(ctx, a, c, s, false, now)
-	case c.op == opFence, c.op == opMigrate:
+	case c.Op == call.OpFence, c.Op == call.OpMigrate:
 		return failed(nil)
-	case c.op == opTimer:
+	case c.Op == call.OpTimer:
 		return ts.timer(ctx, a, c, s)
 	}
-	if c.op == opAll {
+	if c.Op == call.OpAll {
 		if s.Lane != serving.LaneWarm {
 			return failed(notTogether(s))
 		}
-		c.stats.lane = s.Lane
+		c.Stats.Lane = s.Lane
 		return ts.warm(ctx, a, c, s, false, now)
 	}
-	m, err := c.methodOf(s)
+	m, err := c.MethodOf(s)
 	if err != nil {
 		return failed(err)
 	}
-	c.stats.lane = s.Lane
-	switch c.cause {
+	c.Stats.Lane = s.Lane
+	switch c.Cause {
 	case actor.CauseFiring:
 		if o, over := ts.reminders.look(ctx, a, c); over {
 			return o
@@ -135,47 +136,47 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 			return o
 		}
 	}
-	var r result
+	var r call.Result
 	switch s.Lane {
 	case serving.LaneLocked:
 		a.dropAll()
-		r.reply, r.err = ts.locked.turn(ctx, c, s, m.ReadOnly)
-		c.notTimed(r.err)
+		r.Reply, r.Err = ts.locked.turn(ctx, c, s, m.ReadOnly)
+		c.NotTimed(r.Err)
 		r = ts.records.orRecorded(ctx, c, r)
 	case serving.LaneStateless:
 		a.dropAll()
-		switch c.cause {
+		switch c.Cause {
 		case actor.CauseFiring:
-			r.reply, r.err = ts.stateless.firingTurn(ctx, c, s)
+			r.Reply, r.Err = ts.stateless.firingTurn(ctx, c, s)
 		case actor.CauseKeyedCall:
-			r.reply, r.err = ts.stateless.keyedTurn(ctx, c, s)
-			c.notTimed(r.err)
+			r.Reply, r.Err = ts.stateless.keyedTurn(ctx, c, s)
+			c.NotTimed(r.Err)
 			r = ts.records.orRecorded(ctx, c, r)
 		default:
-			r.reply, r.err = ts.stateless.turn(ctx, c, s, nil)
+			r.Reply, r.Err = ts.stateless.turn(ctx, c, s, nil)
 		}
 	default:
 		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}
-	return outcome{result: r}
+	return outcome{Result: r}
 }
 
 // timer runs a call that sets or cancels a timer, on the activation's worker.
-func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *serving.Type) outcome {
-	c.stats.lane = s.Lane
+func (ts *turns) timer(ctx context.Context, a *activation, c *call.Call, s *serving.Type) outcome {
+	c.Stats.Lane = s.Lane
 	if s.Lane == serving.LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
 		if err == nil && l != nil && l.Damage != nil {
 			err = l.Damage
 		}
 		if err != nil || l == nil {
-			return outcome{result: result{err: err}, retry: err == nil}
+			return outcome{Result: call.Result{Err: err}, retry: err == nil}
 		}
 	} else {
 		a.dropAll()
 	}
 	err := ts.timers.ask(c, s)
-	return outcome{result: result{err: err}, resting: s.Lane == serving.LaneWarm, ended: time.Now()}
+	return outcome{Result: call.Result{Err: err}, resting: s.Lane == serving.LaneWarm, ended: time.Now()}
 }
 
 // pause waits before the attempt that follows so many conflicts, not after the

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -104,7 +105,7 @@ func (b *batch) join(other *batch) {
 
 // countReply counts the reply of a call that is held.
 func (b *batch) countReply(r *actor.Reply) {
-	if cost := replyCost(r); cost > 0 {
+	if cost := call.ReplyCost(r); cost > 0 {
 		b.count(cost)
 	}
 }

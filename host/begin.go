@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // Begin is [Host.Invoke] for callers that have many calls under way and no
@@ -15,42 +16,42 @@ import (
 // ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
-func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
+func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun {
 	arrived := time.Now()
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
 	b := &begun{by: &h.admission}
-	b.request = request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}
-	b.receiver = to
-	if r := h.admission.admit(&b.call); !r.later {
-		h.answering.respond(&b.call, r)
+	b.Request = call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}
+	b.Receiver = to
+	if r := h.admission.admit(&b.Call); !r.Later {
+		h.answering.Respond(&b.Call, r)
 	}
 	return b
 }
 
 // begun is a call whose caller does not wait.
 type begun struct {
-	call
+	call.Call
 	by *admission
 }
 
 // GiveUp implements [Begun].
 func (b *begun) GiveUp() {
-	c, answering := &b.call, b.by.answering
-	if c.responded.Load() {
+	c, answering := &b.Call, b.by.answering
+	if c.Responded.Load() {
 		return
 	}
-	s := b.by.table.shard(c.inv.Key)
+	s := b.by.table.shard(c.Inv.Key)
 	if s.endLookUp(c) || s.withdraw(c) {
-		answering.respond(c, result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
+		answering.Respond(c, call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: c.Lane}})
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.
 	t := time.AfterFunc(b.by.grace, func() {
-		answering.respond(c, result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
+		answering.Respond(c, call.Result{Err: actor.ErrAmbiguous, Stats: call.Stats{Lane: c.Lane}})
 	})
-	if c.grace.Store(t); c.responded.Load() {
+	if c.Grace.Store(t); c.Responded.Load() {
 		t.Stop()
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
 
@@ -35,7 +36,7 @@ type decidedError struct {
 func (*decidedError) Error() string { return "the outcome of the call is decided" }
 
 // failedResult describes the failure of a call to its caller.
-func failedResult(c *call, err error) *abi.Result {
+func failedResult(c *call.Call, err error) *abi.Result {
 	var guest *actor.GuestError
 	var trap *actor.TrapError
 	var argument *actor.ArgumentError
@@ -50,14 +51,14 @@ func failedResult(c *call, err error) *abi.Result {
 			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
 		}
 	case errors.As(err, &trap):
-		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
+		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.Inv.Key.Type, c.Inv.Method, trap.Message)
 	case errors.As(err, &argument):
 		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
 	case errors.As(err, &fuel):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case errors.As(err, &large):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case isContextError(err):
+	case call.IsContextError(err):
 		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
 	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
 		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -34,36 +35,36 @@ type chains struct {
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
 func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
-	caller := &t.call.inv.Key
-	c := &call{request: request{
-		ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: msg.Flags&abi.MessageAtomic != 0,
-		inv: actor.Invocation{
-			ID: t.call.inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
-			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.inv.Trace.Child(),
+	caller := &t.call.Inv.Key
+	c := &call.Call{Request: call.Request{
+		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: msg.Flags&abi.MessageAtomic != 0,
+		Inv: actor.Invocation{
+			ID: t.call.Inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
+			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.Inv.Trace.Child(),
 		},
 	}}
 	if msg.LimitMillis > 0 {
-		ctx, cancel := context.WithTimeout(c.ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
+		ctx, cancel := context.WithTimeout(c.Ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
 		defer cancel()
-		c.ctx = ctx
+		c.Ctx = ctx
 	}
-	runs := max(0, t.call.stats.runs-1) // of the chain
-	c.stats.runs = runs
+	runs := max(0, t.call.Stats.Runs-1) // of the chain
+	c.Stats.Runs = runs
 	if t.activation != nil {
 		cs.join(t)
 	}
-	place := cs.record(t).began(&c.inv, t.depth+1)
+	place := cs.record(t).Began(&c.Inv, t.depth+1)
 	reply, err := cs.run(t, c)
-	cs.ended(t, c, c.stats.runs-runs, err)
+	cs.ended(t, c, c.Stats.Runs-runs, err)
 	switch {
 	case err == nil:
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
-		if c.elsewhere {
+		if c.Elsewhere {
 			r.Flags = abi.ResultCommitted
 		}
 		return r, 0, nil
-	case errors.Is(err, errReadOnly):
-		cs.record(t).failed(place, "read_only")
+	case errors.Is(err, call.ErrReadOnly):
+		cs.record(t).Failed(place, "read_only")
 		return nil, abi.CodeReadOnly, nil
 	}
 	r, err := resultOf(t.Context(), c, err)
@@ -73,30 +74,30 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
 		code = string(why.Kind())
 	}
-	cs.record(t).failed(place, code)
+	cs.record(t).Failed(place, code)
 	return r, 0, err
 }
 
 // record returns that of t's chain.
-func (cs *chains) record(t *run) *chainRecord {
+func (cs *chains) record(t *run) *call.ChainRecord {
 	if t.chain == nil {
 		return nil
 	}
-	return t.outermost.call.stats.chain
+	return t.outermost.call.Stats.Chain
 }
 
 // ended reports the end of a called turn.
-func (cs *chains) ended(t *run, c *call, runs int, err error) {
-	end := TurnEnd{
-		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace, Depth: t.depth + 1,
-		Lane: serving.LaneCalled, Runs: runs, Fuel: c.stats.fuel, Duration: time.Since(c.arrived),
+func (cs *chains) ended(t *run, c *call.Call, runs int, err error) {
+	end := call.TurnEnd{
+		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace, Depth: t.depth + 1,
+		Lane: serving.LaneCalled, Runs: runs, Fuel: c.Stats.Fuel, Duration: time.Since(c.Arrived),
 	}
-	if t.call.op != opAll {
-		end.Caller = t.call.inv.Key
+	if t.call.Op != call.OpAll {
+		end.Caller = t.call.Inv.Key
 	}
 	end.QueueWait = end.Duration
-	if !c.stats.began.IsZero() {
-		end.QueueWait = c.stats.began.Sub(c.arrived)
+	if !c.Stats.Began.IsZero() {
+		end.QueueWait = c.Stats.Began.Sub(c.Arrived)
 	}
 	decided := (*decidedError)(nil)
 	if errors.As(err, &decided) {
@@ -104,49 +105,49 @@ func (cs *chains) ended(t *run, c *call, runs int, err error) {
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, errChained):
+	case errors.Is(err, call.ErrChained):
 		return
-	case errors.Is(err, errDropped), errors.Is(err, errMoved), errors.Is(err, errRecorded):
+	case errors.Is(err, call.ErrDropped), errors.Is(err, call.ErrMoved), errors.Is(err, call.ErrRecorded):
 		err = actor.ErrStale // of the chain, which runs again
-	case errors.Is(err, errReadOnly):
+	case errors.Is(err, call.ErrReadOnly):
 		err = actor.ErrNotReadOnly
 	case errors.Is(err, actor.ErrTypeNotFound), errors.Is(err, actor.ErrMethodNotFound):
 		end.Lane = serving.LaneNone
 	}
 	if err != nil {
-		end.Err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err}
+		end.Err = &actor.TurnError{Key: c.Inv.Key, Method: c.Inv.Method, Err: err}
 	}
 	if trap := (*actor.TrapError)(nil); decided == nil && errors.As(err, &trap) { // of this host, and its caller gets no stack
-		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.inv.Trace.AppendLog([]slog.Attr{
-			slog.String("app", c.inv.Key.App), slog.String("actor_type", c.inv.Key.Type), slog.String("actor_id", c.inv.Key.ID),
-			slog.String("method", c.inv.Method), slog.String("invocation", c.inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
+		cs.logger.LogAttrs(context.Background(), slog.LevelWarn, "called turn trapped", c.Inv.Trace.AppendLog([]slog.Attr{
+			slog.String("app", c.Inv.Key.App), slog.String("actor_type", c.Inv.Key.Type), slog.String("actor_id", c.Inv.Key.ID),
+			slog.String("method", c.Inv.Method), slog.String("invocation", c.Inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
 		})...)
 	}
-	cs.admission.answering.events.TurnEnd(end)
+	cs.admission.answering.TurnEnd(end)
 }
 
 // run runs a called turn.
-func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
-	if err := errors.Join(c.inv.Key.Validate(), actor.ValidateName("method", c.inv.Method)); err != nil {
+func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
+	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
 	if t.chain == nil && t.served.Lane == serving.LaneWarm { // one that has a copy gets none: the actor's holder runs it
-		return actor.Payload{}, errChained
+		return actor.Payload{}, call.ErrChained
 	}
 	if t.chain == nil {
-		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.inv.Key.Type)
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.Inv.Key.Type)
 	}
 	if t.depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := t.chain
 	ch.calls++
-	m := ch.member(c.inv.Key)
+	m := ch.member(c.Inv.Key)
 	var s *serving.Type // nil: the chain has the actor
 	var meth serving.Method
 	var err error
 	if m != nil && m.seen() {
-		meth, err = m.served.Method(&c.inv)
+		meth, err = m.served.Method(&c.Inv)
 	} else if s, meth, err = cs.admission.find(c); err != nil {
 		s, meth, err = cs.admission.findNew(c, err)
 	}
@@ -154,28 +155,28 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	case err != nil:
 		return actor.Payload{}, err
 	case t.readOnly && !meth.ReadOnly:
-		return actor.Payload{}, errReadOnly
-	case m != nil && m.open != nil && !meth.Reentrant && (t.outermost.call.op != opAll || m.open != openTurn(t.outermost)):
-		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.inv.Key.Type, c.inv.Key.ID, c.inv.Method)
+		return actor.Payload{}, call.ErrReadOnly
+	case m != nil && m.open != nil && !meth.Reentrant && (t.outermost.call.Op != call.OpAll || m.open != openTurn(t.outermost)):
+		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
-		c.inv.Key.App, c.inv.Key.Type = s.Deployment.App, s.Deployment.Type
+		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
-		c.atomic = c.atomic || meth.Atomic
+		c.Atomic = c.Atomic || meth.Atomic
 		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
 			return cs.forwarding.call(t, c, meth.ReadOnly)
 		}
 	}
 	if err == nil && s != nil {
 		m.served = s
-		err = cs.forwarding.moved(cs.begin(c.ctx, t, m))
+		err = cs.forwarding.moved(cs.begin(c.Ctx, t, m))
 	}
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
 	recorded := !meth.ReadOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
 	if recorded {
-		c.inv.IdempotencyKey, c.sum = ch.key(t.outermost.call), actor.PayloadSum(c.inv.Payload)
+		c.Inv.IdempotencyKey, c.Sum = ch.key(t.outermost.call), actor.PayloadSum(c.Inv.Payload)
 	}
 	if err != nil {
 		return cs.failed(t, c, recorded, err)
@@ -188,7 +189,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 	before, next := ch.savepoint(), cs.turns.table.revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
-		cs.reminders.unused(t.call.inv.Key.App, ch.rollBack(before, next))
+		cs.reminders.unused(t.call.Inv.Key.App, ch.rollBack(before, next))
 		m.rev = next()
 		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
 	}
@@ -200,7 +201,7 @@ func (cs *chains) run(t *run, c *call) (actor.Payload, error) {
 
 // failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
 // got for it at another host, or else err.
-func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Payload, error) {
+func (cs *chains) failed(t *run, c *call.Call, recorded bool, err error) (actor.Payload, error) {
 	if recorded && !endsChain(err) {
 		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
 			return reply, err
@@ -213,24 +214,24 @@ func (cs *chains) failed(t *run, c *call, recorded bool, err error) (actor.Paylo
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
 		t.chain, t.outermost = &calls{}, t
-		if t.call.stats.chain == nil {
-			t.call.stats.chain = &chainRecord{}
+		if t.call.Stats.Chain == nil {
+			t.call.Stats.Chain = &call.ChainRecord{}
 		}
-		record := t.call.stats.chain
-		record.begin()
-		t.chain.Chain = cs.graph.Begin(record.born)
-		record.born = t.chain.Born()
+		record := t.call.Stats.Chain
+		record.Begin()
+		t.chain.Chain = cs.graph.Begin(record.Born)
+		record.Born = t.chain.Born()
 		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
 		t.chain.Hold(t.activation)
 		t.activation.chain = t.chain
-		if o := t.call.inv.Origin; o != nil {
+		if o := t.call.Inv.Origin; o != nil {
 			t.chain.setName(o.Chain)
 		}
 	}
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(t *run, c *call, s *serving.Type) (*enlisted, error) {
+func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*enlisted, error) {
 	for tries := 0; ; tries++ {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
@@ -246,23 +247,23 @@ func (cs *chains) acquire(t *run, c *call, s *serving.Type) (*enlisted, error) {
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(t *run, c *call, s *serving.Type) (*enlisted, error) {
+func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*enlisted, error) {
 	ch := t.chain
 	switch {
 	case s.Lane != serving.LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.inv.Key.Type)
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.Inv.Key.Type)
 	case len(ch.members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
-	c.inv.Key.App, c.inv.Key.Type = s.Deployment.App, s.Deployment.Type
-	c.answered = make(chan struct{}, 1)
+	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
+	c.Answered = make(chan struct{}, 1)
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
 		t.waiting(func() { err = cs.await(ch, a, c) })
 	}
 	if err != nil {
-		cs.admission.memory.answered(c)
-		c.charged = 0 // it may be tried again
+		cs.admission.memory.Answered(c)
+		c.Charged = 0 // it may be tried again
 		return nil, err
 	}
 	ch.Hold(a)
@@ -279,17 +280,17 @@ func (cs *chains) enlist(t *run, c *call, s *serving.Type) (*enlisted, error) {
 // apart is the error of a call of an actor that this host does not hold. If it does not hold
 // the chain's first actor any more either, both may be together at another host by now: the
 // chain goes there.
-func (cs *chains) apart(ch *calls, c *call) error {
+func (cs *chains) apart(ch *calls, c *call.Call) error {
 	first := ch.members[0]
 	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
-		return errHandedOver
+		return call.ErrHandedOver
 	}
 	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
-		c.inv.Key.Type, c.inv.Key.ID, first.a.key.Type, first.a.key.ID)
+		c.Inv.Key.Type, c.Inv.Key.ID, first.a.key.Type, first.a.key.ID)
 }
 
 // await waits until the call has the place of a's turn.
-func (cs *chains) await(ch *calls, a *activation, c *call) error {
+func (cs *chains) await(ch *calls, a *activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
 	if ch.name != "" && cs.graph.Holds(ch.name, a) { // it waits for this call, at another host
@@ -298,23 +299,23 @@ func (cs *chains) await(ch *calls, a *activation, c *call) error {
 		err = cs.awaitTurn(ch, c)
 	}
 	if err == nil {
-		return c.result.err
+		return c.Result.Err
 	}
 	ch.GiveUp()
 	if a.shard.withdraw(c) {
 		return err
 	}
-	<-c.answered // at the same moment
-	return c.result.err
+	<-c.Answered // at the same moment
+	return c.Result.Err
 }
 
 // awaitTurn waits until the call is answered, which nil says, or is not to be.
-func (cs *chains) awaitTurn(ch *calls, c *call) error {
+func (cs *chains) awaitTurn(ch *calls, c *call.Call) error {
 	select {
-	case <-c.answered:
+	case <-c.Answered:
 		return nil
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	case <-c.Ctx.Done():
+		return c.Ctx.Err()
 	case <-ch.Doomed():
 		return errDeadlock(ch)
 	}
@@ -332,19 +333,19 @@ func errDeadlock(ch *calls) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{errDropped, errMoved, errRecorded, errChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
-	return errors.Is(err, errHandedOver)
+	return errors.Is(err, call.ErrHandedOver)
 }
 
 // resultOf is what the caller gets of a call that failed with err; an error ends the caller,
 // whose context is ctx.
-func resultOf(ctx context.Context, c *call, err error) (*abi.Result, error) {
+func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error) {
 	if over := ctx.Err(); over != nil {
-		return nil, ofTurn(over)
+		return nil, call.OfTurn(over)
 	}
 	var decided *decidedError
 	switch {
@@ -376,7 +377,7 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 		if dropped, err := a.awaitCommits(ctx); err != nil {
 			return err
 		} else if dropped {
-			return errDropped
+			return call.ErrDropped
 		}
 		a.serving, a.checked = s, serving.Unchecked
 	}
@@ -391,14 +392,14 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	case err != nil:
 		return err
 	case l == nil:
-		return errDropped
+		return call.ErrDropped
 	case l.Damage != nil:
 		return l.Damage
 	}
 	if changed, err := ts.deployments.Fits(ctx, l, s); err != nil {
 		return err
 	} else if changed {
-		return errMoved
+		return call.ErrMoved
 	}
 	m.row, m.rev = l, a.rev
 	return nil
@@ -407,12 +408,12 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
-func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Payload, error) {
+func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
 	s, ch, ts, open := m.served, by.chain, cs.turns, m.open
 	outer, _ := open.(*run) // nil: none is open
 	stateless := m.a == nil
 	if !stateless && m.a.dropped() {
-		return actor.Payload{}, errDropped
+		return actor.Payload{}, call.ErrDropped
 	}
 	row, rev, effects := m.row, m.rev, m.effects
 	if outer != nil {
@@ -421,12 +422,12 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 			return actor.Payload{}, err
 		}
 		effects = outer.SideEffects()
-		c.inv.Firing, c.fired = outer.call.inv.Firing, outer.call.fired // which it sees taken
+		c.Inv.Firing, c.Fired = outer.call.Inv.Firing, outer.call.Fired // which it sees taken
 	}
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.table.revisions.Next()
 	}
-	in, err := m.a.nestedInstance(c.ctx, by.waiting, s, outer != nil)
+	in, err := m.a.nestedInstance(c.Ctx, by.waiting, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -440,12 +441,12 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	t.caller = by
-	c.stats.began = time.Now()
-	ctx := c.begin(c.stats.began, s.Limits.TurnDeadline)
-	if deadline, ok := c.ctx.Deadline(); ok {
-		ctx.deadline = deadline
+	c.Stats.Began = time.Now()
+	ctx := c.Begin(c.Stats.Began, s.Limits.TurnDeadline)
+	if deadline, ok := c.Ctx.Deadline(); ok {
+		ctx.SetDeadline(deadline)
 	}
-	defer ctx.stop()
+	defer ctx.Stop()
 	if err := t.enter(ctx); err != nil {
 		giveBack(nil)
 		return actor.Payload{}, err
@@ -455,8 +456,8 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 		return actor.Payload{}, actor.ErrNotOwner
 	}
 	t.activation, t.began, t.chain, t.outermost, t.depth = m.a, by.began, ch, by.outermost, by.depth+1
-	if by.call.op != opAll {
-		t.from = by.call.inv.Key
+	if by.call.Op != call.OpAll {
+		t.from = by.call.Inv.Key
 	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
@@ -468,7 +469,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 	giveBack(err)
 	ch.fuel += t.Fuel().Used
 	if err == nil {
-		err = c.ctx.Err()
+		err = c.Ctx.Err()
 	}
 	if err != nil {
 		return actor.Payload{}, err
@@ -500,8 +501,8 @@ func (cs *chains) nested(by *run, m *enlisted, c *call, readOnly bool) (actor.Pa
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their
 // actors. An error is that of one call, an [*actor.CallError], or ends the chain.
 func (cs *chains) all(t *run) ([]actor.Payload, error) {
-	inv := &t.call.inv
-	calls := make([]*call, len(t.call.list))
+	inv := &t.call.Inv
+	calls := make([]*call.Call, len(t.call.List))
 	failed := func(i int, err error) error {
 		var decided *decidedError
 		if errors.As(err, &decided) {
@@ -511,19 +512,19 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
-			return ofTurn(t.Context().Err())
+			return call.OfTurn(t.Context().Err())
 		case endsChain(err):
 			return err
 		}
-		one := &t.call.list[i]
+		one := &t.call.List[i]
 		return &actor.CallError{Index: i, Key: one.Key, Method: one.Method, Err: err}
 	}
 	cs.join(t)
 	for i := range calls {
-		one := &t.call.list[i]
-		calls[i] = &call{request: request{
-			ctx: t.Context(), op: opEnlist, cause: actor.CauseCall, arrived: time.Now(), atomic: true,
-			inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
+		one := &t.call.List[i]
+		calls[i] = &call.Call{Request: call.Request{
+			Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: true,
+			Inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
 		}}
 		if err := cs.ready(t, calls[i]); err != nil {
 			return nil, failed(i, err)
@@ -532,10 +533,10 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		place := cs.record(t).began(&c.inv, t.depth+1)
+		place := cs.record(t).Began(&c.Inv, t.depth+1)
 		replies[i], err = cs.run(t, c)
-		if cs.ended(t, c, c.stats.runs, err); err != nil {
-			cs.record(t).failed(place, "ended")
+		if cs.ended(t, c, c.Stats.Runs, err); err != nil {
+			cs.record(t).Failed(place, "ended")
 			return nil, failed(i, err)
 		}
 	}
@@ -543,12 +544,12 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 }
 
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
-func (cs *chains) ready(t *run, c *call) error {
-	m := t.chain.member(c.inv.Key)
+func (cs *chains) ready(t *run, c *call.Call) error {
+	m := t.chain.member(c.Inv.Key)
 	if m != nil {
-		meth, err := m.served.Method(&c.inv)
+		meth, err := m.served.Method(&c.Inv)
 		if err == nil && meth.Private {
-			err = errPrivate(&c.inv)
+			err = call.PrivateError(&c.Inv)
 		}
 		return err
 	}
@@ -559,11 +560,11 @@ func (cs *chains) ready(t *run, c *call) error {
 		}
 	}
 	if meth.Private {
-		return errPrivate(&c.inv)
+		return call.PrivateError(&c.Inv)
 	}
 	if m, err = cs.acquire(t, c, s); err == nil {
 		m.served = s
-		err = cs.forwarding.moved(cs.begin(c.ctx, t, m))
+		err = cs.forwarding.moved(cs.begin(c.Ctx, t, m))
 	}
 	var apart *actor.GuestError // no guest has run
 	if errors.As(err, &apart) && apart.Code == abi.CallNotAtomic {

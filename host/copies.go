@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
@@ -19,20 +20,20 @@ import (
 // older than what any host has answered before. The holder in turn must not answer
 // what is older than a copy: see [ownership.look].
 type copies struct {
-	memory *callMemory
+	memory *call.Memory
 	store  *storage.Store
 	table  *table
 }
 
 // read returns a state that was the newest at some moment after the call came.
-func (cs *copies) read(ctx context.Context, c *call) (*residency.Row, error) {
-	key := c.inv.Key
+func (cs *copies) read(ctx context.Context, c *call.Call) (*residency.Row, error) {
+	key := c.Inv.Key
 	sh := cs.table.shard(key)
 	for {
 		sh.mu.Lock()
 		e := cs.table.copyOf(sh, key)
-		e.used = c.arrived
-		if l := e.state; l != nil && !e.current.Before(c.arrived) {
+		e.used = c.Arrived
+		if l := e.state; l != nil && !e.current.Before(c.Arrived) {
 			sh.mu.Unlock()
 			return l, nil
 		}
@@ -52,13 +53,13 @@ func (cs *copies) read(ctx context.Context, c *call) (*residency.Row, error) {
 		switch {
 		case f.err != nil:
 			return nil, f.err
-		case f.asked.Before(c.arrived): // it was under way when the call came
+		case f.asked.Before(c.Arrived): // it was under way when the call came
 			continue
 		case first: // like what a call loads for itself alone: it may wait for an instance with it
-			if err := cs.memory.take(c.inv.Key.App, f.state.Cost()); err != nil {
+			if err := cs.memory.Take(c.Inv.Key.App, f.state.Cost()); err != nil {
 				return nil, err
 			}
-			c.loaded += f.state.Cost()
+			c.Loaded += f.state.Cost()
 		}
 		return f.state, nil
 	}

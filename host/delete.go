@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
@@ -12,8 +13,8 @@ import (
 // delete leaves a tombstone in place of the actor's state, and removes its reminders.
 // Only the row's version matters: a state that cannot be decoded is removed like any
 // other.
-func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *serving.Type, began time.Time) error {
-	c.stats.lane = s.Lane
+func (ts *turns) delete(ctx context.Context, a *activation, c *call.Call, s *serving.Type, began time.Time) error {
+	c.Stats.Lane = s.Lane
 	if s.Lane != serving.LaneLocked {
 		return ts.warmDelete(ctx, a, s, began)
 	}

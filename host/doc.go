@@ -5,7 +5,8 @@
 // It declares the interfaces that it needs and knows neither Wasm nor a database:
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
 // stores actors, [Ownership] says which actors this host holds. Package serving works out
-// the lane, the methods and the limits of what serves a type. Package turn runs one turn,
+// the lane, the methods and the limits of what serves a type. Package call has what was asked,
+// from its arrival to its answer. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
@@ -23,7 +24,6 @@
 //	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
 //	workers        run calls with a mailbox, and perform what package speculation decides
-//	answering      gives callers their answers
 //	turns          one run of a call of an activation, in any lane with a mailbox
 //	reads          read-only methods, and queries about actors; copies of other hosts' actors
 //	runs           a guest on an instance
@@ -33,7 +33,6 @@
 //	table          finds activations, makes them and evicts them
 //	ownership      which activations may exist, and what they may answer
 //	shard          the activations that share a lock, their batches, and what runs on them
-//	call           what was asked, where it is, what is known of it, how its answer gets out
 //
 // # Lanes
 //

@@ -16,13 +16,13 @@ func TestDroppedCopyIsNotCounted(t *testing.T) {
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
 	dropped := tab.copyOf(s, key)
 	s.copies.Remove(key)
-	if used, n := tab.states.used.Load(), tab.copied.Load(); used != 0 || n != 0 {
+	if used, n := tab.states.Load(), tab.copied.Load(); used != 0 || n != 0 {
 		t.Errorf("without a copy %d bytes are in use, of %d", used, n)
 	}
 	anew := tab.copyOf(s, key)
-	before := tab.states.used.Load()
+	before := tab.states.Load()
 	tab.keepCopy(s, key, dropped, residency.NewRow(actor.Row{Version: 1}), time.Now())
-	if after := tab.states.used.Load(); after != before || dropped.state != nil {
+	if after := tab.states.Load(); after != before || dropped.state != nil {
 		t.Errorf("%d bytes are in use after a copy was read that was dropped, %d before", after, before)
 	}
 	tab.keepCopy(s, key, anew, residency.NewRow(actor.Row{Version: 1}), time.Now())

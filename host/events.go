@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
@@ -17,7 +16,7 @@ import (
 type Events struct {
 	// TurnEnd is called once for every Invoke and Delete, when it answers; and for every turn that
 	// a guest calls, when that ends: then nothing of it is committed yet.
-	TurnEnd func(TurnEnd)
+	TurnEnd func(call.TurnEnd)
 	// Commit is called once for every attempt to commit, when its outcome is
 	// known or given up.
 	Commit func(storage.CommitEnd)
@@ -37,35 +36,6 @@ type Events struct {
 	TimerFired func(TimerFired)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
-}
-
-// TurnEnd is one finished invocation.
-type TurnEnd struct {
-	Key    actor.Key
-	Method string // empty for Delete
-	// InvocationID is that of the invocation, which the lines of its guest's log
-	// have as well; empty for Delete.
-	InvocationID string
-	Trace        *actor.Trace // that of the invocation; nil: none
-	Lane         serving.Lane
-	// Caller is the actor whose turn has called this one, and Depth in how many turns it is nested;
-	// zero for an invocation. A call of [actor.MethodAll] has no Caller.
-	Caller actor.Key
-	Depth  int
-	// Chain is what the turn and those that it has called were together; nil: it has called none, or
-	// was called itself. It does not change.
-	Chain *ChainStats
-	// Duration is from the invocation's arrival to its answer; QueueWait is the
-	// part of it before the turn began.
-	Duration  time.Duration
-	QueueWait time.Duration
-	// Runs counts how often the guest ran: 0 for a turn that never began, more
-	// than 1 after conflicts.
-	Runs int
-	// Fuel is what all runs used together, without the turns that they have called.
-	Fuel uint64
-	// Err is what Invoke returns.
-	Err error
 }
 
 // DeactivateReason says why an actor left memory.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // forwarding calls, for guests, actors that other hosts hold. Such a call commits on its own. It
@@ -25,22 +26,22 @@ const hereTries = 3
 
 // here reports whether an actor that this host did not hold for the call c is tried here again;
 // otherwise another host is called. The error is why neither is done.
-func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
-	key, from := &c.inv.Key, &t.chain.members[0].a.key
+func (f *forwarding) here(t *run, c *call.Call, tries int) (bool, error) {
+	key, from := &c.Inv.Key, &t.chain.members[0].a.key
 	if f.peers == nil {
 		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
 	}
 	var holder, self actor.HostID
 	var err error
-	t.waiting(func() { holder, self, err = f.peers.Locate(c.ctx, *key) })
+	t.waiting(func() { holder, self, err = f.peers.Locate(c.Ctx, *key) })
 	switch {
 	case err != nil:
 		return false, err
 	case holder == self && tries < hereTries:
 		return true, nil
-	case holder == self && c.atomic:
+	case holder == self && c.Atomic:
 		return false, fmt.Errorf("%w: %s %s is moving to another host", actor.ErrNoOwner, key.Type, key.ID)
-	case c.atomic:
+	case c.Atomic:
 		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
 	return false, nil
@@ -50,14 +51,14 @@ func (f *forwarding) here(t *run, c *call, tries int) (bool, error) {
 // again, and calls it elsewhere.
 func (f *forwarding) moved(err error) error {
 	if f.peers != nil && errors.Is(err, actor.ErrNotOwner) {
-		return errMoved
+		return call.ErrMoved
 	}
 	return err
 }
 
 // call calls an actor at another host, for the turn t.
-func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error) {
-	ch, inv := t.chain, c.inv
+func (f *forwarding) call(t *run, c *call.Call, readOnly bool) (actor.Payload, error) {
+	ch, inv := t.chain, c.Inv
 	var err error
 	if inv.ReadOnly = readOnly; readOnly {
 		inv.Consistency = actor.ConsistencyStrong
@@ -74,13 +75,13 @@ func (f *forwarding) call(t *run, c *call, readOnly bool) (actor.Payload, error)
 	if !readOnly {
 		inv.IdempotencyKey = ch.key(t.outermost.call)
 	}
-	inv.Token = t.call.inv.Token
-	inv.Origin = &actor.Origin{From: t.call.inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
+	inv.Token = t.call.Inv.Token
+	inv.Origin = &actor.Origin{From: t.call.Inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
 	var a forwardedAnswer
-	t.waiting(func() { a = f.send(c.ctx, inv) })
+	t.waiting(func() { a = f.send(c.Ctx, inv) })
 	ch.fuel += a.reply.Fuel
 	if a.err == nil {
-		c.elsewhere = !readOnly
+		c.Elsewhere = !readOnly
 		return a.reply.Payload, nil
 	}
 	return actor.Payload{}, f.failure(c, a.err, readOnly)
@@ -101,14 +102,14 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 }
 
 // failure is what the caller gets of a forwarded call that failed with err.
-func (f *forwarding) failure(c *call, err error, readOnly bool) error {
+func (f *forwarding) failure(c *call.Call, err error, readOnly bool) error {
 	var r *abi.Result
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
 		return otherPayload(c)
-	case c.ctx.Err() != nil && readOnly:
+	case c.Ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
-	case c.ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
+	case c.Ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
 		r = perhapsRan(c, err)
 	default:
 		r = failedResult(c, err)
@@ -117,8 +118,8 @@ func (f *forwarding) failure(c *call, err error, readOnly bool) error {
 }
 
 // perhapsRan is the result of a call that another host has perhaps committed.
-func perhapsRan(c *call, err error) *abi.Result {
-	if c.ctx.Err() != nil {
+func perhapsRan(c *call.Call, err error) *abi.Result {
+	if c.Ctx.Err() != nil {
 		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
 			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
 	}
@@ -126,9 +127,9 @@ func perhapsRan(c *call, err error) *abi.Result {
 }
 
 // otherPayload ends a chain that calls in another way than a run of it has called before.
-func otherPayload(c *call) error {
+func otherPayload(c *call.Call) error {
 	return &decidedError{err: &actor.ReasonError{Condition: actor.ErrLeft, Reason: fmt.Sprintf(
-		"this run calls %s.%s of %s with another payload than an earlier one, which was committed", c.inv.Key.Type, c.inv.Method, c.inv.Key.ID)}}
+		"this run calls %s.%s of %s with another payload than an earlier one, which was committed", c.Inv.Key.Type, c.Inv.Method, c.Inv.Key.ID)}}
 }
 
 // forwardedReply gets the answer to a forwarded call. Its capacity is 1.
@@ -144,44 +145,44 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 
 // records reports whether the called turns of the chain that t belongs to are recorded: another run
 // of it may find their actors at other hosts.
-func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.cause.Recorded() }
+func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.Cause.Recorded() }
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
 // at another host; false if there was none. In the first run here the commit finds out, or
 // knownOfFailed.
-func (f *forwarding) known(t *run, m *enlisted, c *call) (reply actor.Payload, ok bool, err error) {
-	c.doubtful = t.outermost.call.doubtful || t.outermost.call.conflicts > 0
+func (f *forwarding) known(t *run, m *enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
+	c.Doubtful = t.outermost.call.Doubtful || t.outermost.call.Conflicts > 0
 	var o outcome
-	look := func() { o, ok = f.recordings.known(c.ctx, m.a, c) }
-	if c.doubtful { // the store is asked
+	look := func() { o, ok = f.recordings.known(c.Ctx, m.a, c) }
+	if c.Doubtful { // the store is asked
 		t.waiting(look)
 	} else {
 		look()
 	}
-	return recordedReply(c, o.result, ok)
+	return recordedReply(c, o.Result, ok)
 }
 
 // knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
 // so does not find what an earlier run has done. The time of the call may be over.
-func (f *forwarding) knownOfFailed(t *run, c *call) (reply actor.Payload, ok bool, err error) {
-	if c.doubtful { // it was looked up before it ran
+func (f *forwarding) knownOfFailed(t *run, c *call.Call) (reply actor.Payload, ok bool, err error) {
+	if c.Doubtful { // it was looked up before it ran
 		return actor.Payload{}, false, nil
 	}
-	var r result
+	var r call.Result
 	t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) })
 	return recordedReply(c, r, ok)
 }
 
 // recordedReply is what the caller gets of a call with the record r, if ok.
-func recordedReply(c *call, r result, ok bool) (actor.Payload, bool, error) {
+func recordedReply(c *call.Call, r call.Result, ok bool) (actor.Payload, bool, error) {
 	switch {
 	case !ok:
 		return actor.Payload{}, false, nil
-	case errors.Is(r.err, actor.ErrKeyReused):
+	case errors.Is(r.Err, actor.ErrKeyReused):
 		return actor.Payload{}, true, otherPayload(c)
-	case r.err != nil: // there may be a record
-		return actor.Payload{}, true, &decidedError{perhapsRan(c, r.err), r.err}
+	case r.Err != nil: // there may be a record
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, r.Err), r.Err}
 	}
-	c.elsewhere = true
-	return r.reply.Payload, true, nil
+	c.Elsewhere = true
+	return r.Reply.Payload, true, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
@@ -86,7 +87,7 @@ func (h *Host) DropAll() {
 func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
 	var (
 		idle     []*activation
-		answered answers
+		answered call.Answers
 	)
 	s.mu.Lock()
 	s.history.Forget() // what readers are loading is not kept
@@ -113,7 +114,7 @@ func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<
 	for _, a := range idle {
 		h.table.deactivated(a, DeactivateMoved)
 	}
-	h.answering.send(&answered)
+	h.answering.Send(&answered)
 	return wait
 }
 
@@ -123,13 +124,13 @@ func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.running.All() {
-		if c.home != nil || c.copied || !moving(c.inv.Key) {
+		if c.Home != nil || c.Copied || !moving(c.Inv.Key) {
 			continue
 		}
-		if c.left == nil {
-			c.left = make(chan struct{})
+		if c.Left == nil {
+			c.Left = make(chan struct{})
 		}
-		wait = append(wait, c.left)
+		wait = append(wait, c.Left)
 	}
 	return wait
 }

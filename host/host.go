@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -20,7 +21,7 @@ type Host struct {
 	cfg       Config
 	events    Events
 	life      lifecycle
-	memory    callMemory
+	memory    call.Memory
 	store     *storage.Store
 	ownership ownership
 	table     table
@@ -29,7 +30,7 @@ type Host struct {
 	reads     reads
 	timers    timers
 	chains    chains
-	answering answering
+	answering call.Answering
 	admission admission
 }
 
@@ -42,8 +43,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
 	h.life.init()
-	h.memory = newCallMemory(cfg.CallMemory)
-	h.answering = answering{&h.events, &h.memory, cfg.Logger}
+	h.memory = call.NewMemory(cfg.CallMemory)
+	h.answering = call.Answering{TurnEnd: h.events.TurnEnd, Memory: &h.memory, Logger: cfg.Logger}
 	stored := storage.Config{Committer: cfg.Committer, Pipeline: cfg.Pipeline, Grace: cfg.SettleGrace, Committed: h.events.Commit}
 	if cfg.Reminders != nil {
 		stored.FindReminders = cfg.Reminders.FindReminders
@@ -88,7 +89,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, graph: &h.chains.graph,
+		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph,
 	}
 	return h, nil
 }
@@ -106,8 +107,8 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := &call{request: request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}}
-	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
+	c := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}}
+	return h.answering.Conclude(c, h.admission.counted(c, h.admission.admit))
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -116,8 +117,8 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()
-	c := &call{request: request{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, arrived: arrived}}
-	_, err := h.answering.conclude(c, h.admission.counted(c, h.admission.admitDelete))
+	c := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpDelete, Inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, Arrived: arrived}}
+	_, err := h.answering.Conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
 

@@ -105,7 +105,7 @@ func (h *Host) kill() {
 		s.mu.Lock()
 		s.killed = true
 		for c := range s.running.All() {
-			c.kill()
+			c.Kill()
 		}
 		s.mu.Unlock()
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
@@ -24,45 +25,45 @@ func newRecordings(store *storage.Store, t *table) *recordings {
 
 // known looks for an earlier call with the key of c, among those that are not
 // committed yet and, if c may have been committed before, in the store.
-func (rec *recordings) known(ctx context.Context, a *activation, c *call) (o outcome, ok bool) {
+func (rec *recordings) known(ctx context.Context, a *activation, c *call.Call) (o outcome, ok bool) {
 	s := a.shard
 	s.mu.Lock()
 	r, ok := a.joins(c)
 	s.mu.Unlock()
 	switch {
 	case ok:
-		return outcome{result: r, resting: true}, true
-	case !c.doubtful:
+		return outcome{Result: r, resting: true}, true
+	case !c.Doubtful:
 		return outcome{}, false
-	case c.looked == nil:
+	case c.Looked == nil:
 		if err := rec.lookUpDoubtful(ctx, a, c); err != nil {
 			return failed(err), true
 		}
 	}
-	found := c.looked
-	c.looked = nil
+	found := c.Looked
+	c.Looked = nil
 	r, ok = rec.asRecorded(c, *found, nil)
-	return outcome{result: r}, ok
+	return outcome{Result: r}, ok
 }
 
 // lookUpDoubtful asks the store for c and for the calls that go again after it, at
 // once.
-func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *call) error {
+func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *call.Call) error {
 	const most = 64
-	calls, s := []*call{c}, a.shard
+	calls, s := []*call.Call{c}, a.shard
 	s.mu.Lock()
-	for other := range a.calls.Retries() {
+	for other := range a.Calls.Retries() {
 		if len(calls) == most {
 			break
 		}
-		if other.doubtful && other.looked == nil {
+		if other.Doubtful && other.Looked == nil {
 			calls = append(calls, other)
 		}
 	}
 	s.mu.Unlock()
 	asked := make([]actor.KeyedCall, len(calls))
 	for i, one := range calls {
-		asked[i] = one.keyedCall()
+		asked[i] = one.KeyedCall()
 	}
 	found, err := rec.store.Committer.LoadIdempotency(ctx, asked)
 	if err != nil {
@@ -71,8 +72,8 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, one := range calls {
-		if one == c || a.calls.IsRetry(&one.place) { // or its caller has it back
-			one.looked = &found[i]
+		if one == c || a.Calls.IsRetry(&one.Place) { // or its caller has it back
+			one.Looked = &found[i]
 		}
 	}
 	return nil
@@ -81,9 +82,9 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w", err) }
 
 // lookUp asks the store for a record of an earlier call with the key of c.
-func (rec *recordings) lookUp(ctx context.Context, c *call) (r result, ok bool) {
+func (rec *recordings) lookUp(ctx context.Context, c *call.Call) (r call.Result, ok bool) {
 	var found actor.Recorded
-	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.keyedCall()})
+	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.KeyedCall()})
 	if err == nil {
 		found = all[0]
 	}
@@ -91,35 +92,35 @@ func (rec *recordings) lookUp(ctx context.Context, c *call) (r result, ok bool) 
 }
 
 // asRecorded returns the answer to c that a look-up gave: false if there is none.
-func (rec *recordings) asRecorded(c *call, found actor.Recorded, err error) (r result, ok bool) {
+func (rec *recordings) asRecorded(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool) {
 	if err == nil {
 		err = found.Err
 	}
 	switch {
 	case err != nil:
-		return result{err: errLookUp(err), stats: c.stats}, true
+		return call.Result{Err: errLookUp(err), Stats: c.Stats}, true
 	case found.Found:
-		rec.repeats.Note(&c.inv.Key, time.Now())
-		rec.table.noteNewer(c.inv.Key, found.Record.Version)
-		r = c.recorded(&found.Record)
-		r.stats = c.stats
+		rec.repeats.Note(&c.Inv.Key, time.Now())
+		rec.table.noteNewer(c.Inv.Key, found.Record.Version)
+		r = c.Recorded(&found.Record)
+		r.Stats = c.Stats
 		return r, true
 	default:
-		return result{}, false
+		return call.Result{}, false
 	}
 }
 
 // orRecorded returns what a call is to be answered that got r in a lane that
 // commits at once.
-func (rec *recordings) orRecorded(ctx context.Context, c *call, r result) result {
-	if c.cause != actor.CauseKeyedCall || r.err == nil || !unrecorded(r.err) {
+func (rec *recordings) orRecorded(ctx context.Context, c *call.Call, r call.Result) call.Result {
+	if c.Cause != actor.CauseKeyedCall || r.Err == nil || !call.Unrecorded(r.Err) {
 		return r
 	}
 	if known, ok := rec.lookUp(ctx, c); ok {
 		return known
 	}
-	if errors.Is(r.err, actor.ErrKeyExists) { // and expired meanwhile
-		r.err = fmt.Errorf("%w: %w", actor.ErrStale, r.err)
+	if errors.Is(r.Err, actor.ErrKeyExists) { // and expired meanwhile
+		r.Err = fmt.Errorf("%w: %w", actor.ErrStale, r.Err)
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -78,6 +79,14 @@ type Reminders interface {
 }
 
 type (
+	// Receiver gets the outcome of a call that was begun.
+	Receiver = call.Receiver
+	// PlacedReceiver is a [Receiver] that has others begun in order.
+	PlacedReceiver = call.PlacedReceiver
+	// TurnEnd is one finished invocation.
+	TurnEnd = call.TurnEnd
+	// ChainStats is what a turn and those that it has called were together.
+	ChainStats = call.ChainStats
 	// Committer is what the host needs of a store.
 	Committer = storage.Committer
 	// CommitEnd is one finished attempt to commit.
@@ -124,7 +133,7 @@ type Peers interface {
 	Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error)
 	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
 	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
-	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun
+	Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun
 }
 
 // Begun is a call that was begun.
@@ -132,22 +141,4 @@ type Begun interface {
 	// GiveUp tells the host that the call's context has ended, which nobody
 	// watches: what Invoke does then is done, and the receiver gets the outcome.
 	GiveUp()
-}
-
-// Receiver gets the outcome of a call that was begun.
-type Receiver interface {
-	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
-	// before Begin has returned. Others wait for their answers meanwhile: it must
-	// not block.
-	Answer(reply actor.Reply, err error)
-}
-
-// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
-// need not wait for turns to do so.
-type PlacedReceiver interface {
-	Receiver
-	// Placed is called once a call that is begun later cannot come before this one: on the
-	// goroutine that called Begin, before a turn runs there. It is not called where Begin
-	// returns without that, and must not block.
-	Placed()
 }

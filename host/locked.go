@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -27,7 +28,7 @@ type lockedLane struct {
 // turn runs one attempt of a turn inside a transaction that holds the
 // actor's row. The store may run it several times; each time begins from the row
 // that it was then given.
-func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly bool) (actor.Reply, error) {
+func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
 		done sealed
@@ -43,11 +44,11 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly 
 	run := func(row actor.Row) (*actor.Commit, error) {
 		ll.runs.reminders.refused(&made.Reminders) // of the run before, which left no trace
 		made = actor.Commit{}
-		if c.stats.sent {
+		if c.Stats.Sent {
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
 		}
-		if err := ll.lockedHere(c.inv.Key, s); err != nil {
+		if err := ll.lockedHere(c.Inv.Key, s); err != nil {
 			return nil, err
 		}
 		failure = nil
@@ -57,7 +58,7 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly 
 		}
 		if l.Generation > s.Deployment.Generation {
 			newer = l
-			return nil, errMoved
+			return nil, call.ErrMoved
 		}
 		if _, err := ll.deployments.Fits(ctx, l, s); err != nil {
 			return nil, err
@@ -79,34 +80,34 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly 
 		} else if err = ctx.Err(); err == nil {
 			done, err = t.seal(s, l)
 		}
-		if err != nil && c.cause == actor.CauseKeyedCall && unrecorded(err) && t.recorded == nil {
-			failure, made = err, l.Bump(c.inv.Key)
+		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil {
+			failure, made = err, l.Bump(c.Inv.Key)
 			return &made, nil
 		}
-		if err != nil || !done.changed && !c.cause.Recorded() {
+		if err != nil || !done.changed && !c.Cause.Recorded() {
 			return nil, err
 		}
-		if !done.changed && c.cause == actor.CauseFiring {
-			made = l.Step(c.inv.Key, done.reminders)
+		if !done.changed && c.Cause == actor.CauseFiring {
+			made = l.Step(c.Inv.Key, done.reminders)
 			return &made, nil
 		}
 		if !done.changed {
-			made = l.Record(c.record(done.reply, s.Limits.IdempotencyTTL))
+			made = l.Record(c.Record(done.reply, s.Limits.IdempotencyTTL))
 			return &made, nil
 		}
-		w, encoded := l.Next(c.inv.Key), done.state.Encoded()
+		w, encoded := l.Next(c.Inv.Key), done.state.Encoded()
 		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
 		made = actor.CommitOf(w)
 		made.Reminders = done.reminders
 		done.reply.Version = w.NewVersion
-		if c.cause == actor.CauseKeyedCall {
-			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.Limits.IdempotencyTTL)}
+		if c.Cause == actor.CauseKeyedCall {
+			made.Records = []actor.IdempotencyRecord{c.Record(done.reply, s.Limits.IdempotencyTTL)}
 		}
 		return &made, nil
 	}
 
 	// A place is taken before anything that others wait for.
-	leave, err := ll.places.Enter(ctx, c.inv.Key.App, c.inv.Key.Type)
+	leave, err := ll.places.Enter(ctx, c.Inv.Key.App, c.Inv.Key.Type)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -116,20 +117,20 @@ func (ll *lockedLane) turn(ctx *turnContext, c *call, s *serving.Type, readOnly 
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	err = ll.inTransaction(ctx, c.inv.Key, run)
+	err = ll.inTransaction(ctx, c.Inv.Key, run)
 	if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
 		ll.runs.reminders.refused(&made.Reminders)
 	}
 	if in != nil {
 		in.GiveBack(nil, time.Now())
 	}
-	if newer != nil && errors.Is(err, errMoved) {
+	if newer != nil && errors.Is(err, call.ErrMoved) {
 		if _, err := ll.deployments.Fits(ctx, newer, s); err != nil {
 			return actor.Reply{}, err
 		}
 	}
 	if t.recorded != nil {
-		return t.recorded.reply, t.recorded.err
+		return t.recorded.Reply, t.recorded.Err
 	}
 	if err == nil {
 		err = failure
@@ -149,7 +150,7 @@ func (ll *lockedLane) lockedHere(key actor.Key, s *serving.Type) error {
 		return nil
 	}
 	if now, err := ll.deployments.Of(key.App, key.Type); err != nil || now != s {
-		return errMoved
+		return call.ErrMoved
 	}
 	return ll.ownership.mayRun(key, s, time.Now())
 }

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // outcome is what came of one run of a call on its activation's worker.
 type outcome struct {
-	result
+	call.Result
 	// sealed is what a turn left that ran on the tip, under is what it ran under;
 	// commits reports whether there is something to commit.
 	sealed  sealed
@@ -30,7 +31,7 @@ type outcome struct {
 	retry, deadlock bool
 }
 
-func failed(err error) outcome { return outcome{result: result{err: err}} }
+func failed(err error) outcome { return outcome{Result: call.Result{Err: err}} }
 
 // sealed is a turn that has run to its end: what it asks for and what happens to
 // its actor. It refers to nothing of the guest or of the overlay.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -94,43 +95,43 @@ func (o *ownership) mayRun(key actor.Key, by *serving.Type, now time.Time) error
 }
 
 // mayRead reports whether a call that is not held here is answered from a copy.
-func (o *ownership) mayRead(c *call, by *serving.Type) bool {
-	return o.cluster != nil && by.Shared && by.Placed() && c.op == opInvoke && c.cause != actor.CauseFiring &&
-		c.inv.Consistency != actor.ConsistencyStrong && o.cluster.Reads(c.inv.Key)
+func (o *ownership) mayRead(c *call.Call, by *serving.Type) bool {
+	return o.cluster != nil && by.Shared && by.Placed() && c.Op == call.OpInvoke && c.Cause != actor.CauseFiring &&
+		c.Inv.Consistency != actor.ConsistencyStrong && o.cluster.Reads(c.Inv.Key)
 }
 
 // enter admits a call under by that runs on its caller's goroutine. warm is what its
 // actor's activation holds for readers, nil if there is nothing or it is not current, or
 // if the call is to be answered from a copy, which call.copied reports.
 // errUnfenced means that earlier owners of the actor have to be fenced out first.
-func (o *ownership) enter(s *shard, c *call, by *serving.Type) (warm *residency.Row, err error) {
+func (o *ownership) enter(s *shard, c *call.Call, by *serving.Type) (warm *residency.Row, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, actor.ErrStopping
 	}
-	a := s.actors[c.inv.Key]
+	a := s.actors[c.Inv.Key]
 	hold := actor.NotHeld
 	if by.Lane != serving.LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
-		hold, err = o.admits(s, c.inv.Key, a, by, c.arrived)
+		hold, err = o.admits(s, c.Inv.Key, a, by, c.Arrived)
 	}
-	c.copied = err != nil && o.mayRead(c, by)
+	c.Copied = err != nil && o.mayRead(c, by)
 	switch {
-	case c.copied:
+	case c.Copied:
 	case err != nil:
 		return nil, err
 	case hold == actor.Held && by.Sticky:
-		return nil, errUnfenced
+		return nil, call.ErrUnfenced
 	case a != nil:
 		a.hold = hold
 	}
-	c.losses = s.losses.Load()
+	c.Losses = s.losses.Load()
 	s.work.Add(1)
-	s.running.Push(&c.place, c)
-	if c.copied {
+	s.running.Push(&c.Place, c)
+	if c.Copied {
 		return nil, nil //nolint:nilnil // the call is in
 	}
-	return o.look(s, c.inv.Key, by, c.arrived), nil
+	return o.look(s, c.Inv.Key, by, c.Arrived), nil
 }
 
 // look returns the committed state that an actor's activation has for readers, nil
@@ -186,15 +187,15 @@ func (o *ownership) stillHeld(a *activation) bool {
 // holds reports whether what a call without a mailbox was shown may be answered: the
 // host's lease lasts, so that it was the newest when the call entered. lost means that
 // the host has lost what it held since.
-func (o *ownership) holds(s *shard, c *call) (lost, sure bool) {
+func (o *ownership) holds(s *shard, c *call.Call) (lost, sure bool) {
 	if o.cluster == nil {
 		return false, true
 	}
-	now := c.stats.ended
+	now := c.Stats.Ended
 	if now.IsZero() {
 		now = time.Now()
 	}
-	lost = s.losses.Load() != c.losses
+	lost = s.losses.Load() != c.Losses
 	return lost, !lost && o.cluster.Current(now)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -13,7 +14,7 @@ import (
 
 // reads runs read-only methods, and looks at actors for people.
 type reads struct {
-	memory      *callMemory
+	memory      *call.Memory
 	table       *table
 	store       *storage.Store
 	deployments *serving.Deployments
@@ -23,12 +24,12 @@ type reads struct {
 }
 
 // turn runs a read-only method over committed state, beside everything else.
-func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
-	c.stats.lane = serving.LaneReadOnly
-	if c.copied {
-		c.stats.lane = serving.LaneCopy
+func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
+	c.Stats.Lane = serving.LaneReadOnly
+	if c.Copied {
+		c.Stats.Lane = serving.LaneCopy
 	}
-	strong := c.inv.Consistency == actor.ConsistencyStrong
+	strong := c.Inv.Consistency == actor.ConsistencyStrong
 	l := warm
 	if s.Lane == serving.LaneLocked {
 		l = nil
@@ -39,16 +40,16 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residenc
 			if err := ctx.Err(); err != nil {
 				return actor.Reply{}, err
 			}
-			if s, err = rd.deployments.Of(c.inv.Key.App, c.inv.Key.Type); err != nil {
+			if s, err = rd.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type); err != nil {
 				return actor.Reply{}, err
 			}
 		}
-		if m, err := c.methodOf(s); err != nil {
+		if m, err := c.MethodOf(s); err != nil {
 			return actor.Reply{}, err
 		} else if !m.ReadOnly { // no more, since the call came
-			return actor.Reply{}, errMoved
+			return actor.Reply{}, call.ErrMoved
 		}
-		if l == nil && c.copied {
+		if l == nil && c.Copied {
 			l, err = rd.copies.read(ctx, c)
 		} else if l == nil {
 			l, err = rd.committed(ctx, c, s, strong)
@@ -63,18 +64,18 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residenc
 		if changed {
 			continue
 		}
-		if err == nil && s.Lane == serving.LaneWarm && !c.copied && !c.migrated && s.Migration(l) != nil {
-			return actor.Reply{}, errUnmigrated
+		if err == nil && s.Lane == serving.LaneWarm && !c.Copied && !c.Migrated && s.Migration(l) != nil {
+			return actor.Reply{}, call.ErrUnmigrated
 		}
 		var reply actor.Reply
 		if err == nil {
 			reply, err = rd.runs.apart(ctx, c, s, l, true)
 		}
-		if isContextError(err) || errors.Is(err, errChained) || c.copied {
+		if call.IsContextError(err) || errors.Is(err, call.ErrChained) || c.Copied {
 			return reply, err
 		}
 		if !strong && s.Placed() {
-			if lost, sure := rd.ownership.holds(rd.table.shard(c.inv.Key), c); lost {
+			if lost, sure := rd.ownership.holds(rd.table.shard(c.Inv.Key), c); lost {
 				return actor.Reply{}, actor.ErrNotOwner
 			} else if sure {
 				return reply, err
@@ -82,12 +83,12 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residenc
 		} else if !strong {
 			return reply, err
 		}
-		c.stats.ended = time.Time{} // not yet
-		version, asked, unknown := rd.store.Version(ctx, c.inv.Key)
+		c.Stats.Ended = time.Time{} // not yet
+		version, asked, unknown := rd.store.Version(ctx, c.Inv.Key)
 		if unknown != nil {
 			return actor.Reply{}, unknown
 		}
-		if rd.table.confirmRead(c.inv.Key, l, version, asked) { // a failure shows the state as well
+		if rd.table.confirmRead(c.Inv.Key, l, version, asked) { // a failure shows the state as well
 			return reply, err
 		}
 		l = nil
@@ -96,8 +97,8 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *serving.Type, warm *residenc
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (rd *reads) committed(ctx context.Context, c *call, s *serving.Type, strong bool) (*residency.Row, error) {
-	key := c.inv.Key
+func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, strong bool) (*residency.Row, error) {
+	key := c.Inv.Key
 	sh := rd.table.shard(key)
 	if s.Lane == serving.LaneLocked {
 		asked := time.Now()
@@ -127,7 +128,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *serving.Type, strong
 	}
 	for {
 		sh.mu.Lock()
-		forgets, l, a := sh.history.Forgets(), rd.ownership.look(sh, key, s, c.arrived), sh.actors[key]
+		forgets, l, a := sh.history.Forgets(), rd.ownership.look(sh, key, s, c.Arrived), sh.actors[key]
 		old := a != nil && a.Committed() != nil // the committed state was not confirmed lately
 		sh.mu.Unlock()
 		if l != nil {
@@ -151,14 +152,14 @@ func (rd *reads) committed(ctx context.Context, c *call, s *serving.Type, strong
 // load reads a row for a call that runs alone, which may have to wait for
 // an instance with the state in its hands: it counts for Config.CallMemory until
 // the call is answered.
-func (rd *reads) load(ctx context.Context, c *call, opts actor.LoadOptions) (*residency.Row, error) {
-	l, err := rd.store.Load(ctx, c.inv.Key, opts)
+func (rd *reads) load(ctx context.Context, c *call.Call, opts actor.LoadOptions) (*residency.Row, error) {
+	l, err := rd.store.Load(ctx, c.Inv.Key, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := rd.memory.take(c.inv.Key.App, l.Cost()); err != nil {
+	if err := rd.memory.Take(c.Inv.Key.App, l.Cost()); err != nil {
 		return nil, err
 	}
-	c.loaded += l.Cost()
+	c.Loaded += l.Cost()
 	return l, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
@@ -90,18 +91,18 @@ func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
 // committed and by what the activation is about to commit. over means that the firing was
 // taken, or that this is not known: then o is the outcome. look leaves a firing that is
 // delivered for the first time to the commit, which has to decide in any case.
-func (rs *reminders) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
+func (rs *reminders) look(ctx context.Context, a *activation, c *call.Call) (o outcome, over bool) {
 	if rs == nil {
 		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
-	touched := a.touches(c.inv.Firing.Step.ReminderName)
+	touched := a.touches(c.Inv.Firing.Step.ReminderName)
 	if touched {
 		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
-			return outcome{result: result{err: err}, retry: dropped}, true
+			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
 		}
 	}
-	c.fired = nil
-	if !touched && c.inv.Firing.Fresh && c.stats.runs == 0 {
+	c.Fired = nil
+	if !touched && c.Inv.Firing.Fresh && c.Stats.Runs == 0 {
 		return outcome{}, false
 	}
 	if err := rs.confirm(ctx, c); err != nil {
@@ -112,8 +113,8 @@ func (rs *reminders) look(ctx context.Context, a *activation, c *call) (o outcom
 
 // confirm reads the reminder of the firing that asks for a call; actor.ErrFiringTaken if
 // it has changed.
-func (rs *reminders) confirm(ctx context.Context, c *call) error {
-	f := c.inv.Firing
+func (rs *reminders) confirm(ctx context.Context, c *call.Call) error {
+	f := c.Inv.Firing
 	found, err := rs.Find(ctx, f.Step.ReminderName)
 	switch {
 	case err != nil:
@@ -121,7 +122,7 @@ func (rs *reminders) confirm(ctx context.Context, c *call) error {
 	case found.ID != f.Step.ID || found.Version != f.Step.Version:
 		return actor.ErrFiringTaken
 	}
-	c.fired = &found
+	c.Fired = &found
 	return nil
 }
 

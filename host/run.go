@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -28,7 +29,7 @@ type run struct {
 // attempt is what a run has besides the guest's side of it.
 type attempt struct {
 	by   *runs
-	call *call
+	call *call.Call
 	// activation is nil in lanes that run on committed state alone.
 	activation *activation
 	// served and row are what the turn runs under and on.
@@ -39,7 +40,7 @@ type attempt struct {
 	// began is when the turn did; recorded is the answer of a call with a key that
 	// is recorded already, found when something was to leave: then the guest is ended.
 	began    time.Time
-	recorded *result
+	recorded *call.Result
 	sent     bool // something has left, and the call was looked up before
 	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
 	// nil before the first call; depth is how many turns it is nested in, and from and caller are
@@ -73,10 +74,10 @@ func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, s
 }
 
 // get returns what is readied for attempts of c, one after the other, and given back by put.
-func (rs *runs) get(c *call) *run {
+func (rs *runs) get(c *call.Call) *run {
 	t := rs.spare.Get().(*run)
 	t.by, t.call = rs, c
-	if o := c.inv.Origin; o != nil {
+	if o := c.Inv.Origin; o != nil {
 		t.depth, t.from = o.Depth, o.From
 	}
 	return t
@@ -92,38 +93,38 @@ func (rs *runs) put(t *run) {
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
-	t.call.timers = nil
-	inv, fuel := &t.call.inv, s.Limits.Fuel
+	t.call.Timers = nil
+	inv, fuel := &t.call.Inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
 		fuel = o.Fuel
 	}
 	payloadBytes := s.Limits.PayloadBytes
-	if t.call.op == opAll { // its calls have those of their types
+	if t.call.Op == call.OpAll { // its calls have those of their types
 		fuel, payloadBytes = 0, actor.MaxCallBytes
 	}
 	t.Prepare(&t.by.env, &turn.Spec{
-		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.Stats.Runs + 1, Discarded: t.call.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
-		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.call.fired,
-		Timer: t.call.timer.Firing(), From: t.from, Caller: t,
+		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.call.Fired,
+		Timer: t.call.Timer.Firing(), From: t.from, Caller: t,
 	})
 }
 
 // enter waits for a processor for the guest; on gives it back. A called turn has that of its
 // caller. The error is that of ctx.
-func (t *run) enter(ctx *turnContext) error {
-	who := &t.call.inv.Key
+func (t *run) enter(ctx *call.Context) error {
+	who := &t.call.Inv.Key
 	if t.caller == nil || !t.slot.TakeFrom(ctx, &t.caller.slot, who) {
 		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
 			return err
 		}
 	}
-	ctx.slot.Store(&t.slot)
+	ctx.Slot.Store(&t.slot)
 	return nil
 }
 
@@ -141,21 +142,21 @@ func (t *run) waiting(f func()) {
 
 // on runs the turn on an instance. The turn has a processor.
 func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
-	t.call.stats.runs++
+	t.call.Stats.Runs++
 	t.instance = in
 	var err error
-	switch t.call.op {
-	case opAll:
+	switch t.call.Op {
+	case call.OpAll:
 		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
-	case opMigrate:
+	case call.OpMigrate:
 		err = t.Migrate(ctx, in.Guest, *migrateFrom)
 	default:
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
 	t.slot.Leave(t.Fuel().Used)
 	err = in.Explain(err)
-	t.call.stats.fuel += t.Fuel().Used
-	t.call.logged = t.call.logged || t.HasLogged()
+	t.call.Stats.Fuel += t.Fuel().Used
+	t.call.Logged = t.call.Logged || t.HasLogged()
 	return err
 }
 
@@ -167,11 +168,11 @@ func (t *run) seal(s *serving.Type, l *residency.Row) (sealed, error) {
 		rev:   t.StateRevision(),
 		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 	}
-	if t.call.op == opAll {
+	if t.call.Op == call.OpAll {
 		done.reply.Fuel = t.chain.fuel
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
-		t.call.timers = timer.NewChanges(effects, s.Placed())
+		t.call.Timers = timer.NewChanges(effects, s.Placed())
 	}
 	if t.readOnly || s.Lane == serving.LaneStateless {
 		done.reminders = t.Effects()
@@ -218,24 +219,24 @@ func (t *run) Leave() error {
 	if t.chain != nil {
 		t = t.outermost
 	}
-	if t.call.cause == actor.CauseFiring && !t.sent {
+	if t.call.Cause == actor.CauseFiring && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.call); errors.Is(err, actor.ErrFiringTaken) {
-			t.recorded = &result{err: err, stats: t.call.stats}
-			return errRecorded
+			t.recorded = &call.Result{Err: err, Stats: t.call.Stats}
+			return call.ErrRecorded
 		} else if err != nil {
-			return ofTurn(err)
+			return call.OfTurn(err)
 		}
 	}
-	if t.call.cause == actor.CauseKeyedCall && !t.readOnly && !t.sent {
+	if t.call.Cause == actor.CauseKeyedCall && !t.readOnly && !t.sent {
 		if known, ok := t.by.records.lookUp(t.Context(), t.call); ok {
 			t.recorded = &known
-			return errRecorded
+			return call.ErrRecorded
 		}
 	}
 	t.sent = true
 	// With an idempotency key the caller has said that it may be sent again, and a
 	// reminder is delivered until a turn of it was committed.
-	t.call.stats.sent = !t.call.cause.Recorded()
+	t.call.Stats.Sent = !t.call.Cause.Recorded()
 	return nil
 }
 
@@ -316,15 +317,15 @@ func (t *run) settledAt(a *activation, show bool, since time.Time) error {
 	}
 	switch {
 	case err != nil:
-		return ofTurn(err)
+		return call.OfTurn(err)
 	case dropped:
-		return errDropped
+		return call.ErrDropped
 	}
 	return nil
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
-func (rs *runs) apart(ctx *turnContext, c *call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+func (rs *runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
 	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
@@ -336,20 +337,20 @@ func (rs *runs) apart(ctx *turnContext, c *call, s *serving.Type, l *residency.R
 		return actor.Reply{}, err
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
-	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.arrived)
+	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
 	err = t.on(ctx, in, s.Migration(l))
 	ran := time.Now()
 	in.GiveBack(err, ran)
 	if err == nil {
-		err = ctx.errAt(ran)
+		err = ctx.ErrAt(ran)
 	}
 	if err != nil && t.recorded != nil {
-		return t.recorded.reply, t.recorded.err
+		return t.recorded.Reply, t.recorded.Err
 	}
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	c.stats.ended = ran
+	c.Stats.Ended = ran
 	done, err := t.seal(s, l)
 	return done.reply, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
@@ -27,14 +28,14 @@ import (
 // shard holds some of the actors, the calls that run on them, and the order in
 // which they were used.
 type shard struct {
-	states  *budget // table.states
-	number  int     // of table.shards: who locks several does so in ascending order
+	states  *atomic.Int64 // table.states
+	number  int           // of table.shards: who locks several does so in ascending order
 	mu      sync.Mutex
 	closed  bool // no call is admitted any more
 	killed  bool // running calls are stopped as they come
 	actors  map[actor.Key]*activation
 	order   list.List[*activation] // of their use, the newest last
-	running list.List[*call]
+	running list.List[*call.Call]
 	timers  timer.Schedule
 	history residency.History
 	// migrations are those that readers wait for; nil: there were none yet.
@@ -49,11 +50,11 @@ type shard struct {
 }
 
 // leave ends what enter began.
-func (s *shard) leave(c *call) {
+func (s *shard) leave(c *call.Call) {
 	s.mu.Lock()
-	s.running.Remove(&c.place)
-	if c.left != nil {
-		close(c.left)
+	s.running.Remove(&c.Place)
+	if c.Left != nil {
+		close(c.Left)
 	}
 	s.mu.Unlock()
 	s.work.Done()
@@ -61,11 +62,11 @@ func (s *shard) leave(c *call) {
 
 // withdraw takes a call out of its mailbox, or from those that go again, and
 // reports whether it was there: then it leaves no trace.
-func (s *shard) withdraw(c *call) bool {
+func (s *shard) withdraw(c *call.Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.actors[c.inv.Key]
-	return a != nil && a.calls.GiveUp(&c.place, c.cost())
+	a := s.actors[c.Inv.Key]
+	return a != nil && a.Calls.GiveUp(&c.Place, c.Cost())
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
@@ -99,23 +100,23 @@ func (s *shard) show(a *activation, l *residency.Row, asked time.Time, forgets u
 
 // beginLookUp counts a call that is looked up before it is admitted; one of
 // shard.work is its own.
-func (s *shard) beginLookUp(c *call) error {
+func (s *shard) beginLookUp(c *call.Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return actor.ErrStopping
 	}
 	s.work.Add(1)
-	c.looking = true
+	c.Looking = true
 	return nil
 }
 
 // endLookUp reports whether a call is still being looked up, and ends that.
-func (s *shard) endLookUp(c *call) bool {
+func (s *shard) endLookUp(c *call.Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := c.looking
-	c.looking = false
+	was := c.Looking
+	c.Looking = false
 	return was
 }
 
@@ -131,7 +132,7 @@ func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
 type activation struct {
 	key   actor.Key
 	shard *shard
-	home
+	call.Home
 	weighed int64 // what the activation counts for in table.states
 	busy    bool  // a worker or a commit exists; one of shard.work counts it
 	working bool  // a worker exists; always, while a call can be run
@@ -371,25 +372,25 @@ func (a *activation) full() bool {
 // joins looks for an earlier call with the key of c whose commit is not durable
 // yet; c is then answered like that one, and when that one is. The caller has
 // the shard's lock.
-func (a *activation) joins(c *call) (r result, ok bool) {
+func (a *activation) joins(c *call.Call) (r call.Result, ok bool) {
 	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
 		if f == nil {
 			continue
 		}
 		if record := f.Payload.find(c); record != nil {
-			return c.recorded(record), true
+			return c.Recorded(record), true
 		}
 	}
-	return result{}, false
+	return call.Result{}, false
 }
 
 // giveBackCalls answers all calls that wait at an activation that leaves; none of them
 // has an effect. The caller has the shard's lock.
-func (a *activation) giveBackCalls(answered *answers) {
-	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
-		c.stats.lane = c.lane
-		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		c.answer(answered)
+func (a *activation) giveBackCalls(answered *call.Answers) {
+	for c := a.Calls.Take(); c != nil; c = a.Calls.Take() {
+		c.Stats.Lane = c.Lane
+		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
+		c.Answer(answered)
 	}
 }
 
@@ -402,6 +403,9 @@ func (a *activation) gaveUp(now time.Time) {
 	a.hold = actor.Held
 	a.shard.history.Unsettled.Note(a.key, now)
 }
+
+// activationCost is what an activation takes beside its state.
+const activationCost = 2 << 10
 
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.
@@ -419,8 +423,10 @@ func (a *activation) weight() int64 {
 // has the shard's lock; the activation is in the table.
 func (a *activation) weigh() {
 	w := a.weight()
-	a.shard.states.add(w - a.weighed)
-	a.weighed = w
+	if w != a.weighed {
+		a.shard.states.Add(w - a.weighed)
+		a.weighed = w
+	}
 }
 
 // launch makes the pending batch the flight, if there is one and the last has
@@ -505,7 +511,7 @@ type calls struct {
 // calledRecord is a called turn that the chain's commit records: see forwarding.
 type calledRecord struct {
 	of    *enlisted
-	call  *call
+	call  *call.Call
 	reply actor.Payload
 	bytes int // in the commit, of this record and those before it
 }
@@ -513,7 +519,7 @@ type calledRecord struct {
 // enlisted is an actor that a chain has.
 type enlisted struct {
 	a      *activation   // nil: the type has no state, and the chain does not keep the actor
-	call   *call         // which has the place of a's turn
+	call   *call.Call    // which has the place of a's turn
 	served *serving.Type // what its turns run under
 	// row is what the chain's next turn of the actor runs on, as rev names it; nil: not
 	// read. Of the outermost turn's actor it is nil: that turn is its only one.
@@ -583,9 +589,9 @@ func (ch *calls) setName(name string) {
 
 // key is the idempotency key of the last call: what began the chain, and the number of the call
 // in it.
-func (ch *calls) key(outermost *call) string {
-	inv, began := &outermost.inv, ch.name
-	switch outermost.cause {
+func (ch *calls) key(outermost *call.Call) string {
+	inv, began := &outermost.Inv, ch.name
+	switch outermost.Cause {
 	case actor.CauseKeyedCall:
 		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
 	case actor.CauseFiring:
@@ -608,7 +614,7 @@ func (ch *calls) size() int64 {
 
 // record adds a called turn to those that are recorded, and fails if they have more than one commit
 // may have: nothing else bounds what a turn that calls without end has the host keep.
-func (ch *calls) record(m *enlisted, c *call, reply actor.Payload) error {
+func (ch *calls) record(m *enlisted, c *call.Call, reply actor.Payload) error {
 	bytes := ch.recorded() + len(reply.Data) + recordCost
 	if bytes > actor.MaxCommitBytes {
 		return &decidedError{err: fmt.Errorf("%w: the replies of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)}
@@ -687,9 +693,9 @@ func (ch *calls) ended(t openTurn) {
 
 // member and flight are an activation and a batch as package speculation sees them.
 type (
-	member    = speculation.Member[*activation, *call, *batch]
-	flight    = speculation.Batch[*activation, *call, *batch]
-	dependent = speculation.Dependent[*activation, *call, *batch]
+	member    = speculation.Member[*activation, *call.Call, *batch]
+	flight    = speculation.Batch[*activation, *call.Call, *batch]
+	dependent = speculation.Dependent[*activation, *call.Call, *batch]
 )
 
 // batch is what a [flight] commits: of its actors, which are one most of the time, all turns
@@ -701,7 +707,7 @@ type batch struct {
 	// counts what is held.
 	done    func(b *batch, err error, now time.Time)
 	buffers *sync.Pool
-	memory  *callMemory
+	memory  *call.Memory
 
 	// These do not change once the batch is a flight. parts and rows are in the same order.
 	parts       []part
@@ -754,9 +760,9 @@ type timing struct {
 const maxReplyMemory = 8 << 20
 
 // find returns the record of a call in the batch that has the method and key of c.
-func (b *batch) find(c *call) *actor.IdempotencyRecord {
+func (b *batch) find(c *call.Call) *actor.IdempotencyRecord {
 	for i := range b.records {
-		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method && r.Actor == c.inv.Key {
+		if r := &b.records[i]; r.Key == c.Inv.IdempotencyKey && r.Method == c.Inv.Method && r.Actor == c.Inv.Key {
 			return r
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -20,8 +21,8 @@ import (
 type followUp struct {
 	launched *batch // and those that are next to it
 	bring    bool   // who does it only waits for the commit of launched
-	answered answers
-	doubtful answers // failures that are to be looked up; each has one of shard.work
+	answered call.Answers
+	doubtful call.Answers // failures that are to be looked up; each has one of shard.work
 	retired
 	others []retired     // others than retired
 	also   []*activation // others that have changed, by what was done to batches that they share
@@ -55,8 +56,8 @@ type workers struct {
 	logger *slog.Logger
 	// callersCommit is Config.Pipeline.CallersCommit.
 	callersCommit bool
-	answering     *answering
-	memory        *callMemory
+	answering     *call.Answering
+	memory        *call.Memory
 	table         *table
 	store         *storage.Store
 	ownership     *ownership
@@ -68,18 +69,18 @@ type workers struct {
 }
 
 // hold keeps an answer until the batch f has landed.
-func (w *workers) hold(f *flight, d dependent, r result) {
-	d.Call.result = r
+func (w *workers) hold(f *flight, d dependent, r call.Result) {
+	d.Call.Result = r
 	f.Hold(d)
-	f.Payload.countReply(&r.reply)
-	f.Payload.countTimers(d.Call.timers)
+	f.Payload.countReply(&r.Reply)
+	f.Payload.countTimers(d.Call.Timers)
 }
 
 // join puts a call into the pending batch of its actor, and of all that its chain has read, with
 // an answer for when it has landed, and returns the part of a in that. ch is nil for a call that
 // has called no actor.
-func (w *workers) join(a *activation, ch *calls, c *call, r result, role speculation.Role) (b *batch, i int) {
-	c.result = r
+func (w *workers) join(a *activation, ch *calls, c *call.Call, r call.Result, role speculation.Role) (b *batch, i int) {
+	c.Result = r
 	members := []*member{&a.member}
 	if ch != nil {
 		members = ch.read(members)
@@ -91,9 +92,9 @@ func (w *workers) join(a *activation, ch *calls, c *call, r result, role specula
 	for _, m := range members[1:] {
 		b.part(m.Of)
 	}
-	b.countReply(&r.reply)
-	b.countTimers(c.timers)
-	if ch != nil && r.err == nil {
+	b.countReply(&r.Reply)
+	b.countTimers(c.Timers)
+	if ch != nil && r.Err == nil {
 		for _, t := range ch.timing() {
 			t.a.shard.timers.Wait(t.a.key, t.changes)
 			b.timers = append(b.timers, t)
@@ -104,8 +105,8 @@ func (w *workers) join(a *activation, ch *calls, c *call, r result, role specula
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the locks.
-func (w *workers) fold(a *activation, ch *calls, c *call, s *serving.Type, done *sealed) {
-	b, i := w.join(a, ch, c, result{}, speculation.Effect)
+func (w *workers) fold(a *activation, ch *calls, c *call.Call, s *serving.Type, done *sealed) {
+	b, i := w.join(a, ch, c, call.Result{}, speculation.Effect)
 	if ch != nil {
 		sealChain(ch, b)
 	}
@@ -113,13 +114,13 @@ func (w *workers) fold(a *activation, ch *calls, c *call, s *serving.Type, done 
 		b.set(i, done.state, s)
 		done.reply.Version = b.rows[i].NewVersion
 	}
-	if c.cause == actor.CauseKeyedCall {
-		b.records = append(b.records, c.record(done.reply, s.Limits.IdempotencyTTL))
+	if c.Cause == actor.CauseKeyedCall {
+		b.records = append(b.records, c.Record(done.reply, s.Limits.IdempotencyTTL))
 		b.replies += len(done.reply.Payload.Data) + recordCost
 	}
 	b.remind(&done.reminders)
 	b.most = min(b.most, int(min(maxReplies, MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
-	c.result = result{reply: done.reply, stats: c.stats}
+	c.Result = call.Result{Reply: done.reply, Stats: c.Stats}
 	b.countReply(&done.reply)
 }
 
@@ -137,7 +138,7 @@ func sealChain(ch *calls, b *batch) {
 	}
 	for _, r := range ch.records {
 		reply := actor.Reply{Payload: r.reply, Version: b.rows[b.part(r.of.a)].NewVersion}
-		b.records = append(b.records, r.call.record(reply, r.of.served.Limits.IdempotencyTTL))
+		b.records = append(b.records, r.call.Record(reply, r.of.served.Limits.IdempotencyTTL))
 		b.replies += len(r.reply.Data) + recordCost
 	}
 }
@@ -145,14 +146,14 @@ func sealChain(ch *calls, b *batch) {
 // foldFailure adds the failure of a call with a key to the pending batch: it is
 // answered when the version has moved on, so that no earlier attempt of the call
 // can be applied any more, and then only if none was. The caller has the locks.
-func (w *workers) foldFailure(a *activation, ch *calls, c *call, r result) {
+func (w *workers) foldFailure(a *activation, ch *calls, c *call.Call, r call.Result) {
 	b, i := w.join(a, ch, c, r, speculation.Failure)
 	b.fence(i)
 }
 
 // ask puts a call that shows what no commit proves into a check, or into a batch that
 // carries effects by then. The caller has the locks.
-func (w *workers) ask(a *activation, ch *calls, c *call, r result) {
+func (w *workers) ask(a *activation, ch *calls, c *call.Call, r call.Result) {
 	w.join(a, ch, c, r, speculation.Question)
 }
 
@@ -176,19 +177,19 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 		then.changed(f.Payload)
 	}
 	for _, c := range did.Fail {
-		c.result = result{err: cutShort(err), stats: c.stats}
-		c.answer(&then.answered)
+		c.Result = call.Result{Err: call.CutShort(err), Stats: c.Stats}
+		c.Answer(&then.answered)
 	}
 	for _, d := range slices.Backward(did.Rerun) {
-		d.Call.runAgain(err, &then.answered)
+		d.Call.RunAgain(err, &then.answered)
 	}
 	for _, c := range did.Answer {
-		c.result.stats.ended = now
-		c.answer(&then.answered)
+		c.Result.Stats.Ended = now
+		c.Answer(&then.answered)
 	}
 	for _, c := range did.Confirm {
-		c.home.work.Add(1) // before the activation's own is done
-		c.answer(&then.doubtful)
+		c.Home.Work.Add(1) // before the activation's own is done
+		c.Answer(&then.doubtful)
 	}
 	for _, f := range did.Launch {
 		then.launch(f.Payload)
@@ -213,7 +214,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 }
 
 // actions are what package speculation decides.
-type actions = speculation.Actions[*activation, *call, *batch]
+type actions = speculation.Actions[*activation, *call.Call, *batch]
 
 // holdOn sees to calls of an activation that observed a batch which has landed, and proves
 // nothing of what they show. The caller has the locks.
@@ -223,17 +224,17 @@ func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *
 		w.supersede(a, calls, now, then)
 	case a.lost:
 		for _, seen := range calls {
-			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
-			seen.Call.answer(&then.answered)
+			seen.Call.Result = call.Result{Err: actor.ErrNotOwner, Stats: seen.Call.Stats}
+			seen.Call.Answer(&then.answered)
 		}
 	case !a.Outdated() && w.ownership.currentSince(a, now, now): // under the lease
 		for _, seen := range calls {
-			seen.Call.result.stats.ended = now
-			seen.Call.answer(&then.answered)
+			seen.Call.Result.Stats.Ended = now
+			seen.Call.Answer(&then.answered)
 		}
 	case next == nil:
 		for _, seen := range calls {
-			w.ask(a, nil, seen.Call, seen.Call.result)
+			w.ask(a, nil, seen.Call, seen.Call.Result)
 		}
 		then.launch(a.launch(now))
 	default:
@@ -243,7 +244,7 @@ func (w *workers) holdOn(a *activation, calls []dependent, now time.Time, then *
 		}
 		for _, seen := range calls {
 			seen.Role = role
-			w.hold(next, seen, seen.Call.result)
+			w.hold(next, seen, seen.Call.Result)
 		}
 	}
 }
@@ -269,7 +270,7 @@ func (w *workers) release(b *batch, err error) {
 	w.memory.Give(b.App(), b.replyMemory)
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.buffer != nil && (err == nil || refusal(err)) {
+		if p.buffer != nil && (err == nil || call.Refused(err)) {
 			w.buffers.Put(p.buffer)
 		}
 		p.buffer = nil
@@ -294,15 +295,15 @@ func (w *workers) retire(r retired, answered bool) {
 
 // sendDoubtful answers calls whose held failures are behind fences: with the record
 // of an earlier attempt, if there is one.
-func (w *workers) sendDoubtful(l *answers) {
+func (w *workers) sendDoubtful(l *call.Answers) {
 	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.store.Records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+		w.store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.records.asRecorded(c, found, err); ok {
-				c.result = known
+				c.Result = known
 			}
-			c.result.stats.ended = time.Now()
-			work := c.home.work // before the call is its caller's
-			w.answering.answer(c)
+			c.Result.Stats.Ended = time.Now()
+			work := c.Home.Work // before the call is its caller's
+			w.answering.Answer(c)
 			work.Done()
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -16,9 +17,9 @@ type statelessLane struct {
 }
 
 // turn runs a method of a type that has no state.
-func (sl *statelessLane) turn(ctx *turnContext, c *call, s *serving.Type, _ *residency.Row) (actor.Reply, error) {
-	c.stats.lane = serving.LaneStateless
-	m, err := c.methodOf(s)
+func (sl *statelessLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, _ *residency.Row) (actor.Reply, error) {
+	c.Stats.Lane = serving.LaneStateless
+	m, err := c.MethodOf(s)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -27,13 +28,13 @@ func (sl *statelessLane) turn(ctx *turnContext, c *call, s *serving.Type, _ *res
 
 // firingTurn runs a turn that a reminder asks for, and commits the step alone: no row is
 // read, and none keeps it from applying.
-func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *serving.Type) (actor.Reply, error) {
+func (sl *statelessLane) firingTurn(ctx *call.Context, c *call.Call, s *serving.Type) (actor.Reply, error) {
 	reply, err := sl.turn(ctx, c, s, nil)
 	if err != nil {
 		return reply, err
 	}
 	commit := actor.CommitOf()
-	commit.Reminders.Steps = []actor.ReminderStep{c.inv.Firing.Step}
+	commit.Reminders.Steps = []actor.ReminderStep{c.Inv.Firing.Step}
 	if err = sl.store.Commit(commit, serving.LaneStateless); err == nil {
 		sl.runs.reminders.committed(&commit.Reminders)
 	}
@@ -43,16 +44,16 @@ func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *serving.Type) 
 // keyedTurn runs a call with a key of a type that has no state, and commits its
 // record alone: under the version that the row, which the actor may have all the
 // same, had before the run, so that a fence of a later attempt keeps it out.
-func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *serving.Type) (actor.Reply, error) {
-	l, err := sl.store.Load(ctx, c.inv.Key, actor.LoadOptions{})
+func (sl *statelessLane) keyedTurn(ctx *call.Context, c *call.Call, s *serving.Type) (actor.Reply, error) {
+	l, err := sl.store.Load(ctx, c.Inv.Key, actor.LoadOptions{})
 	if err != nil {
 		return actor.Reply{}, err
 	}
 	reply, err := sl.turn(ctx, c, s, nil)
 	switch {
 	case err == nil:
-		err = sl.store.Commit(l.Record(c.record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
-	case unrecorded(err):
+		err = sl.store.Commit(l.Record(c.Record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
+	case call.Unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
 		}
@@ -61,10 +62,10 @@ func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *serving.Type) (
 }
 
 // fence fences out earlier attempts of a call that has no state.
-func (sl *statelessLane) fence(ctx context.Context, c *call) error {
-	l, err := sl.store.Load(ctx, c.inv.Key, actor.LoadOptions{})
+func (sl *statelessLane) fence(ctx context.Context, c *call.Call) error {
+	l, err := sl.store.Load(ctx, c.Inv.Key, actor.LoadOptions{})
 	if err != nil {
 		return err
 	}
-	return sl.store.Commit(l.Bump(c.inv.Key), serving.LaneStateless)
+	return sl.store.Commit(l.Bump(c.Inv.Key), serving.LaneStateless)
 }

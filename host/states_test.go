@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
@@ -137,7 +138,7 @@ func TestTipUnderWayCountsOnce(t *testing.T) {
 	}})
 	a.Tip = large
 	before := a.weight()
-	speculation.Fold([]*member{&a.member}, dependent{Call: new(call), Home: &a.member}, func() *batch { return &batch{parts: []part{{a: a, after: large}}} }, nil)
+	speculation.Fold([]*member{&a.member}, dependent{Call: new(call.Call), Home: &a.member}, func() *batch { return &batch{parts: []part{{a: a, after: large}}} }, nil)
 	if f := a.member.Launch(k.since); f == nil {
 		t.Fatal("nothing is under way")
 	}

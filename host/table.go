@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -27,7 +28,8 @@ type table struct {
 	max    int64        // activations
 	count  atomic.Int64 // activations
 	copied atomic.Int64 // copies of states of actors that are held elsewhere
-	states budget       // bytes of the activations and copies
+	states atomic.Int64 // bytes of the activations and copies
+	most   int64        // of states
 	// revisions names states for what guests cache of them.
 	revisions overlay.Revisions
 	ownership *ownership
@@ -38,7 +40,7 @@ type table struct {
 
 func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clock) {
 	t.seed = maphash.MakeSeed()
-	t.max, t.states.max = int64(cfg.MaxActivations), cfg.StateMemory
+	t.max, t.most = int64(cfg.MaxActivations), cfg.StateMemory
 	t.ownership, t.events = o, events
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
@@ -60,7 +62,7 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 		t.count.Add(-1)
 		return nil
 	}
-	a := &activation{key: key, shard: s, home: home{timers: &s.timers, work: &s.work}}
+	a := &activation{key: key, shard: s, Home: call.Home{Timers: &s.timers, Work: &s.work}}
 	a.member.Of = a
 	s.actors[key] = a
 	s.order.Push(&a.used, a)
@@ -75,7 +77,7 @@ func (t *table) remove(s *shard, a *activation) {
 	delete(s.actors, a.key)
 	s.order.Remove(&a.used)
 	t.count.Add(-1)
-	t.states.add(-a.weighed)
+	t.states.Add(-a.weighed)
 	a.weighed = 0
 }
 
@@ -142,7 +144,7 @@ func (t *table) deactivated(a *activation, reason DeactivateReason) {
 // evictToBudget drops copies, and then evicts idle activations, until the states in
 // memory are within their bound, and reports whether that was enough.
 func (t *table) evictToBudget() bool {
-	for t.states.over() {
+	for t.crowded() {
 		if t.dropCopy() {
 			continue
 		}
@@ -155,8 +157,11 @@ func (t *table) evictToBudget() bool {
 	return true
 }
 
+// crowded reports whether the states in memory are above their bound.
+func (t *table) crowded() bool { return t.states.Load() > t.most }
+
 func (t *table) errFull() error {
-	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, t.states.max)
+	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, t.most)
 }
 
 // catchUp brings an activation without batches to the newest state that this host
@@ -290,7 +295,7 @@ func (t *table) copyOf(s *shard, key actor.Key) *stateCopy {
 	if s.copies == nil {
 		size := max(minCopies, int(t.max)/shardCount)
 		s.copies, _ = simplelru.NewLRU(size, func(_ actor.Key, e *stateCopy) { // fails only for sizes below 1
-			t.states.add(-e.weighed)
+			t.states.Add(-e.weighed)
 			t.copied.Add(-1)
 			e.weighed = 0
 		})
@@ -298,7 +303,7 @@ func (t *table) copyOf(s *shard, key actor.Key) *stateCopy {
 	e, ok := s.copies.Get(key)
 	if !ok {
 		e = &stateCopy{weighed: activationCost + int64(len(key.ID))}
-		t.states.add(e.weighed)
+		t.states.Add(e.weighed)
 		t.copied.Add(1)
 		s.copies.Add(key, e)
 	}
@@ -313,7 +318,7 @@ func (t *table) keepCopy(s *shard, key actor.Key, e *stateCopy, l *residency.Row
 	}
 	e.state, e.current = l, current
 	w := activationCost + int64(len(key.ID)) + l.Cost()
-	t.states.add(w - e.weighed)
+	t.states.Add(w - e.weighed)
 	e.weighed = w
 }
 

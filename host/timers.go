@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -38,35 +39,35 @@ func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
 }
 
 // ask works out what a call does that sets or cancels a timer.
-func (ts *timers) ask(c *call, s *serving.Type) error {
-	r := c.set
+func (ts *timers) ask(c *call.Call, s *serving.Type) error {
+	r := c.Set
 	var changes turn.TimerChanges
-	if r.set == nil {
-		r.existed = changes.Cancel(ts, c.inv.Key, r.name)
+	if r.Set == nil {
+		r.Existed = changes.Cancel(ts, c.Inv.Key, r.Name)
 	} else {
-		if problem := s.MethodProblem("timer", r.set.Method); problem != "" {
+		if problem := s.MethodProblem("timer", r.Set.Method); problem != "" {
 			return &actor.ArgumentError{Field: "timer method", Problem: "cannot run: " + problem}
 		}
 		var err error
-		if r.existed, err = changes.Set(ts, r.set); err != nil {
+		if r.Existed, err = changes.Set(ts, r.Set); err != nil {
 			return &actor.ArgumentError{Field: "timer", Problem: "is too much: " + err.Error()}
 		}
 	}
-	c.timers = timer.NewChanges(changes.Effects(), s.Placed())
+	c.Timers = timer.NewChanges(changes.Effects(), s.Placed())
 	return nil
 }
 
 // look makes sure that the timer whose firing asks for a call still exists, by what is
 // committed and by what the activation is about to commit. over means that it does not, or
 // that this is not known: then o is the outcome.
-func (ts *timers) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
+func (ts *timers) look(ctx context.Context, a *activation, c *call.Call) (o outcome, over bool) {
 	s := a.shard
 	s.mu.Lock()
-	touched := s.timers.Touched(c.timer)
+	touched := s.timers.Touched(c.Timer)
 	s.mu.Unlock()
 	if touched {
 		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
-			return outcome{result: result{err: err}, retry: dropped}, true
+			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
 		}
 	}
 	if err := ts.begin(c); err != nil {
@@ -77,11 +78,11 @@ func (ts *timers) look(ctx context.Context, a *activation, c *call) (o outcome, 
 
 // begin begins the turn of the firing that asks for a call; actor.ErrCanceled if its timer
 // was cancelled or set anew before.
-func (ts *timers) begin(c *call) error {
-	s := ts.table.shard(c.inv.Key)
+func (ts *timers) begin(c *call.Call) error {
+	s := ts.table.shard(c.Inv.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.timers.Begin(c.timer, time.Now()) {
+	if !s.timers.Begin(c.Timer, time.Now()) {
 		return actor.ErrCanceled
 	}
 	return nil

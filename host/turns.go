@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -14,7 +15,7 @@ import (
 
 // turns runs the calls of activations, in the lanes that have a mailbox.
 type turns struct {
-	memory      *callMemory
+	memory      *call.Memory
 	table       *table
 	store       *storage.Store
 	deployments *serving.Deployments
@@ -121,10 +122,10 @@ func (ts *turns) commit(a *activation, c actor.Commit) error {
 // checkMemory says why no turn may begin now, nil if one may: what it would add is
 // not known before it has run. States that nobody works on leave memory first.
 func (ts *turns) checkMemory(app string) error {
-	if err := ts.memory.checkOver(app); err != nil {
+	if err := ts.memory.CheckOver(app); err != nil {
 		return err
 	}
-	if ts.table.states.over() && !ts.table.evictToBudget() {
+	if ts.table.crowded() && !ts.table.evictToBudget() {
 		return ts.table.errFull()
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/envelope"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 )
 
@@ -42,7 +43,7 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
-			err = contextError(ctx)
+			err = call.ContextError(ctx)
 		}
 	case !l.Exists:
 		err = actor.ErrActorNotFound
@@ -70,7 +71,7 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	}
 	s.history.Answered.Note(key, l.Version, time.Now())
 	if a := s.actors[key]; a != nil {
-		v.Active, v.QueueDepth = true, a.calls.Len()
+		v.Active, v.QueueDepth = true, a.Calls.Len()
 	}
 	return v, nil
 }

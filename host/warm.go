@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
-func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *serving.Type, readOnly bool, now time.Time) outcome {
-	if c.cause == actor.CauseKeyedCall {
+func (ts *turns) warm(ctx *call.Context, a *activation, c *call.Call, s *serving.Type, readOnly bool, now time.Time) outcome {
+	if c.Cause == actor.CauseKeyedCall {
 		if o, ok := ts.records.known(ctx, a, c); ok {
 			return o
 		}
@@ -30,12 +31,12 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *serving.Type,
 	}
 	if changed, err := ts.deployments.Fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
-		o.resting, o.since = !isContextError(err), ts.ownership.since(s, now, true)
+		o.resting, o.since = !call.IsContextError(err), ts.ownership.since(s, now, true)
 		return o
 	} else if changed {
-		return failed(errMoved)
+		return failed(call.ErrMoved)
 	}
-	if c.op == opMigrate && s.Migration(l) == nil { // another turn has done it, whose commit is waited for
+	if c.Op == call.OpMigrate && s.Migration(l) == nil { // another turn has done it, whose commit is waited for
 		return outcome{under: s, resting: true, ended: now}
 	}
 	in, err := a.instanceFor(ctx, s)
@@ -63,7 +64,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *serving.Type,
 	a.giveBack(in, err, ran)
 	o := outcome{under: s, resting: true, ended: ran}
 	if err == nil {
-		if err = ctx.errAt(ran); err == nil {
+		if err = ctx.ErrAt(ran); err == nil {
 			o.sealed, err = t.seal(s, l)
 		}
 	}
@@ -71,22 +72,22 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *serving.Type,
 		// What the guest cached of its failed turn must never look current.
 		a.rev = ts.table.revisions.Next()
 		if t.recorded != nil {
-			return outcome{result: *t.recorded, ended: ran}
+			return outcome{Result: *t.recorded, ended: ran}
 		}
-		if errors.Is(err, actor.ErrDeadlock) && !c.stats.sent {
+		if errors.Is(err, actor.ErrDeadlock) && !c.Stats.Sent {
 			return outcome{retry: true, deadlock: true, ended: ran}
 		}
-		if a.chain != nil && (errors.Is(err, errDropped) || errors.Is(err, errMoved)) {
+		if a.chain != nil && (errors.Is(err, call.ErrDropped) || errors.Is(err, call.ErrMoved)) {
 			return outcome{retry: true, ended: ran}
 		}
-		o := outcome{result: result{err: err}, resting: !isContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
-		o.fails, o.since = c.cause == actor.CauseKeyedCall && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, true)
+		o := outcome{Result: call.Result{Err: err}, resting: !call.IsContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), ended: ran}
+		o.fails, o.since = c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && !errors.Is(err, call.ErrDropped), ts.ownership.since(s, now, true)
 		return o
 	}
 	if !readOnly {
 		a.rev = o.sealed.rev
 	}
-	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.cause.Recorded(), ts.ownership.since(s, now, c.chained && c.inv.Consistency == actor.ConsistencyStrong)
+	o.Reply = o.sealed.reply
+	o.commits, o.since = o.sealed.changed || c.Cause.Recorded(), ts.ownership.since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -20,7 +21,7 @@ import (
 // scheduler lets it otherwise, turn after turn.
 const sliceTurns = 32
 
-func newWorkers(cfg *Config, an *answering, ts *turns) *workers {
+func newWorkers(cfg *Config, an *call.Answering, ts *turns) *workers {
 	w := &workers{
 		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
 		answering: an, memory: ts.memory, table: ts.table, store: ts.store,
@@ -43,8 +44,8 @@ func (w *workers) work(s *shard, a *activation) {
 	s.mu.Unlock()
 	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
-		if c.op == opEnlist { // who waits for it is the worker from now on
-			w.answering.answer(c)
+		if c.Op == call.OpEnlist { // who waits for it is the worker from now on
+			w.answering.Answer(c)
 			return
 		}
 		o := w.run(a, c, now)
@@ -57,16 +58,16 @@ func (w *workers) work(s *shard, a *activation) {
 
 // runHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (w *workers) runHere(a *activation, c *call) {
-	o := w.run(a, c, c.arrived)
+func (w *workers) runHere(a *activation, c *call.Call) {
+	o := w.run(a, c, c.Arrived)
 	w.dispose(a.shard, a, c, &o, false)
 }
 
 // run is turn, whose panic is the call's error.
-func (w *workers) run(a *activation, c *call, now time.Time) (o outcome) {
+func (w *workers) run(a *activation, c *call.Call, now time.Time) (o outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = failed(turn.Panicked(w.logger, c.inv.Key, c.inv.Trace, v))
+			o = failed(turn.Panicked(w.logger, c.Inv.Key, c.Inv.Trace, v))
 		}
 	}()
 	return w.turns.run(a, c, now)
@@ -74,35 +75,35 @@ func (w *workers) run(a *activation, c *call, now time.Time) (o outcome) {
 
 // pick takes out the call that the activation's worker is to run. Without one
 // the worker ends. The caller has the lock.
-func (s *shard) pick(a *activation) *call {
-	var c *call
+func (s *shard) pick(a *activation) *call.Call {
+	var c *call.Call
 	if a.member.MayBegin() && !a.full() {
-		c = a.calls.Take()
+		c = a.Calls.Take()
 	}
 	if c == nil {
 		a.working = false
 		return nil
 	}
 	a.member.Begin()
-	s.running.Push(&c.place, c)
+	s.running.Push(&c.Place, c)
 	if s.killed {
-		c.killed.Store(true)
+		c.Killed.Store(true)
 	}
 	return c
 }
 
 // dispose puts a call that was run where it belongs by its outcome, and takes the
 // next one if the worker goes on, which begins now.
-func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
+func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
 	if now = o.ended; now.IsZero() {
 		now = time.Now()
 	}
-	o.stats = c.stats
+	o.Stats = c.Stats
 	if a.chain != nil {
 		return w.disposeChain(s, a, c, o, goOn)
 	}
 	var then followUp
-	then.bring = !goOn && c.receiver == nil && w.callersCommit
+	then.bring = !goOn && c.Receiver == nil && w.callersCommit
 	several := lockHome(a, o)
 	if several != nil { // it may have waited for commits
 		now = time.Now()
@@ -111,9 +112,9 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.unlock(several)
 		w.followThrough(&then)
 	}()
-	s.running.Remove(&c.place)
-	if c.timers != nil && o.err == nil {
-		s.timers.Wait(c.inv.Key, c.timers)
+	s.running.Remove(&c.Place)
+	if c.Timers != nil && o.Err == nil {
+		s.timers.Wait(c.Inv.Key, c.Timers)
 	}
 	behind, dropped := a.member.End()
 	if dropped != nil { // the turn has changed what the revision names
@@ -121,39 +122,39 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	}
 	switch {
 	case dropped != nil && o.resting: // what it ran on is gone
-		c.runAgain(dropped, &then.answered)
+		c.RunAgain(dropped, &then.answered)
 	case o.retry:
-		a.calls.Again(&c.place, c)
+		a.Calls.Again(&c.Place, c)
 	case o.commits:
 		w.fold(a, nil, c, o.under, &o.sealed)
 		then.launch(a.launch(now))
 	case o.fails:
-		w.foldFailure(a, nil, c, o.result)
+		w.foldFailure(a, nil, c, o.Result)
 		then.launch(a.launch(now))
 	case o.resting && a.lost && a.member.Committed():
-		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		c.answer(&then.answered)
+		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
+		c.Answer(&then.answered)
 	case o.resting && !a.member.Committed():
-		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
+		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.Result)
 	case o.resting && a.Outdated():
 		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
-		w.ask(a, nil, c, o.result)
+		w.ask(a, nil, c, o.Result)
 		then.launch(a.launch(now))
 	default:
-		c.result = o.result
-		c.result.stats.ended = now
-		c.answer(&then.answered)
+		c.Result = o.Result
+		c.Result.Stats.Ended = now
+		c.Answer(&then.answered)
 	}
 	for _, earlier := range slices.Backward(behind) {
-		earlier.runAgain(dropped, &then.answered)
+		earlier.RunAgain(dropped, &then.answered)
 	}
 	if a.leaving {
 		a.giveBackCalls(&then.answered)
 	}
 	if goOn {
-		if next = s.pick(a); next != nil && now.Before(next.arrived) { // which it was while the last one was cleared away
-			now = next.arrived
+		if next = s.pick(a); next != nil && now.Before(next.Arrived) { // which it was while the last one was cleared away
+			now = next.Arrived
 		}
 	} else {
 		a.working = false
@@ -174,9 +175,9 @@ func lockHome(a *activation, o *outcome) (several []*shard) {
 }
 
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
-func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
+func (w *workers) disposeChain(s *shard, a *activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
 	ch := a.chain
-	c.stats.chain.Actors = len(ch.members)
+	c.Stats.Chain.Actors = len(ch.members)
 	if o.under != nil && ch.changed() { // the outermost turn was sealed
 		o.commits = true
 	}
@@ -184,25 +185,25 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	var adds int64
 	if o.commits {
 		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
-			*o = outcome{result: result{err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), stats: o.stats}, ended: o.ended}
+			*o = outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, ended: o.ended}
 		}
 	}
 	var then followUp
-	then.bring = !goOn && c.receiver == nil && w.callersCommit
+	then.bring = !goOn && c.Receiver == nil && w.callersCommit
 	several := lockToFold(of, o.commits || o.fails || o.resting, adds)
 	now = time.Now() // it may have waited for commits
 	defer func() {
 		unlockAll(several)
 		w.followThrough(&then)
 	}()
-	s.running.Remove(&c.place)
-	if c.timers != nil && o.err == nil {
-		s.timers.Wait(c.inv.Key, c.timers)
+	s.running.Remove(&c.Place)
+	if c.Timers != nil && o.Err == nil {
+		s.timers.Wait(c.Inv.Key, c.Timers)
 	}
 	ch.End()
 	var dropped error
 	committed, current, lost, folded := true, true, false, false
-	behind := make([][]*call, len(ch.members))
+	behind := make([][]*call.Call, len(ch.members))
 	why := make([]error, len(ch.members))
 	for i, m := range ch.members {
 		if behind[i], why[i] = m.a.member.End(); why[i] != nil {
@@ -218,36 +219,36 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	}
 	switch {
 	case dropped != nil && (o.resting || o.retry):
-		c.runAgain(dropped, &then.answered)
-	case o.retry && c.stats.sent:
-		c.runAgain(actor.ErrStale, &then.answered)
+		c.RunAgain(dropped, &then.answered)
+	case o.retry && c.Stats.Sent:
+		c.RunAgain(actor.ErrStale, &then.answered)
 	case o.deadlock:
-		c.stats.chain.Deadlocks++
-		a.calls.AgainBehind(&c.place, c, func(c *call) bool { return c.op == opEnlist })
+		c.Stats.Chain.Deadlocks++
+		a.Calls.AgainBehind(&c.Place, c, func(c *call.Call) bool { return c.Op == call.OpEnlist })
 	case o.retry:
-		a.calls.Again(&c.place, c)
+		a.Calls.Again(&c.Place, c)
 	case o.commits:
 		folded = true
 		w.fold(a, ch, c, o.under, &o.sealed)
 		then.launch(a.launch(now))
 	case o.fails:
-		w.foldFailure(a, ch, c, o.result)
+		w.foldFailure(a, ch, c, o.Result)
 		then.launch(a.launch(now))
 	case o.resting && lost && committed:
-		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		c.answer(&then.answered)
+		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
+		c.Answer(&then.answered)
 	case o.resting && (!committed || !current):
-		w.ask(a, ch, c, o.result)
+		w.ask(a, ch, c, o.Result)
 		then.launch(a.launch(now))
 	default:
-		settleTimers(ch.timing(), o.err == nil, now)
-		c.result = o.result
-		c.result.stats.ended = now
-		c.answer(&then.answered)
+		settleTimers(ch.timing(), o.Err == nil, now)
+		c.Result = o.Result
+		c.Result.Stats.Ended = now
+		c.Answer(&then.answered)
 	}
 	for i, m := range ch.members {
 		for _, earlier := range slices.Backward(behind[i]) {
-			earlier.runAgain(why[i], &then.answered)
+			earlier.RunAgain(why[i], &then.answered)
 		}
 		if m.a.leaving {
 			m.a.giveBackCalls(&then.answered)
@@ -258,9 +259,9 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 		if i == 0 {
 			continue
 		}
-		m.a.shard.running.Remove(&m.call.place)
-		m.a.calls.Answered(m.call.cost())
-		w.memory.answered(m.call)
+		m.a.shard.running.Remove(&m.call.Place)
+		m.a.Calls.Answered(m.call.Cost())
+		w.memory.Answered(m.call)
 		m.a.working = false
 		w.proceed(m.a.shard, m.a, now, &then)
 	}
@@ -269,8 +270,8 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call, o *outcome, goO
 	}
 	a.chain = nil
 	if goOn {
-		if next = s.pick(a); next != nil && now.Before(next.arrived) {
-			now = next.arrived
+		if next = s.pick(a); next != nil && now.Before(next.Arrived) {
+			now = next.Arrived
 		}
 	} else {
 		a.working = false
@@ -290,7 +291,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	if a.working || !a.busy {
 		return
 	}
-	if a.member.MayBegin() && !a.full() && a.calls.Len() > 0 {
+	if a.member.MayBegin() && !a.full() && a.Calls.Len() > 0 {
 		a.working = true
 		go w.work(s, a)
 		return
@@ -346,7 +347,7 @@ func (w *workers) followThrough(then *followUp) {
 	for _, r := range then.others {
 		w.retire(r, false)
 	}
-	w.answering.send(&then.answered)
+	w.answering.Send(&then.answered)
 	w.sendDoubtful(&then.doubtful)
 	w.retire(then.retired, true)
 	for _, r := range then.others {
@@ -358,27 +359,27 @@ func (w *workers) followThrough(then *followUp) {
 }
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
-func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller bool) (run bool, err error) {
-	if err := a.calls.CheckCalls(limit); err != nil {
+func (w *workers) deliver(s *shard, a *activation, c *call.Call, limit int, onCaller bool) (run bool, err error) {
+	if err := a.Calls.CheckCalls(limit); err != nil {
 		return false, err
 	}
 	if a.member.Flight() != nil && w.store.Commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
-	cost := c.cost()
-	if err := a.calls.CheckBytes(cost, w.memory.max/actorShare); err != nil {
+	cost := c.Cost()
+	if err := a.Calls.CheckBytes(cost, w.memory.Max/call.ActorShare); err != nil {
 		return false, err
 	}
-	if err := w.memory.charge(c); err != nil {
+	if err := w.memory.Charge(c); err != nil {
 		return false, err
 	}
-	a.calls.Put(&c.place, c, cost)
-	c.home = &a.home
-	if c.cause.KeepsActive() {
+	a.Calls.Put(&c.Place, c, cost)
+	c.Home = &a.Home
+	if c.Cause.KeepsActive() {
 		a.called = true
 		s.used(a)
 	} else if a.lastUsed.IsZero() {
-		a.lastUsed = c.arrived
+		a.lastUsed = c.Arrived
 	}
 	if !a.busy {
 		a.busy = true
@@ -422,7 +423,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 		switch {
 		case err == nil:
 			w.turns.reminders.committed(&b.reminders)
-		case refusal(err): // at once, or once it was settled
+		case call.Refused(err): // at once, or once it was settled
 			w.turns.reminders.refused(&b.reminders)
 		}
 	}
@@ -441,7 +442,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 	defer b.unlock(several)
 	outcome, check := speculation.Applied, b.in.Check()
 	switch {
-	case refusal(err):
+	case call.Refused(err):
 		outcome = speculation.Refused
 	case err != nil:
 		outcome = speculation.Failed

@@ -1,4 +1,4 @@
-package host
+package call
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 )
 
-// turnContext is the context of one run of a call: it ends with the caller's, at
+// Context is the context of one run of a call: it ends with the caller's, at
 // a deadline, or when it is stopped. Most turns only ask whether it has ended, and
 // a timer and a place in the caller's context cost more than all else that the
 // host does for a turn; so it has neither before somebody waits for Done.
-type turnContext struct {
+type Context struct {
 	caller   context.Context
 	deadline time.Time
 	ended    atomic.Pointer[error]         // why; it stays what it was first
-	slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
+	Slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
 
 	mu       sync.Mutex
 	done     chan struct{}
@@ -28,21 +28,24 @@ type turnContext struct {
 	finished bool        // done, if it was made, is closed
 }
 
-var _ context.Context = (*turnContext)(nil)
+var _ context.Context = (*Context)(nil)
 
 // Deadline implements [context.Context].
-func (c *turnContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// SetDeadline changes the deadline of a context that nobody has.
+func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
 // ofCaller reports whether the deadline is the caller's, and not the turn's.
-func (c *turnContext) ofCaller() bool {
+func (c *Context) ofCaller() bool {
 	theirs, ok := c.caller.Deadline()
 	return ok && theirs.Equal(c.deadline)
 }
 
 // Value implements [context.Context].
-func (c *turnContext) Value(key any) any {
+func (c *Context) Value(key any) any {
 	if _, ok := key.(engine.ProcessorKey); ok {
-		if slot := c.slot.Load(); slot != nil {
+		if slot := c.Slot.Load(); slot != nil {
 			return slot
 		}
 		return nil // never that of a turn that calls
@@ -52,11 +55,11 @@ func (c *turnContext) Value(key any) any {
 
 // Err implements [context.Context]. It may tell of the deadline a moment before
 // Done is closed.
-func (c *turnContext) Err() error { return c.errAt(time.Time{}) }
+func (c *Context) Err() error { return c.ErrAt(time.Time{}) }
 
-// errAt is Err at a time that the caller has just read from the clock; zero if it
+// ErrAt is Err at a time that the caller has just read from the clock; zero if it
 // has not.
-func (c *turnContext) errAt(now time.Time) error {
+func (c *Context) ErrAt(now time.Time) error {
 	if ended := c.ended.Load(); ended != nil {
 		return *ended
 	}
@@ -72,7 +75,7 @@ func (c *turnContext) errAt(now time.Time) error {
 
 // passed reports whether the deadline is over. time.Until reads the monotonic clock
 // alone, which is half of what time.Now does.
-func (c *turnContext) passed(now time.Time) bool {
+func (c *Context) passed(now time.Time) bool {
 	if now.IsZero() {
 		return time.Until(c.deadline) <= 0
 	}
@@ -80,7 +83,7 @@ func (c *turnContext) passed(now time.Time) bool {
 }
 
 // note remembers why the context ended, unless that is known already.
-func (c *turnContext) note(err error) {
+func (c *Context) note(err error) {
 	why := &context.Canceled // of the package, to need no memory of its own
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = &context.DeadlineExceeded
@@ -89,7 +92,7 @@ func (c *turnContext) note(err error) {
 }
 
 // Done implements [context.Context].
-func (c *turnContext) Done() <-chan struct{} {
+func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
@@ -105,16 +108,16 @@ func (c *turnContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// stop ends the context early, or after its use.
-func (c *turnContext) stop() { c.end(context.Canceled) }
+// Stop ends the context early, or after its use.
+func (c *Context) Stop() { c.end(context.Canceled) }
 
-func (c *turnContext) end(err error) {
+func (c *Context) end(err error) {
 	c.note(err)
 	c.finish()
 }
 
 // finish closes Done, if anybody has asked for it, and lets go of the rest.
-func (c *turnContext) finish() {
+func (c *Context) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.finished {

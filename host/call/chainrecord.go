@@ -1,4 +1,4 @@
-package host
+package call
 
 import (
 	"context"
@@ -18,10 +18,10 @@ type ChainStats struct {
 	Deadlocks int
 }
 
-// chainRecord is what is known of the chain of a call, of all its runs. Nil records nothing.
-type chainRecord struct {
+// ChainRecord is what is known of the chain of a call, of all its runs. Nil records nothing.
+type ChainRecord struct {
 	ChainStats
-	born uint64 // the place of the first run in the order of chains
+	Born uint64 // the place of the first run in the order of chains
 	tree []calledTurn
 }
 
@@ -36,11 +36,11 @@ type calledTurn struct {
 // maxTree is how many calls of a chain the log shows.
 const maxTree = 64
 
-// begin readies the record for the chain of one more run.
-func (r *chainRecord) begin() { r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0] }
+// Begin readies the record for the chain of one more run.
+func (r *ChainRecord) Begin() { r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0] }
 
-// began records that a call begins, and returns its place.
-func (r *chainRecord) began(inv *actor.Invocation, depth int) (place int) {
+// Began records that a call begins, and returns its place.
+func (r *ChainRecord) Began(inv *actor.Invocation, depth int) (place int) {
 	if r == nil {
 		return -1
 	}
@@ -53,8 +53,8 @@ func (r *chainRecord) began(inv *actor.Invocation, depth int) (place int) {
 	return -1
 }
 
-// failed records why a call has failed.
-func (r *chainRecord) failed(place int, code string) {
+// Failed records why a call has failed.
+func (r *ChainRecord) Failed(place int, code string) {
 	if r != nil && place >= 0 {
 		r.tree[place].failed = code
 	}
@@ -62,7 +62,7 @@ func (r *chainRecord) failed(place int, code string) {
 
 // log logs that the chain of an invocation has failed. Errors that guests return on purpose are of no interest
 // most of the time.
-func (r *chainRecord) log(logger *slog.Logger, inv *actor.Invocation, err error) {
+func (r *ChainRecord) log(logger *slog.Logger, inv *actor.Invocation, err error) {
 	level := slog.LevelWarn
 	if guest := (*actor.GuestError)(nil); errors.As(err, &guest) {
 		level = slog.LevelDebug
@@ -78,7 +78,7 @@ func (r *chainRecord) log(logger *slog.Logger, inv *actor.Invocation, err error)
 }
 
 // text returns the calls of the last run: T b.Do: trap [T c.Do], T d.Do.
-func (r *chainRecord) text() string {
+func (r *ChainRecord) text() string {
 	var b strings.Builder
 	depth := 1
 	for i, t := range r.tree {

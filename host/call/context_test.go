@@ -1,4 +1,4 @@
-package host
+package call
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 func TestTurnContext(t *testing.T) {
 	ends := map[string]struct {
 		caller, turn time.Duration // 0: none, and a minute
-		end          func(c *turnContext, cancel context.CancelFunc)
+		end          func(c *Context, cancel context.CancelFunc)
 		want         error
 	}{
-		"nothing":           {0, 0, func(*turnContext, context.CancelFunc) {}, nil},
-		"turn's deadline":   {0, time.Second, func(*turnContext, context.CancelFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded},
-		"caller's deadline": {time.Second, 0, func(*turnContext, context.CancelFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded},
-		"caller gone":       {0, 0, func(_ *turnContext, cancel context.CancelFunc) { cancel() }, context.Canceled},
-		"stopped":           {0, 0, func(c *turnContext, _ context.CancelFunc) { c.stop() }, context.Canceled},
-		"late and gone": {0, time.Second, func(_ *turnContext, cancel context.CancelFunc) {
+		"nothing":           {0, 0, func(*Context, context.CancelFunc) {}, nil},
+		"turn's deadline":   {0, time.Second, func(*Context, context.CancelFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded},
+		"caller's deadline": {time.Second, 0, func(*Context, context.CancelFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded},
+		"caller gone":       {0, 0, func(_ *Context, cancel context.CancelFunc) { cancel() }, context.Canceled},
+		"stopped":           {0, 0, func(c *Context, _ context.CancelFunc) { c.Stop() }, context.Canceled},
+		"late and gone": {0, time.Second, func(_ *Context, cancel context.CancelFunc) {
 			time.Sleep(2 * time.Second)
 			cancel()
 		}, nil},
@@ -38,8 +38,8 @@ func TestTurnContext(t *testing.T) {
 				if tc.turn > 0 {
 					turn = tc.turn
 				}
-				c := &call{request: request{ctx: caller}}
-				ctx := c.begin(time.Now(), turn)
+				c := &Call{Request: Request{Ctx: caller}}
+				ctx := c.Begin(time.Now(), turn)
 				child, cancelChild := context.WithCancel(context.Background())
 				defer cancelChild()
 				if early {
@@ -65,20 +65,20 @@ func TestTurnContext(t *testing.T) {
 				if early && (child.Err() != nil) != (err != nil) {
 					t.Errorf("%s: its child has %v, it has %v", name, child.Err(), err)
 				}
-				ctx.stop()
+				ctx.Stop()
 				<-ctx.Done()
 				if again := ctx.Err(); err != nil && !errors.Is(again, err) {
 					t.Errorf("%s, early %t: the error %v became %v", name, early, err, again)
 				}
 				// A later run has a context of its own.
-				if next := c.begin(time.Now(), turn); next == ctx {
+				if next := c.Begin(time.Now(), turn); next == ctx {
 					t.Error("a context is used twice")
 				}
-				c.kill()
+				c.Kill()
 				if !errors.Is(c.turn.Load().Err(), context.Canceled) && caller.Err() == nil {
 					t.Errorf("%s: a killed call goes on", name)
 				}
-				c.turn.Load().stop()
+				c.turn.Load().Stop()
 			})
 		}
 	}
