@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -19,17 +20,17 @@ type admission struct {
 	answering   *call.Answering
 	life        *lifecycle
 	memory      *call.Memory
-	table       *table
+	table       *activation.Table
 	store       *storage.Store
 	deployments *serving.Deployments
-	ownership   *ownership
+	ownership   *activation.Ownership
 	records     *recordings
 	reads       *reads
 	stateless   *statelessLane
 	workers     *workers
 	timers      *timers
 	timerFired  func(TimerFired)
-	graph       *chain.Graph[*activation]
+	graph       *chain.Graph[*activation.Activation]
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -158,7 +159,7 @@ func (ad *admission) refresh(c *call.Call) error {
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call.Call) call.Result {
 	s, err := ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
-	if err != nil && ad.ownership.cluster != nil {
+	if err != nil && ad.ownership.Cluster != nil {
 		// Another host may hold the actor: its type may have been deployed a moment ago.
 		if err := ad.refresh(c); err != nil {
 			return call.Result{Err: err}
@@ -185,41 +186,41 @@ func (ad *admission) fence(c *call.Call, s *serving.Type) call.Result {
 // does where it must not wait: while a turn runs, which moves the state on as well.
 func (ad *admission) migrate(c *call.Call, s *serving.Type) error {
 	c.Migrated = true
-	sh := ad.table.shard(c.Inv.Key)
+	sh := ad.table.Shard(c.Inv.Key)
 	for {
-		sh.mu.Lock()
-		m := sh.migrations[c.Inv.Key]
+		sh.Mu.Lock()
+		m := sh.Migrations[c.Inv.Key]
 		first := m == nil
-		if a := sh.actors[c.Inv.Key]; first && a != nil && !a.idle() {
-			sh.mu.Unlock()
+		if a := sh.Actors[c.Inv.Key]; first && a != nil && !a.Idle() {
+			sh.Mu.Unlock()
 			return nil
 		}
 		if first {
-			m = &migration{done: make(chan struct{})}
-			if sh.migrations == nil {
-				sh.migrations = make(map[actor.Key]*migration)
+			m = &activation.Migration{Done: make(chan struct{})}
+			if sh.Migrations == nil {
+				sh.Migrations = make(map[actor.Key]*activation.Migration)
 			}
-			sh.migrations[c.Inv.Key] = m
+			sh.Migrations[c.Inv.Key] = m
 		}
-		sh.mu.Unlock()
+		sh.Mu.Unlock()
 		if first {
 			inv := actor.Invocation{Key: c.Inv.Key, ID: c.Inv.ID, Trace: c.Inv.Trace}
 			turn := &call.Call{Request: call.Request{Ctx: c.Ctx, Op: call.OpMigrate, Inv: inv, Arrived: time.Now()}}
-			m.err = ad.counted(turn, func(turn *call.Call) call.Result { return ad.queued(turn, s, true) }).Err
-			sh.mu.Lock()
-			delete(sh.migrations, c.Inv.Key)
-			sh.mu.Unlock()
-			close(m.done)
+			m.Err = ad.counted(turn, func(turn *call.Call) call.Result { return ad.queued(turn, s, true) }).Err
+			sh.Mu.Lock()
+			delete(sh.Migrations, c.Inv.Key)
+			sh.Mu.Unlock()
+			close(m.Done)
 		}
 		select {
-		case <-m.done:
+		case <-m.Done:
 		case <-c.Ctx.Done():
 			return call.ContextError(c.Ctx)
 		}
 		switch {
-		case call.FromGuest(m.err):
-			return m.err
-		case first || !call.IsContextError(m.err):
+		case call.FromGuest(m.Err):
+			return m.Err
+		case first || !call.IsContextError(m.Err):
 			return nil
 		}
 		// The caller of the one that was first gave up.
@@ -228,18 +229,18 @@ func (ad *admission) migrate(c *call.Call, s *serving.Type) error {
 
 // alone runs a call on its caller's goroutine, under s.
 func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Result {
-	sh := ad.table.shard(c.Inv.Key)
+	sh := ad.table.Shard(c.Inv.Key)
 	if err := ad.life.running(); err != nil {
 		return call.Result{Err: err}
 	}
 	if err := ad.memory.Charge(c); err != nil {
 		return call.Result{Err: err}
 	}
-	warm, err := ad.ownership.enter(sh, c, s)
+	warm, err := ad.ownership.Enter(sh, c, s)
 	if err != nil {
 		return call.Result{Err: err}
 	}
-	defer sh.leave(c)
+	defer sh.Leave(c)
 	c.Placed()
 	if c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx)}
@@ -254,9 +255,9 @@ func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Re
 	}()
 	reply, err := run(ctx, c, s, warm)
 	if c.Timers != nil {
-		sh.mu.Lock()
-		c.SettleTimers(&sh.timers, err == nil)
-		sh.mu.Unlock()
+		sh.Mu.Lock()
+		c.SettleTimers(&sh.Timers, err == nil)
+		sh.Mu.Unlock()
 	}
 	if err != nil {
 		if over := c.Overdue(ctx); over != nil && call.IsContextError(err) {
@@ -297,7 +298,7 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 		return c.Result
 	case <-c.Ctx.Done():
 	}
-	if a.shard.withdraw(c) {
+	if a.Shard.Withdraw(c) {
 		return call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit
@@ -314,42 +315,42 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 
 // enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
 // is no worker, the caller if onCaller allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation, run bool, err error) {
-	s := ad.table.shard(c.Inv.Key)
+func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error) {
+	s := ad.table.Shard(c.Inv.Key)
 	for {
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
+		s.Mu.Lock()
+		if s.Closed {
+			s.Mu.Unlock()
 			return nil, false, actor.ErrStopping
 		}
-		a = s.actors[c.Inv.Key]
-		hold, err := ad.ownership.admits(s, c.Inv.Key, a, by, c.Arrived)
+		a = s.Actors[c.Inv.Key]
+		hold, err := ad.ownership.Admits(s, c.Inv.Key, a, by, c.Arrived)
 		if err == nil && a == nil {
 			err = ad.memory.Charge(c)
 		}
 		if err != nil {
-			s.mu.Unlock()
+			s.Mu.Unlock()
 			return nil, false, err
 		}
 		if a == nil {
-			a = ad.table.activate(s, c.Inv.Key)
+			a = ad.table.Activate(s, c.Inv.Key)
 		}
 		if a != nil {
-			a.hold = hold
+			a.Hold = hold
 			if o := c.Inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
-				s.mu.Unlock()
+				s.Mu.Unlock()
 				return nil, false, notReentrant(&c.Inv.Key)
 			}
 			run, err = ad.workers.deliver(s, a, c, by.Limits.Mailbox, onCaller)
-			s.mu.Unlock()
+			s.Mu.Unlock()
 			return a, run, err
 		}
-		s.mu.Unlock()
-		victim := ad.table.evict()
+		s.Mu.Unlock()
+		victim := ad.table.Evict()
 		if victim == nil {
 			return nil, false, &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: "all actors in memory have work, and there are as many as may be, by --max-actors of the server"}
 		}
-		ad.table.deactivated(victim, DeactivatePressure)
+		ad.table.Deactivated(victim, activation.DeactivatePressure)
 	}
 }
 
@@ -357,18 +358,18 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 // admitted: off the actor's worker, so that others pay nothing. If the call is not
 // recorded, admit admits it.
 func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() call.Result) call.Result {
-	s := ad.table.shard(c.Inv.Key)
+	s := ad.table.Shard(c.Inv.Key)
 	if err := ad.memory.Charge(c); err != nil {
 		return call.Result{Err: err}
 	}
-	if err := s.beginLookUp(c); err != nil {
+	if err := s.BeginLookUp(c); err != nil {
 		return call.Result{Err: err}
 	}
 	c.Stats.Lane = lane
 	if c.Receiver != nil {
 		ad.store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
-			defer s.work.Done()
-			s.endLookUp(c) // one that was given up meanwhile has its answer, and gets no other
+			defer s.Work.Done()
+			s.EndLookUp(c) // one that was given up meanwhile has its answer, and gets no other
 			r, ok := ad.records.asRecorded(c, found, err)
 			if !ok {
 				if c.Ctx.Err() != nil {
@@ -381,7 +382,7 @@ func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() c
 		})
 		return call.Result{Later: true}
 	}
-	defer s.work.Done()
+	defer s.Work.Done()
 	found, err := ad.store.Records.Get(c.Ctx, c.KeyedCall())
 	if err != nil && c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx), Stats: c.Stats}

@@ -41,10 +41,10 @@ func (ad *admission) admitTimer(c *call.Call) call.Result {
 // fire admits the call that a timer asks for which is due.
 func (ad *admission) fire(t *timer.Timer) {
 	spec := t.Spec()
-	s := ad.table.shard(spec.Key)
-	s.mu.Lock()
-	fires := s.timers.Fires(t)
-	s.mu.Unlock()
+	s := ad.table.Shard(spec.Key)
+	s.Mu.Lock()
+	fires := s.Timers.Fires(t)
+	s.Mu.Unlock()
 	if !fires {
 		return
 	}
@@ -86,11 +86,11 @@ type firing struct {
 // Answer implements [Receiver].
 func (f *firing) Answer(_ actor.Reply, err error) {
 	spec := f.timer.Spec()
-	s := f.by.table.shard(spec.Key)
+	s := f.by.table.Shard(spec.Key)
 	now := time.Now()
-	s.mu.Lock()
-	fired, ok := s.timers.Ended(f.timer, err, s.actors[spec.Key] != nil, now)
-	s.mu.Unlock()
+	s.Mu.Lock()
+	fired, ok := s.Timers.Ended(f.timer, err, s.Actors[spec.Key] != nil, now)
+	s.Mu.Unlock()
 	if !ok {
 		return
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
@@ -17,7 +17,7 @@ import (
 // was sealed in the warm lane is for the caller to commit.
 //
 // now is when it begins.
-func (ts *turns) run(a *activation, c *call.Call, now time.Time) outcome {
+func (ts *turns) run(a *activation.Activation, c *call.Call, now time.Time) outcome {
 	if c.Stats.Began.IsZero() && !c.Killed.Load() && c.Ctx.Err() == nil {
 		c.Stats.Began = now
 	}
@@ -31,7 +31,7 @@ func (ts *turns) run(a *activation, c *call.Call, now time.Time) outcome {
 			return failed(err)
 		}
 	}
-	if !a.pauseFor(ctx, c) {
+	if !a.PauseFor(ctx, c) {
 		return failed(conflicted(c.Conflicts))
 	}
 	for conflicts := 0; ; now = time.Now() {
@@ -48,7 +48,7 @@ func (ts *turns) run(a *activation, c *call.Call, now time.Time) outcome {
 		case errors.Is(o.Err, call.ErrMoved):
 		case errors.Is(o.Err, actor.ErrStale):
 			conflicts++
-			if over != nil || !pause(ctx, conflicts) {
+			if over != nil || !activation.Pause(ctx, conflicts) {
 				return failed(conflicted(conflicts))
 			}
 		default:
@@ -61,24 +61,9 @@ func conflicted(times int) error {
 	return fmt.Errorf("%w, %d times until the turn's time was up", actor.ErrStale, times)
 }
 
-// pauseFor pauses before a turn that goes again after a conflict, once for all
-// the calls that do. It reports false when ctx ended first.
-func (a *activation) pauseFor(ctx context.Context, c *call.Call) bool {
-	if c.Conflicts == 0 {
-		a.paused = 0
-		return true
-	}
-	if c.Conflicts <= a.paused {
-		a.paused = min(a.paused, c.Conflicts)
-		return ctx.Err() == nil
-	}
-	a.paused = c.Conflicts
-	return pause(ctx, c.Conflicts)
-}
-
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
-func (ts *turns) attempt(ctx *call.Context, a *activation, c *call.Call, now time.Time) outcome {
+func (ts *turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Call, now time.Time) outcome {
 	s, err := ts.next(a)
 	if c.Op == call.OpDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
@@ -87,21 +72,21 @@ func (ts *turns) attempt(ctx *call.Context, a *activation, c *call.Call, now tim
 	if err != nil {
 		return failed(err)
 	}
-	if s != a.serving || s.Lane != serving.LaneWarm || c.Op == call.OpDelete {
+	if s != a.Serving || s.Lane != serving.LaneWarm || c.Op == call.OpDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
-		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
+		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
 			return outcome{Result: call.Result{Err: err}, retry: dropped}
 		}
-		a.serving, a.checked = s, serving.Unchecked
+		a.Serving, a.Checked = s, serving.Unchecked
 	}
-	if err := ts.ownership.mayBegin(a, s, now); err != nil {
+	if err := ts.ownership.MayBegin(a, s, now); err != nil {
 		return failed(err)
 	}
 	switch {
 	case c.Op == call.OpDelete:
 		err := ts.delete(ctx, a, c, s, now)
 		if err == nil || errors.Is(err, actor.ErrActorNotFound) {
-			ts.timers.deleted(a.key)
+			ts.timers.deleted(a.Key)
 		}
 		return failed(err)
 	case c.Op == call.OpFence && s.Lane == serving.LaneWarm:
@@ -139,12 +124,12 @@ func (ts *turns) attempt(ctx *call.Context, a *activation, c *call.Call, now tim
 	var r call.Result
 	switch s.Lane {
 	case serving.LaneLocked:
-		a.dropAll()
+		a.DropAll()
 		r.Reply, r.Err = ts.locked.turn(ctx, c, s, m.ReadOnly)
 		c.NotTimed(r.Err)
 		r = ts.records.orRecorded(ctx, c, r)
 	case serving.LaneStateless:
-		a.dropAll()
+		a.DropAll()
 		switch c.Cause {
 		case actor.CauseFiring:
 			r.Reply, r.Err = ts.stateless.firingTurn(ctx, c, s)
@@ -162,7 +147,7 @@ func (ts *turns) attempt(ctx *call.Context, a *activation, c *call.Call, now tim
 }
 
 // timer runs a call that sets or cancels a timer, on the activation's worker.
-func (ts *turns) timer(ctx context.Context, a *activation, c *call.Call, s *serving.Type) outcome {
+func (ts *turns) timer(ctx context.Context, a *activation.Activation, c *call.Call, s *serving.Type) outcome {
 	c.Stats.Lane = s.Lane
 	if s.Lane == serving.LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
@@ -173,25 +158,8 @@ func (ts *turns) timer(ctx context.Context, a *activation, c *call.Call, s *serv
 			return outcome{Result: call.Result{Err: err}, retry: err == nil}
 		}
 	} else {
-		a.dropAll()
+		a.DropAll()
 	}
 	err := ts.timers.ask(c, s)
 	return outcome{Result: call.Result{Err: err}, resting: s.Lane == serving.LaneWarm, ended: time.Now()}
-}
-
-// pause waits before the attempt that follows so many conflicts, not after the
-// first, then for longer each time and never twice the same, so that writers
-// that met once do not keep meeting. It reports false when ctx ended first.
-func pause(ctx context.Context, conflicts int) bool {
-	const shortest, longest = time.Millisecond, 100 * time.Millisecond
-	if conflicts <= 1 {
-		return ctx.Err() == nil
-	}
-	d := min(shortest<<min(conflicts-1, 10), longest)
-	select {
-	case <-time.After(d/2 + rand.N(d/2)):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

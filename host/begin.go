@@ -42,8 +42,8 @@ func (b *begun) GiveUp() {
 	if c.Responded.Load() {
 		return
 	}
-	s := b.by.table.shard(c.Inv.Key)
-	if s.endLookUp(c) || s.withdraw(c) {
+	s := b.by.table.Shard(c.Inv.Key)
+	if s.EndLookUp(c) || s.Withdraw(c) {
 		answering.Respond(c, call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: c.Lane}})
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -25,7 +26,7 @@ const (
 
 // chains run what guests call.
 type chains struct {
-	graph      chain.Graph[*activation]
+	graph      chain.Graph[*activation.Activation]
 	reminders  *reminders
 	logger     *slog.Logger
 	admission  *admission
@@ -141,13 +142,13 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := t.chain
-	ch.calls++
-	m := ch.member(c.Inv.Key)
+	ch.Called++
+	m := ch.Member(c.Inv.Key)
 	var s *serving.Type // nil: the chain has the actor
 	var meth serving.Method
 	var err error
-	if m != nil && m.seen() {
-		meth, err = m.served.Method(&c.Inv)
+	if m != nil && m.Seen() {
+		meth, err = m.Served.Method(&c.Inv)
 	} else if s, meth, err = cs.admission.find(c); err != nil {
 		s, meth, err = cs.admission.findNew(c, err)
 	}
@@ -156,11 +157,11 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, err
 	case t.readOnly && !meth.ReadOnly:
 		return actor.Payload{}, call.ErrReadOnly
-	case m != nil && m.open != nil && !meth.Reentrant && (t.outermost.call.Op != call.OpAll || m.open != openTurn(t.outermost)):
+	case m != nil && m.Open != nil && !meth.Reentrant && (t.outermost.call.Op != call.OpAll || m.Open != activation.OpenTurn(t.outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
-		m, s = &enlisted{served: s, row: &residency.Row{State: residency.NoState}}, nil
+		m, s = &activation.Enlisted{Served: s, Row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		c.Atomic = c.Atomic || meth.Atomic
 		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
@@ -168,15 +169,15 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 		}
 	}
 	if err == nil && s != nil {
-		m.served = s
+		m.Served = s
 		err = cs.forwarding.moved(cs.begin(c.Ctx, t, m))
 	}
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	recorded := !meth.ReadOnly && (m == nil || m.a != nil) && cs.forwarding.records(t)
+	recorded := !meth.ReadOnly && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
 	if recorded {
-		c.Inv.IdempotencyKey, c.Sum = ch.key(t.outermost.call), actor.PayloadSum(c.Inv.Payload)
+		c.Inv.IdempotencyKey, c.Sum = ch.Key(t.outermost.call), actor.PayloadSum(c.Inv.Payload)
 	}
 	if err != nil {
 		return cs.failed(t, c, recorded, err)
@@ -186,15 +187,17 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 			return reply, err
 		}
 	}
-	before, next := ch.savepoint(), cs.turns.table.revisions.Next
+	before, next := ch.Savepoint(), cs.turns.table.Revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
-		cs.reminders.unused(t.call.Inv.Key.App, ch.rollBack(before, next))
-		m.rev = next()
+		cs.reminders.unused(t.call.Inv.Key.App, ch.RollBack(before, next))
+		m.Rev = next()
 		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
 	}
-	if ch.settle(t.undone, before.undo); recorded {
-		err = ch.record(m, c, reply)
+	if ch.Settle(t.undone, before.Undo); recorded {
+		if full := ch.Record(m, c, reply); full != nil {
+			err = &decidedError{err: full}
+		}
 	}
 	return reply, err
 }
@@ -213,7 +216,7 @@ func (cs *chains) failed(t *run, c *call.Call, recorded bool, err error) (actor.
 // join gives a turn a chain, with its first call.
 func (cs *chains) join(t *run) {
 	if t.chain == nil {
-		t.chain, t.outermost = &calls{}, t
+		t.chain, t.outermost = &activation.Chain{}, t
 		if t.call.Stats.Chain == nil {
 			t.call.Stats.Chain = &call.ChainRecord{}
 		}
@@ -221,23 +224,23 @@ func (cs *chains) join(t *run) {
 		record.Begin()
 		t.chain.Chain = cs.graph.Begin(record.Born)
 		record.Born = t.chain.Born()
-		t.chain.members = []*enlisted{{a: t.activation, call: t.call, served: t.served, open: t}}
+		t.chain.Members = []*activation.Enlisted{{Activation: t.activation, Call: t.call, Served: t.served, Open: t}}
 		t.chain.Hold(t.activation)
-		t.activation.chain = t.chain
+		t.activation.Chain = t.chain
 		if o := t.call.Inv.Origin; o != nil {
-			t.chain.setName(o.Chain)
+			t.chain.NameAs(o.Chain)
 		}
 	}
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*enlisted, error) {
+func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	for tries := 0; ; tries++ {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
 		}
-		if first := t.chain.members[0]; cs.forwarding.peers == nil || !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+		if first := t.chain.Members[0]; cs.forwarding.peers == nil || !cs.turns.ownership.HoldsStill(first.Activation.Key, first.Served) {
 			return nil, cs.apart(t.chain, c)
 		}
 		if here, err := cs.forwarding.here(t, c, tries); !here {
@@ -247,12 +250,12 @@ func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*enlisted, err
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*enlisted, error) {
+func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	ch := t.chain
 	switch {
 	case s.Lane != serving.LaneWarm:
 		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.Inv.Key.Type)
-	case len(ch.members) == maxChainActors:
+	case len(ch.Members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
@@ -267,8 +270,8 @@ func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*enlisted, erro
 		return nil, err
 	}
 	ch.Hold(a)
-	m := &enlisted{a: a, call: c}
-	ch.members = append(ch.members, m)
+	m := &activation.Enlisted{Activation: a, Call: c}
+	ch.Members = append(ch.Members, m)
 	select {
 	case <-ch.Doomed(): // at the same moment
 		return nil, errDeadlock(ch)
@@ -280,21 +283,21 @@ func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*enlisted, erro
 // apart is the error of a call of an actor that this host does not hold. If it does not hold
 // the chain's first actor any more either, both may be together at another host by now: the
 // chain goes there.
-func (cs *chains) apart(ch *calls, c *call.Call) error {
-	first := ch.members[0]
-	if !cs.turns.ownership.holdsStill(first.a.key, first.served) {
+func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
+	first := ch.Members[0]
+	if !cs.turns.ownership.HoldsStill(first.Activation.Key, first.Served) {
 		return call.ErrHandedOver
 	}
 	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
-		c.Inv.Key.Type, c.Inv.Key.ID, first.a.key.Type, first.a.key.ID)
+		c.Inv.Key.Type, c.Inv.Key.ID, first.Activation.Key.Type, first.Activation.Key.ID)
 }
 
 // await waits until the call has the place of a's turn.
-func (cs *chains) await(ch *calls, a *activation, c *call.Call) error {
+func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
-	if ch.name != "" && cs.graph.Holds(ch.name, a) { // it waits for this call, at another host
-		err = notReentrant(&a.key)
+	if ch.Name != "" && cs.graph.Holds(ch.Name, a) { // it waits for this call, at another host
+		err = notReentrant(&a.Key)
 	} else {
 		err = cs.awaitTurn(ch, c)
 	}
@@ -302,7 +305,7 @@ func (cs *chains) await(ch *calls, a *activation, c *call.Call) error {
 		return c.Result.Err
 	}
 	ch.GiveUp()
-	if a.shard.withdraw(c) {
+	if a.Shard.Withdraw(c) {
 		return err
 	}
 	<-c.Answered // at the same moment
@@ -310,7 +313,7 @@ func (cs *chains) await(ch *calls, a *activation, c *call.Call) error {
 }
 
 // awaitTurn waits until the call is answered, which nil says, or is not to be.
-func (cs *chains) awaitTurn(ch *calls, c *call.Call) error {
+func (cs *chains) awaitTurn(ch *activation.Chain, c *call.Call) error {
 	select {
 	case <-c.Answered:
 		return nil
@@ -322,10 +325,10 @@ func (cs *chains) awaitTurn(ch *calls, c *call.Call) error {
 }
 
 // errDeadlock is the error of a chain that was doomed.
-func errDeadlock(ch *calls) error {
+func errDeadlock(ch *activation.Chain) error {
 	var circle []string
 	for _, a := range ch.Circle() {
-		circle = append(circle, a.key.Type+" "+a.key.ID)
+		circle = append(circle, a.Key.Type+" "+a.Key.ID)
 	}
 	return fmt.Errorf("%w: each of these is held by one that waits for the next: %s", actor.ErrDeadlock, strings.Join(circle, ", "))
 }
@@ -362,8 +365,8 @@ func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error)
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
-func (cs *chains) begin(ctx context.Context, t *run, m *enlisted) (err error) {
-	if m.a.warmFor(m.served) {
+func (cs *chains) begin(ctx context.Context, t *run, m *activation.Enlisted) (err error) {
+	if m.Activation.WarmFor(m.Served) {
 		return cs.read(ctx, m)
 	}
 	t.waiting(func() { err = cs.read(ctx, m) })
@@ -371,20 +374,20 @@ func (cs *chains) begin(ctx context.Context, t *run, m *enlisted) (err error) {
 }
 
 // read is begin, which may wait for commits and for the store.
-func (cs *chains) read(ctx context.Context, m *enlisted) error {
-	a, s, ts := m.a, m.served, cs.turns
-	if s != a.serving {
-		if dropped, err := a.awaitCommits(ctx); err != nil {
+func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
+	a, s, ts := m.Activation, m.Served, cs.turns
+	if s != a.Serving {
+		if dropped, err := a.AwaitCommits(ctx); err != nil {
 			return err
 		} else if dropped {
 			return call.ErrDropped
 		}
-		a.serving, a.checked = s, serving.Unchecked
+		a.Serving, a.Checked = s, serving.Unchecked
 	}
-	if err := ts.ownership.mayBegin(a, s, time.Now()); err != nil {
+	if err := ts.ownership.MayBegin(a, s, time.Now()); err != nil {
 		return err
 	}
-	if err := ts.checkMemory(a.key.App); err != nil {
+	if err := ts.checkMemory(a.Key.App); err != nil {
 		return err
 	}
 	l, err := ts.ensureLoaded(ctx, a, s)
@@ -401,21 +404,21 @@ func (cs *chains) read(ctx context.Context, m *enlisted) error {
 	} else if changed {
 		return call.ErrMoved
 	}
-	m.row, m.rev = l, a.rev
+	m.Row, m.Rev = l, a.Rev
 	return nil
 }
 
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
-func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts, open := m.served, by.chain, cs.turns, m.open
+func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
+	s, ch, ts, open := m.Served, by.chain, cs.turns, m.Open
 	outer, _ := open.(*run) // nil: none is open
-	stateless := m.a == nil
-	if !stateless && m.a.dropped() {
+	stateless := m.Activation == nil
+	if !stateless && m.Activation.Dropped() {
 		return actor.Payload{}, call.ErrDropped
 	}
-	row, rev, effects := m.row, m.rev, m.effects
+	row, rev, effects := m.Row, m.Rev, m.Effects
 	if outer != nil {
 		var err error
 		if row, err = outer.soFar(); err != nil {
@@ -425,9 +428,9 @@ func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (act
 		c.Inv.Firing, c.Fired = outer.call.Inv.Firing, outer.call.Fired // which it sees taken
 	}
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
-		rev = ts.table.revisions.Next()
+		rev = ts.table.Revisions.Next()
 	}
-	in, err := m.a.nestedInstance(c.Ctx, by.waiting, s, outer != nil)
+	in, err := m.Activation.NestedInstance(c.Ctx, by.waiting, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -435,7 +438,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (act
 		if s.Dedicated && outer != nil {
 			in.Discard()
 		} else {
-			m.a.giveBack(in, err, time.Now())
+			m.Activation.GiveBack(in, err, time.Now())
 		}
 	}
 	t := ts.runs.get(c)
@@ -451,30 +454,30 @@ func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (act
 		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !stateless && !ts.ownership.stillHeld(m.a) {
+	if !stateless && !ts.ownership.StillHeld(m.Activation) {
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t.activation, t.began, t.chain, t.outermost, t.depth = m.a, by.began, ch, by.outermost, by.depth+1
+	t.activation, t.began, t.chain, t.outermost, t.depth = m.Activation, by.began, ch, by.outermost, by.depth+1
 	if by.call.Op != call.OpAll {
 		t.from = by.call.Inv.Key
 	}
 	t.prepare(s, row, rev, readOnly, by.now)
 	t.GoOnFrom(&effects)
-	t.limitFuel(ch.fuel)
-	m.open, t.undone = t, len(ch.undo)
+	t.limitFuel(ch.Fuel)
+	m.Open, t.undone = t, len(ch.Undo)
 	err = t.on(ctx, in, s.Migration(row))
-	m.open = open
-	ch.ended(t)
+	m.Open = open
+	ch.Ended(t)
 	giveBack(err)
-	ch.fuel += t.Fuel().Used
+	ch.Fuel += t.Fuel().Used
 	if err == nil {
 		err = c.Ctx.Err()
 	}
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	ch.tokens = append(ch.tokens, t.Tokens()...)
+	ch.Tokens = append(ch.Tokens, t.Tokens()...)
 	after := t.SideEffects()
 	done, err := t.seal(s, row)
 	if err != nil {
@@ -483,7 +486,7 @@ func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (act
 	if readOnly || stateless {
 		return done.reply.Payload, nil
 	}
-	ch.undo = append(ch.undo, undo{of: m, open: open, row: row, changed: m.changed, effects: effects})
+	ch.Undo = append(ch.Undo, activation.Undo{Of: m, Open: open, Row: row, Changed: m.Changed, Effects: effects})
 	if outer != nil {
 		outer.GoOnFrom(&after)
 		if done.changed {
@@ -491,9 +494,9 @@ func (cs *chains) nested(by *run, m *enlisted, c *call.Call, readOnly bool) (act
 		}
 		return done.reply.Payload, nil
 	}
-	m.effects = after
+	m.Effects = after
 	if done.changed {
-		m.row, m.rev, m.changed = row.With(done.state, true, s.Deployment.Generation, s.StateSchema), done.rev, true
+		m.Row, m.Rev, m.Changed = row.With(done.state, true, s.Deployment.Generation, s.StateSchema), done.rev, true
 	}
 	return done.reply.Payload, nil
 }
@@ -545,9 +548,9 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
 func (cs *chains) ready(t *run, c *call.Call) error {
-	m := t.chain.member(c.Inv.Key)
+	m := t.chain.Member(c.Inv.Key)
 	if m != nil {
-		meth, err := m.served.Method(&c.Inv)
+		meth, err := m.Served.Method(&c.Inv)
 		if err == nil && meth.Private {
 			err = call.PrivateError(&c.Inv)
 		}
@@ -563,7 +566,7 @@ func (cs *chains) ready(t *run, c *call.Call) error {
 		return call.PrivateError(&c.Inv)
 	}
 	if m, err = cs.acquire(t, c, s); err == nil {
-		m.served = s
+		m.Served = s
 		err = cs.forwarding.moved(cs.begin(c.Ctx, t, m))
 	}
 	var apart *actor.GuestError // no guest has run

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -28,7 +29,7 @@ type Config struct {
 	// Ownership says which actors this host may run, where other hosts run actors of
 	// the same store. Defaults to all, for a host that is alone; if others write to
 	// the store all the same, what is answered without a commit is confirmed by it.
-	Ownership Ownership
+	Ownership activation.Cluster
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.

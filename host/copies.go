@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -22,77 +23,77 @@ import (
 type copies struct {
 	memory *call.Memory
 	store  *storage.Store
-	table  *table
+	table  *activation.Table
 }
 
 // read returns a state that was the newest at some moment after the call came.
 func (cs *copies) read(ctx context.Context, c *call.Call) (*residency.Row, error) {
 	key := c.Inv.Key
-	sh := cs.table.shard(key)
+	sh := cs.table.Shard(key)
 	for {
-		sh.mu.Lock()
-		e := cs.table.copyOf(sh, key)
-		e.used = c.Arrived
-		if l := e.state; l != nil && !e.current.Before(c.Arrived) {
-			sh.mu.Unlock()
+		sh.Mu.Lock()
+		e := cs.table.CopyOf(sh, key)
+		e.Used = c.Arrived
+		if l := e.State; l != nil && !e.Current.Before(c.Arrived) {
+			sh.Mu.Unlock()
 			return l, nil
 		}
-		f, first := e.fetch, e.fetch == nil
+		f, first := e.Fetch, e.Fetch == nil
 		if first {
-			f = &fetch{done: make(chan struct{})}
-			e.fetch = f
-			sh.work.Add(1) // the call is counted, so the shard is not waited for yet
-			go cs.bring(sh, key, e, f, e.state)
+			f = &activation.Fetch{Done: make(chan struct{})}
+			e.Fetch = f
+			sh.Work.Add(1) // the call is counted, so the shard is not waited for yet
+			go cs.bring(sh, key, e, f, e.State)
 		}
-		sh.mu.Unlock()
+		sh.Mu.Unlock()
 		select {
-		case <-f.done:
+		case <-f.Done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 		switch {
-		case f.err != nil:
-			return nil, f.err
-		case f.asked.Before(c.Arrived): // it was under way when the call came
+		case f.Err != nil:
+			return nil, f.Err
+		case f.Asked.Before(c.Arrived): // it was under way when the call came
 			continue
 		case first: // like what a call loads for itself alone: it may wait for an instance with it
-			if err := cs.memory.Take(c.Inv.Key.App, f.state.Cost()); err != nil {
+			if err := cs.memory.Take(c.Inv.Key.App, f.State.Cost()); err != nil {
 				return nil, err
 			}
-			c.Loaded += f.state.Cost()
+			c.Loaded += f.State.Cost()
 		}
-		return f.state, nil
+		return f.State, nil
 	}
 }
 
 // bring asks the store whether known is the newest state, nil for none, and reads the row
 // if it is not.
-func (cs *copies) bring(sh *shard, key actor.Key, e *stateCopy, f *fetch, known *residency.Row) {
-	defer sh.work.Done()
+func (cs *copies) bring(sh *activation.Shard, key actor.Key, e *activation.StateCopy, f *activation.Fetch, known *residency.Row) {
+	defer sh.Work.Done()
 	if known != nil {
 		var version uint64
-		if version, f.asked, f.err = cs.store.Version(cs.store.Context, key); f.err == nil && version == known.Version {
-			f.state = known
+		if version, f.Asked, f.Err = cs.store.Version(cs.store.Context, key); f.Err == nil && version == known.Version {
+			f.State = known
 		}
 	}
-	if f.state == nil && f.err == nil {
-		f.asked = time.Now()
-		f.state, f.err = cs.store.Load(cs.store.Context, key, actor.LoadOptions{})
+	if f.State == nil && f.Err == nil {
+		f.Asked = time.Now()
+		f.State, f.Err = cs.store.Load(cs.store.Context, key, actor.LoadOptions{})
 	}
-	if f.err != nil && cs.store.Context.Err() != nil {
-		f.err = fmt.Errorf("%w: %v", actor.ErrStopping, f.err)
+	if f.Err != nil && cs.store.Context.Err() != nil {
+		f.Err = fmt.Errorf("%w: %v", actor.ErrStopping, f.Err)
 	}
-	sh.mu.Lock()
-	e.fetch = nil
-	if f.err == nil && f.state.Damage == nil {
-		if f.state != known {
+	sh.Mu.Lock()
+	e.Fetch = nil
+	if f.Err == nil && f.State.Damage == nil {
+		if f.State != known {
 			// Nothing older is answered here, however the actor is read next.
-			sh.noteNewer(sh.actors[key], f.state.Version)
-			sh.history.Answered.Note(key, f.state.Version, time.Now())
+			sh.NoteNewer(sh.Actors[key], f.State.Version)
+			sh.History.Answered.Note(key, f.State.Version, time.Now())
 		}
-		cs.table.keepCopy(sh, key, e, f.state, f.asked)
+		cs.table.KeepCopy(sh, key, e, f.State, f.Asked)
 	}
-	sh.mu.Unlock()
-	close(f.done)
-	cs.table.evictToBudget()
+	sh.Mu.Unlock()
+	close(f.Done)
+	cs.table.EvictToBudget()
 }

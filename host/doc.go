@@ -6,7 +6,8 @@
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
 // stores actors, [Ownership] says which actors this host holds. Package serving works out
 // the lane, the methods and the limits of what serves a type. Package call has what was asked,
-// from its arrival to its answer. Package turn runs one turn,
+// from its arrival to its answer; package activation has the actors in memory, and decides
+// which of them this host may run. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
@@ -30,9 +31,6 @@
 //	recordings     the records of calls with idempotency keys
 //	reminders      changes of reminders by turns, and firings that were delivered before
 //	timers         changes of timers by turns, and the turns of due timers
-//	table          finds activations, makes them and evicts them
-//	ownership      which activations may exist, and what they may answer
-//	shard          the activations that share a lock, their batches, and what runs on them
 //
 // # Lanes
 //

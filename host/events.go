@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
@@ -23,7 +24,7 @@ type Events struct {
 	// Activated is called when an actor's state has come into memory.
 	Activated func(actor.Key)
 	// Deactivated is called when an actor has left memory.
-	Deactivated func(actor.Key, DeactivateReason)
+	Deactivated func(actor.Key, activation.DeactivateReason)
 	// IdleSkipped is called when an actor was unused for so long that it would have left
 	// memory if its type were not sticky: once, until it is used again.
 	IdleSkipped func(actor.Key)
@@ -37,18 +38,6 @@ type Events struct {
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
 }
-
-// DeactivateReason says why an actor left memory.
-type DeactivateReason string
-
-// The reasons.
-const (
-	DeactivateIdle     DeactivateReason = "idle"     // unused for Limits.IdleTimeout
-	DeactivatePressure DeactivateReason = "pressure" // Config.MaxActivations was reached
-	DeactivateStop     DeactivateReason = "stop"     // the host stopped
-	DeactivateDone     DeactivateReason = "done"     // a lane that keeps nothing had no work left
-	DeactivateMoved    DeactivateReason = "moved"    // this host does not hold it any more
-)
 
 // callback makes f safe to call: it may be nil, and a panic of it is logged and
 // keeps nobody from an answer.
@@ -75,12 +64,12 @@ func (e Events) withDefaults(log *slog.Logger) Events {
 	if f := e.Deactivated; f != nil {
 		type gone struct {
 			key actor.Key
-			why DeactivateReason
+			why activation.DeactivateReason
 		}
 		safe := callback(log, func(g gone) { f(g.key, g.why) })
-		e.Deactivated = func(key actor.Key, why DeactivateReason) { safe(gone{key, why}) }
+		e.Deactivated = func(key actor.Key, why activation.DeactivateReason) { safe(gone{key, why}) }
 	} else {
-		e.Deactivated = func(actor.Key, DeactivateReason) {}
+		e.Deactivated = func(actor.Key, activation.DeactivateReason) {}
 	}
 	e.InstanceMade, e.InstanceClosed = callback(log, e.InstanceMade), callback(log, e.InstanceClosed)
 	e.Egress = callback(log, e.Egress)

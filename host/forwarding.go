@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 )
 
@@ -27,7 +28,7 @@ const hereTries = 3
 // here reports whether an actor that this host did not hold for the call c is tried here again;
 // otherwise another host is called. The error is why neither is done.
 func (f *forwarding) here(t *run, c *call.Call, tries int) (bool, error) {
-	key, from := &c.Inv.Key, &t.chain.members[0].a.key
+	key, from := &c.Inv.Key, &t.chain.Members[0].Activation.Key
 	if f.peers == nil {
 		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
 	}
@@ -69,17 +70,17 @@ func (f *forwarding) call(t *run, c *call.Call, readOnly bool) (actor.Payload, e
 	if err != nil {
 		return actor.Payload{}, &decidedError{err: err}
 	}
-	if ch.name == "" {
-		ch.setName(cryptorand.Text())
+	if ch.Name == "" {
+		ch.NameAs(cryptorand.Text())
 	}
 	if !readOnly {
-		inv.IdempotencyKey = ch.key(t.outermost.call)
+		inv.IdempotencyKey = ch.Key(t.outermost.call)
 	}
 	inv.Token = t.call.Inv.Token
-	inv.Origin = &actor.Origin{From: t.call.Inv.Key, Chain: ch.name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.fuel)}
+	inv.Origin = &actor.Origin{From: t.call.Inv.Key, Chain: ch.Name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.Fuel)}
 	var a forwardedAnswer
 	t.waiting(func() { a = f.send(c.Ctx, inv) })
-	ch.fuel += a.reply.Fuel
+	ch.Fuel += a.reply.Fuel
 	if a.err == nil {
 		c.Elsewhere = !readOnly
 		return a.reply.Payload, nil
@@ -150,10 +151,10 @@ func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
 // at another host; false if there was none. In the first run here the commit finds out, or
 // knownOfFailed.
-func (f *forwarding) known(t *run, m *enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
+func (f *forwarding) known(t *run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	c.Doubtful = t.outermost.call.Doubtful || t.outermost.call.Conflicts > 0
 	var o outcome
-	look := func() { o, ok = f.recordings.known(c.Ctx, m.a, c) }
+	look := func() { o, ok = f.recordings.known(c.Ctx, m.Activation, c) }
 	if c.Doubtful { // the store is asked
 		t.waiting(look)
 	} else {

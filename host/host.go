@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
@@ -23,8 +24,8 @@ type Host struct {
 	life      lifecycle
 	memory    call.Memory
 	store     *storage.Store
-	ownership ownership
-	table     table
+	ownership activation.Ownership
+	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
 	reads     reads
@@ -50,9 +51,9 @@ func New(cfg Config) (*Host, error) {
 		stored.FindReminders = cfg.Reminders.FindReminders
 	}
 	h.store = storage.New(stored)
-	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
+	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
 	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
-	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
 	h.slots = executor.New(cfg.Slots)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
@@ -61,7 +62,7 @@ func New(cfg Config) (*Host, error) {
 	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
-		Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
+		Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *reminders

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -15,21 +16,21 @@ import (
 // recordings are the records of calls with idempotency keys.
 type recordings struct {
 	store   *storage.Store
-	table   *table
+	table   *activation.Table
 	repeats *mailbox.Repeats
 }
 
-func newRecordings(store *storage.Store, t *table) *recordings {
+func newRecordings(store *storage.Store, t *activation.Table) *recordings {
 	return &recordings{store: store, table: t, repeats: mailbox.NewRepeats()}
 }
 
 // known looks for an earlier call with the key of c, among those that are not
 // committed yet and, if c may have been committed before, in the store.
-func (rec *recordings) known(ctx context.Context, a *activation, c *call.Call) (o outcome, ok bool) {
-	s := a.shard
-	s.mu.Lock()
-	r, ok := a.joins(c)
-	s.mu.Unlock()
+func (rec *recordings) known(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, ok bool) {
+	s := a.Shard
+	s.Mu.Lock()
+	r, ok := a.Joins(c)
+	s.Mu.Unlock()
 	switch {
 	case ok:
 		return outcome{Result: r, resting: true}, true
@@ -48,10 +49,10 @@ func (rec *recordings) known(ctx context.Context, a *activation, c *call.Call) (
 
 // lookUpDoubtful asks the store for c and for the calls that go again after it, at
 // once.
-func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *call.Call) error {
+func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation.Activation, c *call.Call) error {
 	const most = 64
-	calls, s := []*call.Call{c}, a.shard
-	s.mu.Lock()
+	calls, s := []*call.Call{c}, a.Shard
+	s.Mu.Lock()
 	for other := range a.Calls.Retries() {
 		if len(calls) == most {
 			break
@@ -60,7 +61,7 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 			calls = append(calls, other)
 		}
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	asked := make([]actor.KeyedCall, len(calls))
 	for i, one := range calls {
 		asked[i] = one.KeyedCall()
@@ -69,8 +70,8 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 	if err != nil {
 		return errLookUp(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	for i, one := range calls {
 		if one == c || a.Calls.IsRetry(&one.Place) { // or its caller has it back
 			one.Looked = &found[i]
@@ -101,7 +102,7 @@ func (rec *recordings) asRecorded(c *call.Call, found actor.Recorded, err error)
 		return call.Result{Err: errLookUp(err), Stats: c.Stats}, true
 	case found.Found:
 		rec.repeats.Note(&c.Inv.Key, time.Now())
-		rec.table.noteNewer(c.Inv.Key, found.Record.Version)
+		rec.table.NoteNewer(c.Inv.Key, found.Record.Version)
 		r = c.Recorded(&found.Record)
 		r.Stats = c.Stats
 		return r, true

@@ -2,10 +2,10 @@ package host
 
 import (
 	"context"
-	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -28,31 +28,6 @@ type ModuleSource interface {
 	Refresh(ctx context.Context, app string) error
 	// ModuleBytes reads a module.
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
-}
-
-// Ownership says which actors this host may run in a cluster: those that it holds, and
-// of any types those that nobody does. It is not asked for what writes nothing of actors
-// without a place: reads of any types, and turns of stateless ones. It is asked on the way
-// of every other call, mostly with a lock held: it never blocks, and does not allocate.
-//
-// The host relies on being told of what it loses: after Holds has begun to say
-// actor.NotHeld of an actor, nobody else runs it before [Host.HandOver] has returned, or
-// before Current was false and [Host.DropAll] has returned; and Current is not true
-// again before that.
-type Ownership interface {
-	// Holds says what this host holds of an actor, which it would run by a placement. Of one
-	// that nobody holds it says actor.Held, to all hosts that would run it so.
-	Holds(key actor.Key, placement string) actor.Hold
-	// Reads reports whether this host may answer read-only methods of an actor for which
-	// Holds returns actor.NotHeld: another host holds the actor.
-	Reads(key actor.Key) bool
-	// Settled is called when a commit of this host has advanced the version of a sticky
-	// actor for which Holds returned actor.Held: no commit of an earlier owner can land any
-	// more, and Holds may return actor.HeldClean from now on.
-	Settled(key actor.Key)
-	// Current reports whether the host's lease is known to hold at now, a time with a
-	// monotonic reading.
-	Current(now time.Time) bool
 }
 
 // Reminders is what the host needs of who keeps and delivers reminders.
@@ -79,6 +54,10 @@ type Reminders interface {
 }
 
 type (
+	// Ownership says which actors this host may run in a cluster.
+	Ownership = activation.Cluster
+	// DeactivateReason says why an actor left memory.
+	DeactivateReason = activation.DeactivateReason
 	// Receiver gets the outcome of a call that was begun.
 	Receiver = call.Receiver
 	// PlacedReceiver is a [Receiver] that has others begun in order.
@@ -111,6 +90,15 @@ type (
 	TimerFired = timer.Fired
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
+)
+
+// The reasons for leaving memory.
+const (
+	DeactivateIdle     = activation.DeactivateIdle
+	DeactivatePressure = activation.DeactivatePressure
+	DeactivateStop     = activation.DeactivateStop
+	DeactivateDone     = activation.DeactivateDone
+	DeactivateMoved    = activation.DeactivateMoved
 )
 
 // The lanes; package serving says what each of them is for.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -18,10 +19,10 @@ import (
 // lockedLane runs the turns of any types.
 type lockedLane struct {
 	places      *fair.Places // one for each turn under way
-	table       *table
+	table       *activation.Table
 	store       *storage.Store
 	deployments *serving.Deployments
-	ownership   *ownership
+	ownership   *activation.Ownership
 	runs        *runs
 }
 
@@ -72,7 +73,7 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 		if err := t.enter(ctx); err != nil {
 			return nil, err
 		}
-		t.prepare(s, l, ll.table.revisions.Next(), readOnly, time.Now())
+		t.prepare(s, l, ll.table.Revisions.Next(), readOnly, time.Now())
 		err := t.on(ctx, in, s.Migration(l))
 		if err != nil {
 			in.GiveBack(err, t.now)
@@ -146,13 +147,13 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 // s any more: it may have been waited for until long after the turn was admitted, and
 // another host have been given the actor.
 func (ll *lockedLane) lockedHere(key actor.Key, s *serving.Type) error {
-	if ll.ownership.cluster == nil {
+	if ll.ownership.Cluster == nil {
 		return nil
 	}
 	if now, err := ll.deployments.Of(key.App, key.Type); err != nil || now != s {
 		return call.ErrMoved
 	}
-	return ll.ownership.mayRun(key, s, time.Now())
+	return ll.ownership.MayRun(key, s, time.Now())
 }
 
 // inTransaction runs fn in a locked turn of the store and settles its commit.
@@ -166,7 +167,7 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 	defer detach()
 	var sealedAt time.Time
 	var seen uint64 // the version of the row that is answered
-	defer func() { ll.table.noteAnswered(key, seen) }()
+	defer func() { ll.table.NoteAnswered(key, seen) }()
 	commit, err := ll.store.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err

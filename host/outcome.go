@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -47,7 +48,7 @@ type sealed struct {
 
 // size is what the turn adds to a commit, in bytes.
 func (s *sealed) size() int64 {
-	size := len(s.reply.Payload.Data) + recordCost + s.reminders.Size()
+	size := len(s.reply.Payload.Data) + activation.RecordCost + s.reminders.Size()
 	if s.changed {
 		size += s.state.Size()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -15,10 +16,10 @@ import (
 // reads runs read-only methods, and looks at actors for people.
 type reads struct {
 	memory      *call.Memory
-	table       *table
+	table       *activation.Table
 	store       *storage.Store
 	deployments *serving.Deployments
-	ownership   *ownership
+	ownership   *activation.Ownership
 	runs        *runs
 	copies      *copies
 }
@@ -75,7 +76,7 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 			return reply, err
 		}
 		if !strong && s.Placed() {
-			if lost, sure := rd.ownership.holds(rd.table.shard(c.Inv.Key), c); lost {
+			if lost, sure := rd.ownership.Holds(rd.table.Shard(c.Inv.Key), c); lost {
 				return actor.Reply{}, actor.ErrNotOwner
 			} else if sure {
 				return reply, err
@@ -88,7 +89,7 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		if unknown != nil {
 			return actor.Reply{}, unknown
 		}
-		if rd.table.confirmRead(c.Inv.Key, l, version, asked) { // a failure shows the state as well
+		if rd.table.ConfirmRead(c.Inv.Key, l, version, asked) { // a failure shows the state as well
 			return reply, err
 		}
 		l = nil
@@ -99,15 +100,15 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 // activation's, made if there is none.
 func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, strong bool) (*residency.Row, error) {
 	key := c.Inv.Key
-	sh := rd.table.shard(key)
+	sh := rd.table.Shard(key)
 	if s.Lane == serving.LaneLocked {
 		asked := time.Now()
-		sh.mu.Lock()
-		forgets, least := sh.history.Forgets(), sh.history.Answered.Least(key, asked)
-		if a := sh.actors[key]; a != nil { // of another placement, before
+		sh.Mu.Lock()
+		forgets, least := sh.History.Forgets(), sh.History.Answered.Least(key, asked)
+		if a := sh.Actors[key]; a != nil { // of another placement, before
 			least = max(least, a.Newest())
 		}
-		sh.mu.Unlock()
+		sh.Mu.Unlock()
 		fresh := strong
 		l, err := rd.load(ctx, c, actor.LoadOptions{AllowStale: !fresh})
 		if err == nil && !fresh && l.Damage == nil && l.Version < least {
@@ -115,27 +116,27 @@ func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 			l, err = rd.load(ctx, c, actor.LoadOptions{BesideLocks: true}) // than which it was answered newer
 		}
 		if err == nil {
-			sh.mu.Lock()
-			sh.history.Answered.Note(key, l.Version, time.Now())
-			if a := sh.actors[key]; fresh && a != nil && a.Loaded != nil { // of another placement, before or after
-				sh.show(a, l, asked, forgets)
+			sh.Mu.Lock()
+			sh.History.Answered.Note(key, l.Version, time.Now())
+			if a := sh.Actors[key]; fresh && a != nil && a.Loaded != nil { // of another placement, before or after
+				sh.Show(a, l, asked, forgets)
 			} else { // what turns and readers of another placement have or load may be older
-				sh.noteNewer(a, l.Version)
+				sh.NoteNewer(a, l.Version)
 			}
-			sh.mu.Unlock()
+			sh.Mu.Unlock()
 		}
 		return l, err
 	}
 	for {
-		sh.mu.Lock()
-		forgets, l, a := sh.history.Forgets(), rd.ownership.look(sh, key, s, c.Arrived), sh.actors[key]
+		sh.Mu.Lock()
+		forgets, l, a := sh.History.Forgets(), rd.ownership.Look(sh, key, s, c.Arrived), sh.Actors[key]
 		old := a != nil && a.Committed() != nil // the committed state was not confirmed lately
-		sh.mu.Unlock()
+		sh.Mu.Unlock()
 		if l != nil {
 			return l, nil
 		}
 		if old {
-			if err := rd.ownership.confirm(ctx, sh, a); err != nil {
+			if err := rd.ownership.Confirm(ctx, sh, a); err != nil {
 				return nil, err
 			}
 			continue
@@ -143,7 +144,7 @@ func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 		asked := time.Now()
 		l, err := rd.load(ctx, c, actor.LoadOptions{})
 		if err == nil && l.Damage == nil {
-			rd.table.offer(sh, key, s, l, asked, forgets)
+			rd.table.Offer(sh, key, s, l, asked, forgets)
 		}
 		return l, err
 	}

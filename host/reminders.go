@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -91,13 +92,13 @@ func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
 // committed and by what the activation is about to commit. over means that the firing was
 // taken, or that this is not known: then o is the outcome. look leaves a firing that is
 // delivered for the first time to the commit, which has to decide in any case.
-func (rs *reminders) look(ctx context.Context, a *activation, c *call.Call) (o outcome, over bool) {
+func (rs *reminders) look(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, over bool) {
 	if rs == nil {
 		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
-	touched := a.touches(c.Inv.Firing.Step.ReminderName)
+	touched := a.Touches(c.Inv.Firing.Step.ReminderName)
 	if touched {
-		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
+		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
 			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
 		}
 	}
@@ -124,18 +125,4 @@ func (rs *reminders) confirm(ctx context.Context, c *call.Call) error {
 	}
 	c.Fired = &found
 	return nil
-}
-
-// touches reports whether what the activation has not committed yet does anything to a
-// reminder.
-func (a *activation) touches(n actor.ReminderName) bool {
-	s := a.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
-		if f != nil && f.Payload.reminders.Names(n) {
-			return true
-		}
-	}
-	return false
 }

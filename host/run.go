@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
@@ -31,7 +32,7 @@ type attempt struct {
 	by   *runs
 	call *call.Call
 	// activation is nil in lanes that run on committed state alone.
-	activation *activation
+	activation *activation.Activation
 	// served and row are what the turn runs under and on.
 	served   *serving.Type
 	row      *residency.Row
@@ -45,7 +46,7 @@ type attempt struct {
 	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
 	// nil before the first call; depth is how many turns it is nested in, and from and caller are
 	// the actor and the turn that called it, if any did.
-	chain     *calls
+	chain     *activation.Chain
 	outermost *run
 	instance  *instance.Instance
 	depth     int
@@ -57,7 +58,7 @@ type attempt struct {
 // runs makes runs of guests.
 type runs struct {
 	env       turn.Env
-	ownership *ownership
+	ownership *activation.Ownership
 	records   *recordings
 	reminders *reminders
 	slots     *executor.Slots
@@ -67,7 +68,7 @@ type runs struct {
 	spare sync.Pool // of *run
 }
 
-func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders, slots *executor.Slots) *runs {
+func newRuns(env turn.Env, o *activation.Ownership, records *recordings, rems *reminders, slots *executor.Slots) *runs {
 	rs := &runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
 	rs.spare.New = func() any { return new(run) }
 	return rs
@@ -169,7 +170,7 @@ func (t *run) seal(s *serving.Type, l *residency.Row) (sealed, error) {
 		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 	}
 	if t.call.Op == call.OpAll {
-		done.reply.Fuel = t.chain.fuel
+		done.reply.Fuel = t.chain.Fuel
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
 		t.call.Timers = timer.NewChanges(effects, s.Placed())
@@ -296,8 +297,8 @@ func (t *run) settled(show bool) error {
 	switch {
 	case t.chain != nil:
 		since := time.Now() // all at one moment
-		for _, m := range t.chain.members {
-			if err := t.settledAt(m.a, show, since); err != nil {
+		for _, m := range t.chain.Members {
+			if err := t.settledAt(m.Activation, show, since); err != nil {
 				return err
 			}
 		}
@@ -310,10 +311,10 @@ func (t *run) settled(show bool) error {
 
 // settledAt is settled for what the turn could have observed of one actor, which is to have been the
 // newest after a moment.
-func (t *run) settledAt(a *activation, show bool, since time.Time) error {
-	dropped, err := a.awaitCommits(t.Context())
+func (t *run) settledAt(a *activation.Activation, show bool, since time.Time) error {
+	dropped, err := a.AwaitCommits(t.Context())
 	if err == nil && !dropped && show {
-		dropped, err = t.by.ownership.confirmTip(t.Context(), a, since)
+		dropped, err = t.by.ownership.ConfirmTip(t.Context(), a, since)
 	}
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -16,23 +17,23 @@ import (
 // rules. It is a [turn.Timers].
 type timers struct {
 	*timer.Clock
-	table *table
+	table *activation.Table
 }
 
 // Held implements [turn.Timers].
 func (ts *timers) Held(key actor.Key) map[string]int64 {
-	s := ts.table.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.timers.Held(key)
+	s := ts.table.Shard(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Timers.Held(key)
 }
 
 // get returns a timer of an actor; actor.ErrTimerNotFound if there is none of that name.
 func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
-	s := ts.table.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t, ok := s.timers.Get(key, name); ok {
+	s := ts.table.Shard(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if t, ok := s.Timers.Get(key, name); ok {
 		return t, nil
 	}
 	return actor.Timer{}, fmt.Errorf("%w: it has none that is called %q", actor.ErrTimerNotFound, name)
@@ -60,13 +61,13 @@ func (ts *timers) ask(c *call.Call, s *serving.Type) error {
 // look makes sure that the timer whose firing asks for a call still exists, by what is
 // committed and by what the activation is about to commit. over means that it does not, or
 // that this is not known: then o is the outcome.
-func (ts *timers) look(ctx context.Context, a *activation, c *call.Call) (o outcome, over bool) {
-	s := a.shard
-	s.mu.Lock()
-	touched := s.timers.Touched(c.Timer)
-	s.mu.Unlock()
+func (ts *timers) look(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, over bool) {
+	s := a.Shard
+	s.Mu.Lock()
+	touched := s.Timers.Touched(c.Timer)
+	s.Mu.Unlock()
 	if touched {
-		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
+		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
 			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
 		}
 	}
@@ -79,10 +80,10 @@ func (ts *timers) look(ctx context.Context, a *activation, c *call.Call) (o outc
 // begin begins the turn of the firing that asks for a call; actor.ErrCanceled if its timer
 // was cancelled or set anew before.
 func (ts *timers) begin(c *call.Call) error {
-	s := ts.table.shard(c.Inv.Key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.timers.Begin(c.Timer, time.Now()) {
+	s := ts.table.Shard(c.Inv.Key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if !s.Timers.Begin(c.Timer, time.Now()) {
 		return actor.ErrCanceled
 	}
 	return nil
@@ -90,16 +91,16 @@ func (ts *timers) begin(c *call.Call) error {
 
 // deleted ends the timers of an actor that was deleted.
 func (ts *timers) deleted(key actor.Key) {
-	s := ts.table.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timers.Delete(key)
+	s := ts.table.Shard(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Timers.Delete(key)
 }
 
 // stop ends all timers, and waits for what they have begun. Nothing sets any more.
 func (ts *timers) stop() {
-	for i := range ts.table.shards {
-		ts.table.shards[i].endTimers(func(actor.Key, bool) bool { return true })
+	for i := range ts.table.Shards {
+		ts.table.Shards[i].EndTimers(func(actor.Key, bool) bool { return true })
 	}
 	ts.Wait()
 }

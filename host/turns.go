@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -16,10 +17,10 @@ import (
 // turns runs the calls of activations, in the lanes that have a mailbox.
 type turns struct {
 	memory      *call.Memory
-	table       *table
+	table       *activation.Table
 	store       *storage.Store
 	deployments *serving.Deployments
-	ownership   *ownership
+	ownership   *activation.Ownership
 	records     *recordings
 	runs        *runs
 	reminders   *reminders
@@ -30,14 +31,14 @@ type turns struct {
 
 // next returns what serves the activation's next turn, as serving does. It
 // is for the worker.
-func (ts *turns) next(a *activation) (*serving.Type, error) {
+func (ts *turns) next(a *activation.Activation) (*serving.Type, error) {
 	changes := ts.deployments.Changes()
-	if a.serving != nil && a.checked == changes {
-		return a.serving, nil
+	if a.Serving != nil && a.Checked == changes {
+		return a.Serving, nil
 	}
-	s, err := ts.deployments.Of(a.key.App, a.key.Type)
-	if s == a.serving {
-		a.checked = changes
+	s, err := ts.deployments.Of(a.Key.App, a.Key.Type)
+	if s == a.Serving {
+		a.Checked = changes
 	}
 	return s, err
 }
@@ -46,25 +47,25 @@ func (ts *turns) next(a *activation) (*serving.Type, error) {
 // one is not kept. The result is nil if the state was dropped since the worker
 // took the call: the calls before it go first. actor.ErrNotOwner: this host does not
 // hold the actor any more.
-func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *serving.Type) (*residency.Row, error) {
-	sh := a.shard
-	sh.mu.Lock()
-	newer := ts.table.catchUp(a)
-	tip, dropped := a.Tip, a.member.Dropped() != nil
-	a.sticky, a.idleTimeout = s.Sticky, s.Limits.IdleTimeout
-	unfenced := a.unfenced(s)
-	sh.mu.Unlock()
+func (ts *turns) ensureLoaded(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+	sh := a.Shard
+	sh.Mu.Lock()
+	newer := ts.table.CatchUp(a)
+	tip, dropped := a.Tip, a.Member.Dropped() != nil
+	a.Sticky, a.IdleTimeout = s.Sticky, s.Limits.IdleTimeout
+	unfenced := a.Unfenced(s)
+	sh.Mu.Unlock()
 	if dropped || tip != nil && !newer && !unfenced {
 		return tip, nil //nolint:nilerr // why it was dropped is for the calls that go again
 	}
-	l, asked, rev := tip, time.Now(), a.rev
+	l, asked, rev := tip, time.Now(), a.Rev
 	var err error
 	if tip == nil {
-		l, err = ts.store.Load(ctx, a.key, actor.LoadOptions{})
-		rev = ts.table.revisions.Next()
+		l, err = ts.store.Load(ctx, a.Key, actor.LoadOptions{})
+		rev = ts.table.Revisions.Next()
 	}
-	if err == nil && !ts.ownership.stillHeld(a) {
-		a.dropState()
+	if err == nil && !ts.ownership.StillHeld(a) {
+		a.DropState()
 		err = actor.ErrNotOwner
 	}
 	if err != nil || l.Damage != nil {
@@ -74,28 +75,28 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *serving.Typ
 		if l, asked, err = ts.fence(a, l); err != nil {
 			return nil, err
 		}
-		if !ts.ownership.stillHeld(a) { // it took its time, and another owner may have begun since
-			a.dropState()
+		if !ts.ownership.StillHeld(a) { // it took its time, and another owner may have begun since
+			a.DropState()
 			return nil, actor.ErrNotOwner
 		}
 	}
 	if l != tip {
-		ts.table.keep(a, l, rev, asked)
+		ts.table.Keep(a, l, rev, asked)
 	}
-	if tip == nil && !ts.table.evictToBudget() {
-		a.dropState()
-		return nil, ts.table.errFull()
+	if tip == nil && !ts.table.EvictToBudget() {
+		a.DropState()
+		return nil, ts.table.ErrFull()
 	}
 	return l, nil
 }
 
 // fence moves the version of an activation's row on from l, so that no commit of an
 // earlier owner can land, and returns what l is then, and when that was asked for.
-func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, asked time.Time, err error) {
-	c := l.Bump(a.key)
+func (ts *turns) fence(a *activation.Activation, l *residency.Row) (next *residency.Row, asked time.Time, err error) {
+	c := l.Bump(a.Key)
 	asked = time.Now()
 	if err := ts.commit(a, c); err != nil {
-		a.dropState()
+		a.DropState()
 		if errors.Is(err, actor.ErrAmbiguous) { // of the fence: no turn has begun
 			err = fmt.Errorf("%w: fence out earlier owners: %v", actor.ErrUnavailable, err)
 		}
@@ -106,15 +107,15 @@ func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, as
 
 // commit commits for the activation's worker, which waits for it. Errors are as those of
 // [storage.Store.Commit].
-func (ts *turns) commit(a *activation, c actor.Commit) error {
+func (ts *turns) commit(a *activation.Activation, c actor.Commit) error {
 	err := ts.store.Commit(c, serving.LaneWarm)
-	a.shard.mu.Lock()
-	defer a.shard.mu.Unlock()
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
 	switch {
 	case err == nil:
-		ts.ownership.advanced(a)
+		ts.ownership.Advanced(a)
 	case errors.Is(err, actor.ErrAmbiguous):
-		a.gaveUp(time.Now())
+		a.GaveUp(time.Now())
 	}
 	return err
 }
@@ -125,8 +126,8 @@ func (ts *turns) checkMemory(app string) error {
 	if err := ts.memory.CheckOver(app); err != nil {
 		return err
 	}
-	if ts.table.crowded() && !ts.table.evictToBudget() {
-		return ts.table.errFull()
+	if ts.table.Crowded() && !ts.table.EvictToBudget() {
+		return ts.table.ErrFull()
 	}
 	return nil
 }

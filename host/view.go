@@ -30,10 +30,10 @@ type View struct {
 // view is Host.View.
 func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	// Not with the loads of turns, which end with the host.
-	s := rd.table.shard(key)
-	s.mu.Lock()
-	forgets, asked := s.history.Forgets(), time.Now()
-	s.mu.Unlock()
+	s := rd.table.Shard(key)
+	s.Mu.Lock()
+	forgets, asked := s.History.Forgets(), time.Now()
+	s.Mu.Unlock()
 	var row actor.Row
 	rows, err := rd.store.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
@@ -62,15 +62,15 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 		UpdatedAt:   l.UpdatedAt,
 		Entries:     l.State.Entries(),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.actors[key]; a != nil && a.Loaded != nil {
-		s.show(a, l, asked, forgets)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if a := s.Actors[key]; a != nil && a.Loaded != nil {
+		s.Show(a, l, asked, forgets)
 	} else {
-		s.noteNewer(a, l.Version)
+		s.NoteNewer(a, l.Version)
 	}
-	s.history.Answered.Note(key, l.Version, time.Now())
-	if a := s.actors[key]; a != nil {
+	s.History.Answered.Note(key, l.Version, time.Now())
+	if a := s.Actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.Calls.Len()
 	}
 	return v, nil

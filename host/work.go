@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
@@ -27,21 +28,20 @@ func newWorkers(cfg *Config, an *call.Answering, ts *turns) *workers {
 		answering: an, memory: ts.memory, table: ts.table, store: ts.store,
 		ownership: ts.ownership, records: ts.records, turns: ts,
 	}
-	w.done = w.committed
-	w.buffers.New = func() any { return new([]byte) }
+	w.batches = activation.NewBatches(ts.memory, w.committed)
 	return w
 }
 
 // work runs the turns of one actor, one after the other, until none can be run.
 // A call is answered when the worker is already on to the next one or gone: who
 // has an answer can rely on that.
-func (w *workers) work(s *shard, a *activation) {
+func (w *workers) work(s *activation.Shard, a *activation.Activation) {
 	var then followUp
-	s.mu.Lock()
-	c := s.pick(a)
+	s.Mu.Lock()
+	c := s.Pick(a)
 	now := time.Now()
 	w.proceed(s, a, now, &then)
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
 		if c.Op == call.OpEnlist { // who waits for it is the worker from now on
@@ -58,13 +58,13 @@ func (w *workers) work(s *shard, a *activation) {
 
 // runHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (w *workers) runHere(a *activation, c *call.Call) {
+func (w *workers) runHere(a *activation.Activation, c *call.Call) {
 	o := w.run(a, c, c.Arrived)
-	w.dispose(a.shard, a, c, &o, false)
+	w.dispose(a.Shard, a, c, &o, false)
 }
 
 // run is turn, whose panic is the call's error.
-func (w *workers) run(a *activation, c *call.Call, now time.Time) (o outcome) {
+func (w *workers) run(a *activation.Activation, c *call.Call, now time.Time) (o outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			o = failed(turn.Panicked(w.logger, c.Inv.Key, c.Inv.Trace, v))
@@ -73,33 +73,14 @@ func (w *workers) run(a *activation, c *call.Call, now time.Time) (o outcome) {
 	return w.turns.run(a, c, now)
 }
 
-// pick takes out the call that the activation's worker is to run. Without one
-// the worker ends. The caller has the lock.
-func (s *shard) pick(a *activation) *call.Call {
-	var c *call.Call
-	if a.member.MayBegin() && !a.full() {
-		c = a.Calls.Take()
-	}
-	if c == nil {
-		a.working = false
-		return nil
-	}
-	a.member.Begin()
-	s.running.Push(&c.Place, c)
-	if s.killed {
-		c.Killed.Store(true)
-	}
-	return c
-}
-
 // dispose puts a call that was run where it belongs by its outcome, and takes the
 // next one if the worker goes on, which begins now.
-func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
+func (w *workers) dispose(s *activation.Shard, a *activation.Activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
 	if now = o.ended; now.IsZero() {
 		now = time.Now()
 	}
 	o.Stats = c.Stats
-	if a.chain != nil {
+	if a.Chain != nil {
 		return w.disposeChain(s, a, c, o, goOn)
 	}
 	var then followUp
@@ -109,16 +90,16 @@ func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goO
 		now = time.Now()
 	}
 	defer func() {
-		a.unlock(several)
+		a.Unlock(several)
 		w.followThrough(&then)
 	}()
-	s.running.Remove(&c.Place)
+	s.Running.Remove(&c.Place)
 	if c.Timers != nil && o.Err == nil {
-		s.timers.Wait(c.Inv.Key, c.Timers)
+		s.Timers.Wait(c.Inv.Key, c.Timers)
 	}
-	behind, dropped := a.member.End()
+	behind, dropped := a.Member.End()
 	if dropped != nil { // the turn has changed what the revision names
-		a.rev = w.table.revisions.Next()
+		a.Rev = w.table.Revisions.Next()
 	}
 	switch {
 	case dropped != nil && o.resting: // what it ran on is gone
@@ -127,20 +108,20 @@ func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goO
 		a.Calls.Again(&c.Place, c)
 	case o.commits:
 		w.fold(a, nil, c, o.under, &o.sealed)
-		then.launch(a.launch(now))
+		then.launch(a.Launch(now))
 	case o.fails:
 		w.foldFailure(a, nil, c, o.Result)
-		then.launch(a.launch(now))
-	case o.resting && a.lost && a.member.Committed():
+		then.launch(a.Launch(now))
+	case o.resting && a.Lost && a.Member.Committed():
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(&then.answered)
-	case o.resting && !a.member.Committed():
-		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.Result)
+	case o.resting && !a.Member.Committed():
+		w.hold(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.since}, o.Result)
 	case o.resting && a.Outdated():
-		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
-	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
+		w.supersede(a, []activation.Dependent{{Call: c, Home: &a.Member}}, now, &then)
+	case o.resting && !o.since.IsZero() && !w.ownership.CurrentSince(a, o.since, now):
 		w.ask(a, nil, c, o.Result)
-		then.launch(a.launch(now))
+		then.launch(a.Launch(now))
 	default:
 		c.Result = o.Result
 		c.Result.Stats.Ended = now
@@ -149,15 +130,15 @@ func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goO
 	for _, earlier := range slices.Backward(behind) {
 		earlier.RunAgain(dropped, &then.answered)
 	}
-	if a.leaving {
-		a.giveBackCalls(&then.answered)
+	if a.Leaving {
+		a.GiveBackCalls(&then.answered)
 	}
 	if goOn {
-		if next = s.pick(a); next != nil && now.Before(next.Arrived) { // which it was while the last one was cleared away
+		if next = s.Pick(a); next != nil && now.Before(next.Arrived) { // which it was while the last one was cleared away
 			now = next.Arrived
 		}
 	} else {
-		a.working = false
+		a.Working = false
 	}
 	w.proceed(s, a, now, &then)
 	w.proceedOthers(now, &then)
@@ -165,57 +146,57 @@ func (w *workers) dispose(s *shard, a *activation, c *call.Call, o *outcome, goO
 }
 
 // lockHome locks what the end of a turn may change.
-func lockHome(a *activation, o *outcome) (several []*shard) {
-	several = a.lock()
-	if several == nil || !o.commits || fits([]*activation{a}, o.sealed.size()) {
+func lockHome(a *activation.Activation, o *outcome) (several []*activation.Shard) {
+	several = a.Lock()
+	if several == nil || !o.commits || activation.Fit([]*activation.Activation{a}, o.sealed.size()) {
 		return several
 	}
-	unlockAll(several)
-	return lockToFold([]*activation{a}, true, o.sealed.size())
+	activation.UnlockAll(several)
+	return activation.LockToFold([]*activation.Activation{a}, true, o.sealed.size())
 }
 
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
-func (w *workers) disposeChain(s *shard, a *activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
-	ch := a.chain
-	c.Stats.Chain.Actors = len(ch.members)
-	if o.under != nil && ch.changed() { // the outermost turn was sealed
+func (w *workers) disposeChain(s *activation.Shard, a *activation.Activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
+	ch := a.Chain
+	c.Stats.Chain.Actors = len(ch.Members)
+	if o.under != nil && ch.Changed() { // the outermost turn was sealed
 		o.commits = true
 	}
-	of := ch.activations()
+	of := ch.Activations()
 	var adds int64
 	if o.commits {
-		if adds = ch.size() + o.sealed.size(); adds > actor.MaxCommitBytes {
+		if adds = ch.Size() + o.sealed.size(); adds > actor.MaxCommitBytes {
 			*o = outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, ended: o.ended}
 		}
 	}
 	var then followUp
 	then.bring = !goOn && c.Receiver == nil && w.callersCommit
-	several := lockToFold(of, o.commits || o.fails || o.resting, adds)
+	several := activation.LockToFold(of, o.commits || o.fails || o.resting, adds)
 	now = time.Now() // it may have waited for commits
 	defer func() {
-		unlockAll(several)
+		activation.UnlockAll(several)
 		w.followThrough(&then)
 	}()
-	s.running.Remove(&c.Place)
+	s.Running.Remove(&c.Place)
 	if c.Timers != nil && o.Err == nil {
-		s.timers.Wait(c.Inv.Key, c.Timers)
+		s.Timers.Wait(c.Inv.Key, c.Timers)
 	}
 	ch.End()
 	var dropped error
 	committed, current, lost, folded := true, true, false, false
-	behind := make([][]*call.Call, len(ch.members))
-	why := make([]error, len(ch.members))
-	for i, m := range ch.members {
-		if behind[i], why[i] = m.a.member.End(); why[i] != nil {
+	behind := make([][]*call.Call, len(ch.Members))
+	why := make([]error, len(ch.Members))
+	for i, m := range ch.Members {
+		if behind[i], why[i] = m.Activation.Member.End(); why[i] != nil {
 			dropped = why[i]
 		}
-		if m.row == nil && i > 0 { // the chain has not seen it
+		if m.Row == nil && i > 0 { // the chain has not seen it
 			continue
 		}
-		committed = committed && m.a.member.Committed()
+		committed = committed && m.Activation.Member.Committed()
 		// What the chain has seen of its actors must have been the newest at one moment.
-		current = current && !m.a.Outdated() && (o.since.IsZero() || w.ownership.currentSince(m.a, now, now))
-		lost = lost || m.a.lost
+		current = current && !m.Activation.Outdated() && (o.since.IsZero() || w.ownership.CurrentSince(m.Activation, now, now))
+		lost = lost || m.Activation.Lost
 	}
 	switch {
 	case dropped != nil && (o.resting || o.retry):
@@ -230,51 +211,51 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call.Call, o *outcome
 	case o.commits:
 		folded = true
 		w.fold(a, ch, c, o.under, &o.sealed)
-		then.launch(a.launch(now))
+		then.launch(a.Launch(now))
 	case o.fails:
 		w.foldFailure(a, ch, c, o.Result)
-		then.launch(a.launch(now))
+		then.launch(a.Launch(now))
 	case o.resting && lost && committed:
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(&then.answered)
 	case o.resting && (!committed || !current):
 		w.ask(a, ch, c, o.Result)
-		then.launch(a.launch(now))
+		then.launch(a.Launch(now))
 	default:
-		settleTimers(ch.timing(), o.Err == nil, now)
+		activation.SettleTimers(ch.Timing(), o.Err == nil, now)
 		c.Result = o.Result
 		c.Result.Stats.Ended = now
 		c.Answer(&then.answered)
 	}
-	for i, m := range ch.members {
+	for i, m := range ch.Members {
 		for _, earlier := range slices.Backward(behind[i]) {
 			earlier.RunAgain(why[i], &then.answered)
 		}
-		if m.a.leaving {
-			m.a.giveBackCalls(&then.answered)
+		if m.Activation.Leaving {
+			m.Activation.GiveBackCalls(&then.answered)
 		}
 		if !folded { // what guests have cached of it is not so
-			m.a.rev = w.table.revisions.Next()
+			m.Activation.Rev = w.table.Revisions.Next()
 		}
 		if i == 0 {
 			continue
 		}
-		m.a.shard.running.Remove(&m.call.Place)
-		m.a.Calls.Answered(m.call.Cost())
-		w.memory.Answered(m.call)
-		m.a.working = false
-		w.proceed(m.a.shard, m.a, now, &then)
+		m.Activation.Shard.Running.Remove(&m.Call.Place)
+		m.Activation.Calls.Answered(m.Call.Cost())
+		w.memory.Answered(m.Call)
+		m.Activation.Working = false
+		w.proceed(m.Activation.Shard, m.Activation, now, &then)
 	}
 	if !folded {
-		w.turns.reminders.unused(a.key.App, ch.tokens)
+		w.turns.reminders.unused(a.Key.App, ch.Tokens)
 	}
-	a.chain = nil
+	a.Chain = nil
 	if goOn {
-		if next = s.pick(a); next != nil && now.Before(next.Arrived) {
+		if next = s.Pick(a); next != nil && now.Before(next.Arrived) {
 			now = next.Arrived
 		}
 	} else {
-		a.working = false
+		a.Working = false
 	}
 	w.proceed(s, a, now, &then)
 	w.proceedOthers(now, &then)
@@ -283,31 +264,31 @@ func (w *workers) disposeChain(s *shard, a *activation, c *call.Call, o *outcome
 
 // proceed sees to it that an activation with calls to run has a worker, and that
 // one without any work is idle. The caller has the shard's lock.
-func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp) {
-	if a.drained != nil && a.member.Committed() {
-		close(a.drained)
-		a.drained = nil
+func (w *workers) proceed(s *activation.Shard, a *activation.Activation, now time.Time, then *followUp) {
+	if a.Drained != nil && a.Member.Committed() {
+		close(a.Drained)
+		a.Drained = nil
 	}
-	if a.working || !a.busy {
+	if a.Working || !a.Busy {
 		return
 	}
-	if a.member.MayBegin() && !a.full() && a.Calls.Len() > 0 {
-		a.working = true
+	if a.Member.MayBegin() && !a.Full() && a.Calls.Len() > 0 {
+		a.Working = true
 		go w.work(s, a)
 		return
 	}
-	if !a.member.Committed() {
+	if !a.Member.Committed() {
 		return
 	}
-	a.busy = false
-	if a.called {
-		a.called, a.lastUsed = false, now
+	a.Busy = false
+	if a.Called {
+		a.Called, a.LastUsed = false, now
 	}
-	gone := a.leaving || a.empty()
+	gone := a.Leaving || a.Empty()
 	if gone {
-		w.table.remove(s, a)
-		if a.leaving {
-			s.timers.Leave(a.key)
+		w.table.Remove(s, a)
+		if a.Leaving {
+			s.Timers.Leave(a.Key)
 		}
 	}
 	if then.a == nil {
@@ -320,21 +301,21 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 // proceedOthers is proceed for the other activations that have changed.
 func (w *workers) proceedOthers(now time.Time, then *followUp) {
 	for _, a := range then.also {
-		if a.leaving {
-			a.giveBackCalls(&then.answered)
+		if a.Leaving {
+			a.GiveBackCalls(&then.answered)
 		}
-		w.proceed(a.shard, a, now, then)
+		w.proceed(a.Shard, a, now, then)
 	}
 }
 
 // followThrough does what is left, without the locks.
 func (w *workers) followThrough(then *followUp) {
-	var bring *batch
+	var bring *activation.Batch
 	for b := then.launched; b != nil; {
-		next := b.next
-		b.next = nil
+		next := b.Next
+		b.Next = nil
 		switch {
-		case b.in.Check():
+		case b.In.Check():
 			w.sendCheck(b)
 		case then.bring && bring == nil:
 			bring = b
@@ -359,11 +340,11 @@ func (w *workers) followThrough(then *followUp) {
 }
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
-func (w *workers) deliver(s *shard, a *activation, c *call.Call, limit int, onCaller bool) (run bool, err error) {
+func (w *workers) deliver(s *activation.Shard, a *activation.Activation, c *call.Call, limit int, onCaller bool) (run bool, err error) {
 	if err := a.Calls.CheckCalls(limit); err != nil {
 		return false, err
 	}
-	if a.member.Flight() != nil && w.store.Commits.Stalled() { // it would wait for that, too
+	if a.Member.Flight() != nil && w.store.Commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.Cost()
@@ -376,21 +357,21 @@ func (w *workers) deliver(s *shard, a *activation, c *call.Call, limit int, onCa
 	a.Calls.Put(&c.Place, c, cost)
 	c.Home = &a.Home
 	if c.Cause.KeepsActive() {
-		a.called = true
-		s.used(a)
-	} else if a.lastUsed.IsZero() {
-		a.lastUsed = c.Arrived
+		a.Called = true
+		s.Used(a)
+	} else if a.LastUsed.IsZero() {
+		a.LastUsed = c.Arrived
 	}
-	if !a.busy {
-		a.busy = true
-		s.work.Add(1)
+	if !a.Busy {
+		a.Busy = true
+		s.Work.Add(1)
 	}
-	if a.working || !a.member.MayBegin() || a.full() { // the flight's landing sends a worker
+	if a.Working || !a.Member.MayBegin() || a.Full() { // the flight's landing sends a worker
 		return false, nil
 	}
-	a.working = true
+	a.Working = true
 	if onCaller { // without a worker the mailbox was empty
-		s.pick(a)
+		s.Pick(a)
 		return true, nil
 	}
 	go w.work(s, a)
@@ -398,7 +379,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call.Call, limit int, onCa
 }
 
 // committed takes the outcome of a commit from the pipeline.
-func (w *workers) committed(b *batch, err error, now time.Time) {
+func (w *workers) committed(b *activation.Batch, err error, now time.Time) {
 	if errors.Is(err, actor.ErrAmbiguous) {
 		w.settleFlight(b, err)
 		return
@@ -410,26 +391,26 @@ func (w *workers) committed(b *batch, err error, now time.Time) {
 // [storage.Store.Commit]. What rests on it is answered, or goes again.
 //
 // now is when that was known.
-func (w *workers) landed(b *batch, err error, now time.Time) {
-	check := b.in.Check()
+func (w *workers) landed(b *activation.Batch, err error, now time.Time) {
+	check := b.In.Check()
 	if err != nil && !check {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
 	if !check {
 		// Before anything that follows from it is done, and told.
 		w.store.Committed(storage.CommitEnd{
-			Key: b.parts[0].a.key, Lane: serving.LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+			Key: b.Parts[0].Activation.Key, Lane: serving.LaneWarm, Duration: now.Sub(b.In.Began()), GroupSize: b.In.Effects(), Err: err,
 		})
 		switch {
 		case err == nil:
-			w.turns.reminders.committed(&b.reminders)
+			w.turns.reminders.committed(&b.Reminders)
 		case call.Refused(err): // at once, or once it was settled
-			w.turns.reminders.refused(&b.reminders)
+			w.turns.reminders.refused(&b.Reminders)
 		}
 	}
 	if errors.Is(err, actor.ErrKeyExists) {
-		for i := range b.records {
-			w.records.repeats.Note(&b.records[i].Actor, now)
+		for i := range b.Records {
+			w.records.repeats.Note(&b.Records[i].Actor, now)
 		}
 	}
 	then := w.land(b, err, now)
@@ -437,42 +418,42 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 }
 
 // land is the part of landed under the locks.
-func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
-	several := b.lock()
-	defer b.unlock(several)
-	outcome, check := speculation.Applied, b.in.Check()
+func (w *workers) land(b *activation.Batch, err error, now time.Time) (then followUp) {
+	several := b.Lock()
+	defer b.Unlock(several)
+	outcome, check := speculation.Applied, b.In.Check()
 	switch {
 	case call.Refused(err):
 		outcome = speculation.Refused
 	case err != nil:
 		outcome = speculation.Failed
 	}
-	for i := range b.parts {
-		p := &b.parts[i]
+	for i := range b.Parts {
+		p := &b.Parts[i]
 		if err == nil && !check {
-			p.a.Install(p.after)
-			p.a.weigh()
-			if p.writes() {
-				w.ownership.advanced(p.a)
+			p.Activation.Install(p.After)
+			p.Activation.Weigh()
+			if p.Writes() {
+				w.ownership.Advanced(p.Activation)
 			}
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {
-			p.a.gaveUp(now)
+			p.Activation.GaveUp(now)
 		}
-		if err == nil && !p.a.Outdated() {
-			p.a.Confirmed(b.in.Began())
+		if err == nil && !p.Activation.Outdated() {
+			p.Activation.Confirmed(b.In.Began())
 		}
 	}
-	did := b.in.Landed(outcome, err, now)
-	b.settleTimers(err == nil, now)
+	did := b.In.Landed(outcome, err, now)
+	b.SettleTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
-	w.release(b, err)
-	for i := range b.parts {
-		a := b.parts[i].a
-		if a.leaving {
-			a.giveBackCalls(&then.answered)
+	b.Release(err)
+	for i := range b.Parts {
+		a := b.Parts[i].Activation
+		if a.Leaving {
+			a.GiveBackCalls(&then.answered)
 		}
-		w.proceed(a.shard, a, now, &then)
+		w.proceed(a.Shard, a, now, &then)
 	}
 	w.proceedOthers(now, &then)
 	return then
@@ -480,40 +461,40 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 
 // settleFlight finds out the outcome of a commit, beside the lanes. No turn of
 // its actors begins meanwhile: it would most likely have to run again.
-func (w *workers) settleFlight(b *batch, cause error) {
-	several := b.lock()
-	b.in.Settle()
-	b.unlock(several)
+func (w *workers) settleFlight(b *activation.Batch, cause error) {
+	several := b.Lock()
+	b.In.Settle()
+	b.Unlock(several)
 	// The flight keeps the activations busy, which Stop waits for.
 	go func() {
-		err := w.store.Settle(b.commit, cause)
+		err := w.store.Settle(b.Sent, cause)
 		w.landed(b, err, time.Now())
 	}()
 }
 
 // sendCheck asks whether the versions that a check rests on are still the rows'. Each of
 // them was the row's when the check was sent, so that all were at once.
-func (w *workers) sendCheck(b *batch) {
+func (w *workers) sendCheck(b *activation.Batch) {
 	verdict := func(i int, v actor.RowVersion, err error) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("confirm version: %w", err)
-		case v.Version != b.rows[i].ReadVersion:
+		case v.Version != b.Rows[i].ReadVersion:
 			return actor.ErrStale
 		}
 		return nil
 	}
-	if len(b.parts) == 1 {
-		w.store.Versions.Ask(b.parts[0].a.key, func(v actor.RowVersion, err error) {
+	if len(b.Parts) == 1 {
+		w.store.Versions.Ask(b.Parts[0].Activation.Key, func(v actor.RowVersion, err error) {
 			w.landed(b, verdict(0, v, err), time.Now())
 		})
 		return
 	}
 	var failure atomic.Pointer[error] // the first one
 	var left atomic.Int64
-	left.Store(int64(len(b.parts)))
-	for i := range b.parts {
-		w.store.Versions.Ask(b.parts[i].a.key, func(v actor.RowVersion, err error) {
+	left.Store(int64(len(b.Parts)))
+	for i := range b.Parts {
+		w.store.Versions.Ask(b.Parts[i].Activation.Key, func(v actor.RowVersion, err error) {
 			if err := verdict(i, v, err); err != nil {
 				failure.CompareAndSwap(nil, &err)
 			}
@@ -530,7 +511,7 @@ func (w *workers) sendCheck(b *batch) {
 }
 
 // submitted sees to a flight that the pipeline may have refused.
-func (w *workers) submitted(b *batch, err error) {
+func (w *workers) submitted(b *activation.Batch, err error) {
 	if err != nil {
 		w.landed(b, err, time.Now())
 	}

@@ -1,4 +1,4 @@
-package host
+package activation
 
 import (
 	"strings"
@@ -16,9 +16,9 @@ import (
 // known is an activation of an actor on a store that others write to, which has
 // version 5 since a moment.
 type known struct {
-	*table
-	*shard
-	*activation
+	*Table
+	*Shard
+	*Activation
 	since time.Time
 }
 
@@ -27,19 +27,19 @@ func at(version uint64) *residency.Row {
 }
 
 func newKnown() known {
-	k := known{table: new(table), since: time.Now()}
-	k.table.init(&Config{MaxActivations: 10, StateMemory: 1 << 20}, &ownership{shared: true}, &Events{Activated: func(actor.Key) {}}, nil)
+	k := known{Table: new(Table), since: time.Now()}
+	k.Table.Init(10, 1<<20, &Ownership{Shared: true}, Observer{Activated: func(actor.Key) {}}, nil)
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
-	k.shard = k.table.shard(key)
-	k.activation = k.table.activate(k.shard, key)
-	k.activation.Install(at(5))
-	k.activation.Tip, k.activation.Current = k.activation.Loaded, k.since
+	k.Shard = k.Table.Shard(key)
+	k.Activation = k.Table.Activate(k.Shard, key)
+	k.Activation.Install(at(5))
+	k.Activation.Tip, k.Activation.Current = k.Activation.Loaded, k.since
 	return k
 }
 
 func (k known) sees(t *testing.T, version uint64) {
 	t.Helper()
-	switch seen := k.activation.Committed(); {
+	switch seen := k.Activation.Committed(); {
 	case seen == nil && version != 0:
 		t.Errorf("readers have to load, want them to see version %d", version)
 	case seen != nil && seen.Version != version:
@@ -52,36 +52,36 @@ func (k known) sees(t *testing.T, version uint64) {
 func TestNewsKeepOlderStatesOut(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		k := newKnown()
-		forgets := k.shard.history.Forgets()
-		k.shard.noteNewer(k.activation, 7)
+		forgets := k.Shard.History.Forgets()
+		k.Shard.NoteNewer(k.Activation, 7)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(5), k.since, forgets)
+		k.Shard.Show(k.Activation, at(5), k.since, forgets)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(6), k.since, forgets)
+		k.Shard.Show(k.Activation, at(6), k.since, forgets)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(7), k.since, forgets)
+		k.Shard.Show(k.Activation, at(7), k.since, forgets)
 		k.sees(t, 7)
 	})
 	t.Run("not in memory", func(t *testing.T) {
 		k := newKnown()
-		key := k.activation.key
-		k.table.remove(k.shard, k.activation)
-		forgets := k.shard.history.Forgets()
-		k.shard.noteNewer(nil, 7)
+		key := k.Activation.Key
+		k.Table.Remove(k.Shard, k.Activation)
+		forgets := k.Shard.History.Forgets()
+		k.Shard.NoteNewer(nil, 7)
 		by := &serving.Type{Lane: serving.LaneWarm, Placement: abi.PlacementRing}
-		k.table.offer(k.shard, key, by, at(5), k.since, forgets)
-		if a := k.shard.actors[key]; a != nil {
+		k.Table.Offer(k.Shard, key, by, at(5), k.since, forgets)
+		if a := k.Shard.Actors[key]; a != nil {
 			t.Errorf("version %d is kept", a.Loaded.Version)
 		}
 	})
 	t.Run("made anew", func(t *testing.T) { // with a lower version: of the two, only later questions tell
 		k := newKnown()
-		forgets := k.shard.history.Forgets()
-		k.shard.noteOther(k.activation, 3)
+		forgets := k.Shard.History.Forgets()
+		k.Shard.noteOther(k.Activation, 3)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(9), k.since, forgets)
+		k.Shard.Show(k.Activation, at(9), k.since, forgets)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(3), k.since, k.shard.history.Forgets())
+		k.Shard.Show(k.Activation, at(3), k.since, k.Shard.History.Forgets())
 		k.sees(t, 3)
 	})
 }
@@ -90,18 +90,18 @@ func TestNewsKeepOlderStatesOut(t *testing.T) {
 // own commit is nothing newer when that commit has been answered.
 func TestCommitOfWhatAReaderFound(t *testing.T) {
 	k := newKnown()
-	k.shard.show(k.activation, at(6), k.since, k.shard.history.Forgets())
-	if !k.activation.Outdated() {
+	k.Shard.Show(k.Activation, at(6), k.since, k.Shard.History.Forgets())
+	if !k.Activation.Outdated() {
 		t.Error("what a reader found is not ahead of what turns run on")
 	}
 	own := at(6)
-	k.activation.Install(own)
-	if k.activation.Outdated() || k.activation.Committed() != own {
+	k.Activation.Install(own)
+	if k.Activation.Outdated() || k.Activation.Committed() != own {
 		t.Error("the actor's state would be dropped for its own commit")
 	}
-	k.shard.noteNewer(k.activation, 8)
-	k.activation.Install(at(7))
-	if k.sees(t, 0); !k.activation.Outdated() {
+	k.Shard.NoteNewer(k.Activation, 8)
+	k.Activation.Install(at(7))
+	if k.sees(t, 0); !k.Activation.Outdated() {
 		t.Error("a commit hides that the store has something newer than it")
 	}
 }
@@ -113,17 +113,17 @@ func TestWhatReadersSeeIsDated(t *testing.T) {
 	later := func(n int) time.Time { return k.since.Add(time.Duration(n) * time.Second) }
 	dated := func(want time.Time) {
 		t.Helper()
-		if !k.activation.Current.Equal(want) {
-			t.Errorf("current as of %s, want %s", k.activation.Current.Sub(k.since), want.Sub(k.since))
+		if !k.Activation.Current.Equal(want) {
+			t.Errorf("current as of %s, want %s", k.Activation.Current.Sub(k.since), want.Sub(k.since))
 		}
 	}
-	k.activation.Confirmed(later(2))
-	k.activation.Confirmed(later(1))
+	k.Activation.Confirmed(later(2))
+	k.Activation.Confirmed(later(1))
 	dated(later(2))
-	k.shard.show(k.activation, at(6), later(3), k.shard.history.Forgets())
+	k.Shard.Show(k.Activation, at(6), later(3), k.Shard.History.Forgets())
 	dated(later(3))
-	k.shard.noteNewer(k.activation, 9)
-	k.shard.show(k.activation, at(5), later(4), k.shard.history.Forgets()) // it was made anew, and is as it was
+	k.Shard.NoteNewer(k.Activation, 9)
+	k.Shard.Show(k.Activation, at(5), later(4), k.Shard.History.Forgets()) // it was made anew, and is as it was
 	dated(later(4))
 	k.sees(t, 5)
 }
@@ -132,14 +132,14 @@ func TestWhatReadersSeeIsDated(t *testing.T) {
 // store is one state.
 func TestTipUnderWayCountsOnce(t *testing.T) {
 	k := newKnown()
-	a := k.activation
+	a := k.Activation
 	large := residency.NewRow(actor.Row{Version: 6, State: actor.EncodedState{
 		Format: actor.FormatJSON, Data: []byte(`{"large":"` + strings.Repeat("x", 8<<10) + `"}`),
 	}})
 	a.Tip = large
 	before := a.weight()
-	speculation.Fold([]*member{&a.member}, dependent{Call: new(call.Call), Home: &a.member}, func() *batch { return &batch{parts: []part{{a: a, after: large}}} }, nil)
-	if f := a.member.Launch(k.since); f == nil {
+	speculation.Fold([]*Member{&a.Member}, Dependent{Call: new(call.Call), Home: &a.Member}, func() *Batch { return &Batch{Parts: []part{{Activation: a, After: large}}} }, nil)
+	if f := a.Member.Launch(k.since); f == nil {
 		t.Fatal("nothing is under way")
 	}
 	if large.Cost() == 0 || a.weight() != before {
