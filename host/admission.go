@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -12,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/worker"
 )
 
 // admission decides where a call runs, and what it gets.
@@ -27,9 +29,10 @@ type admission struct {
 	records     *recordings
 	reads       *reads
 	stateless   *statelessLane
-	workers     *workers
+	workers     *worker.Workers
 	timers      *timers
 	timerFired  func(TimerFired)
+	logger      *slog.Logger
 	graph       *chain.Graph[*activation.Activation]
 }
 
@@ -288,7 +291,7 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 	}
 	if run {
 		c.Placed()
-		ad.workers.runHere(a, c)
+		ad.workers.RunHere(a, c)
 	}
 	if c.Receiver != nil {
 		return call.Result{Later: true}
@@ -341,7 +344,7 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 				s.Mu.Unlock()
 				return nil, false, notReentrant(&c.Inv.Key)
 			}
-			run, err = ad.workers.deliver(s, a, c, by.Limits.Mailbox, onCaller)
+			run, err = ad.workers.Deliver(s, a, c, by.Limits.Mailbox, onCaller)
 			s.Mu.Unlock()
 			return a, run, err
 		}

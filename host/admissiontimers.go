@@ -96,7 +96,7 @@ func (f *firing) Answer(_ actor.Reply, err error) {
 	}
 	f.by.timerFired(fired)
 	if err != nil {
-		f.by.workers.logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
+		f.by.logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
 			"timer", spec.Name, "method", spec.Method, "removed", timer.Unserved(err), "error", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // was sealed in the warm lane is for the caller to commit.
 //
 // now is when it begins.
-func (ts *turns) run(a *activation.Activation, c *call.Call, now time.Time) outcome {
+func (ts *turns) run(a *activation.Activation, c *call.Call, now time.Time) call.Outcome {
 	if c.Stats.Began.IsZero() && !c.Killed.Load() && c.Ctx.Err() == nil {
 		c.Stats.Began = now
 	}
@@ -28,11 +28,11 @@ func (ts *turns) run(a *activation.Activation, c *call.Call, now time.Time) outc
 	defer ctx.Stop()
 	if ctx.ErrAt(now) != nil {
 		if err := c.Overdue(ctx); c.Conflicts == 0 || errors.Is(err, actor.ErrStopping) {
-			return failed(err)
+			return call.Failed(err)
 		}
 	}
 	if !a.PauseFor(ctx, c) {
-		return failed(conflicted(c.Conflicts))
+		return call.Failed(conflicted(c.Conflicts))
 	}
 	for conflicts := 0; ; now = time.Now() {
 		o := ts.attempt(ctx, a, c, now)
@@ -42,14 +42,14 @@ func (ts *turns) run(a *activation.Activation, c *call.Call, now time.Time) outc
 		over := c.Overdue(ctx)
 		switch {
 		case over != nil && (call.IsContextError(o.Err) || errors.Is(o.Err, call.ErrMoved)):
-			return failed(over)
+			return call.Failed(over)
 		case c.Stats.Sent:
 			return o // and not again
 		case errors.Is(o.Err, call.ErrMoved):
 		case errors.Is(o.Err, actor.ErrStale):
 			conflicts++
 			if over != nil || !activation.Pause(ctx, conflicts) {
-				return failed(conflicted(conflicts))
+				return call.Failed(conflicted(conflicts))
 			}
 		default:
 			return o
@@ -63,24 +63,24 @@ func conflicted(times int) error {
 
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
-func (ts *turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Call, now time.Time) outcome {
+func (ts *turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Call, now time.Time) call.Outcome {
 	s, err := ts.next(a)
 	if c.Op == call.OpDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
 		s, err = ts.deployments.Unserved(c.Inv.Key.App, c.Inv.Key.Type), nil
 	}
 	if err != nil {
-		return failed(err)
+		return call.Failed(err)
 	}
 	if s != a.Serving || s.Lane != serving.LaneWarm || c.Op == call.OpDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
 		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
-			return outcome{Result: call.Result{Err: err}, retry: dropped}
+			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}
 		}
 		a.Serving, a.Checked = s, serving.Unchecked
 	}
 	if err := ts.ownership.MayBegin(a, s, now); err != nil {
-		return failed(err)
+		return call.Failed(err)
 	}
 	switch {
 	case c.Op == call.OpDelete:
@@ -88,27 +88,27 @@ func (ts *turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		if err == nil || errors.Is(err, actor.ErrActorNotFound) {
 			ts.timers.deleted(a.Key)
 		}
-		return failed(err)
+		return call.Failed(err)
 	case c.Op == call.OpFence && s.Lane == serving.LaneWarm:
 		l, err := ts.ensureLoaded(ctx, a, s)
-		return outcome{Result: call.Result{Err: err}, retry: l == nil && err == nil}
+		return call.Outcome{Result: call.Result{Err: err}, Retry: l == nil && err == nil}
 	case c.Op == call.OpMigrate && s.Lane == serving.LaneWarm:
 		return ts.warm(ctx, a, c, s, false, now)
 	case c.Op == call.OpFence, c.Op == call.OpMigrate:
-		return failed(nil)
+		return call.Failed(nil)
 	case c.Op == call.OpTimer:
 		return ts.timer(ctx, a, c, s)
 	}
 	if c.Op == call.OpAll {
 		if s.Lane != serving.LaneWarm {
-			return failed(notTogether(s))
+			return call.Failed(notTogether(s))
 		}
 		c.Stats.Lane = s.Lane
 		return ts.warm(ctx, a, c, s, false, now)
 	}
 	m, err := c.MethodOf(s)
 	if err != nil {
-		return failed(err)
+		return call.Failed(err)
 	}
 	c.Stats.Lane = s.Lane
 	switch c.Cause {
@@ -143,11 +143,11 @@ func (ts *turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	default:
 		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}
-	return outcome{Result: r}
+	return call.Outcome{Result: r}
 }
 
 // timer runs a call that sets or cancels a timer, on the activation's worker.
-func (ts *turns) timer(ctx context.Context, a *activation.Activation, c *call.Call, s *serving.Type) outcome {
+func (ts *turns) timer(ctx context.Context, a *activation.Activation, c *call.Call, s *serving.Type) call.Outcome {
 	c.Stats.Lane = s.Lane
 	if s.Lane == serving.LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
@@ -155,11 +155,11 @@ func (ts *turns) timer(ctx context.Context, a *activation.Activation, c *call.Ca
 			err = l.Damage
 		}
 		if err != nil || l == nil {
-			return outcome{Result: call.Result{Err: err}, retry: err == nil}
+			return call.Outcome{Result: call.Result{Err: err}, Retry: err == nil}
 		}
 	} else {
 		a.DropAll()
 	}
 	err := ts.timers.ask(c, s)
-	return outcome{Result: call.Result{Err: err}, resting: s.Lane == serving.LaneWarm, ended: time.Now()}
+	return call.Outcome{Result: call.Result{Err: err}, Resting: s.Lane == serving.LaneWarm, Ended: time.Now()}
 }

@@ -484,21 +484,21 @@ func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly
 		return actor.Payload{}, err
 	}
 	if readOnly || stateless {
-		return done.reply.Payload, nil
+		return done.Reply.Payload, nil
 	}
 	ch.Undo = append(ch.Undo, activation.Undo{Of: m, Open: open, Row: row, Changed: m.Changed, Effects: effects})
 	if outer != nil {
 		outer.GoOnFrom(&after)
-		if done.changed {
-			outer.Replace(done.state, done.rev)
+		if done.Changed {
+			outer.Replace(done.State, done.Rev)
 		}
-		return done.reply.Payload, nil
+		return done.Reply.Payload, nil
 	}
 	m.Effects = after
-	if done.changed {
-		m.Row, m.Rev, m.Changed = row.With(done.state, true, s.Deployment.Generation, s.StateSchema), done.rev, true
+	if done.Changed {
+		m.Row, m.Rev, m.Changed = row.With(done.State, true, s.Deployment.Generation, s.StateSchema), done.Rev, true
 	}
-	return done.reply.Payload, nil
+	return done.Reply.Payload, nil
 }
 
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their

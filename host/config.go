@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -188,10 +187,8 @@ func (c Config) validate() error {
 }
 
 const (
-	// MaxStateAndPayload bounds Limits.StateBytes and Limits.PayloadBytes
-	// together: a turn whose call has an idempotency key commits a state and a
-	// reply at once.
-	MaxStateAndPayload = actor.MaxCommitBytes - 64<<10
+	// MaxStateAndPayload bounds Limits.StateBytes and Limits.PayloadBytes together.
+	MaxStateAndPayload = serving.MaxStateAndPayload
 	// StatesInMemory is how many of the largest states Config.StateMemory holds
 	// at least.
 	StatesInMemory = 8

@@ -7,7 +7,8 @@
 // stores actors, [Ownership] says which actors this host holds. Package serving works out
 // the lane, the methods and the limits of what serves a type. Package call has what was asked,
 // from its arrival to its answer; package activation has the actors in memory, and decides
-// which of them this host may run. Package turn runs one turn,
+// which of them this host may run; package worker runs their calls, and answers them when
+// what they rest on is durable. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
@@ -24,7 +25,6 @@
 //	chains         run the turns that turns call
 //	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
-//	workers        run calls with a mailbox, and perform what package speculation decides
 //	turns          one run of a call of an activation, in any lane with a mailbox
 //	reads          read-only methods, and queries about actors; copies of other hosts' actors
 //	runs           a guest on an instance

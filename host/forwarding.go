@@ -153,7 +153,7 @@ func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost
 // knownOfFailed.
 func (f *forwarding) known(t *run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	c.Doubtful = t.outermost.call.Doubtful || t.outermost.call.Conflicts > 0
-	var o outcome
+	var o call.Outcome
 	look := func() { o, ok = f.recordings.known(c.Ctx, m.Activation, c) }
 	if c.Doubtful { // the store is asked
 		t.waiting(look)

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
+	"github.com/greenroom-run/greenroom/host/worker"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
@@ -86,11 +87,15 @@ func New(cfg Config) (*Host, error) {
 			places: fair.NewPlaces(cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		},
 	}
-	workers := newWorkers(&h.cfg, &h.answering, h.chains.turns)
+	workers := worker.New(worker.Config{
+		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
+		Ownership: &h.ownership, Repeats: records.repeats, Recorded: records.asRecorded, Run: h.chains.turns.run,
+		Committed: rems.committed, Refused: rems.refused, Unused: rems.unused,
+	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph,
+		timers: &h.timers, timerFired: h.events.TimerFired, logger: cfg.Logger, graph: &h.chains.graph,
 	}
 	return h, nil
 }

@@ -26,25 +26,25 @@ func newRecordings(store *storage.Store, t *activation.Table) *recordings {
 
 // known looks for an earlier call with the key of c, among those that are not
 // committed yet and, if c may have been committed before, in the store.
-func (rec *recordings) known(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, ok bool) {
+func (rec *recordings) known(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, ok bool) {
 	s := a.Shard
 	s.Mu.Lock()
 	r, ok := a.Joins(c)
 	s.Mu.Unlock()
 	switch {
 	case ok:
-		return outcome{Result: r, resting: true}, true
+		return call.Outcome{Result: r, Resting: true}, true
 	case !c.Doubtful:
-		return outcome{}, false
+		return call.Outcome{}, false
 	case c.Looked == nil:
 		if err := rec.lookUpDoubtful(ctx, a, c); err != nil {
-			return failed(err), true
+			return call.Failed(err), true
 		}
 	}
 	found := c.Looked
 	c.Looked = nil
 	r, ok = rec.asRecorded(c, *found, nil)
-	return outcome{Result: r}, ok
+	return call.Outcome{Result: r}, ok
 }
 
 // lookUpDoubtful asks the store for c and for the calls that go again after it, at

@@ -32,7 +32,7 @@ type lockedLane struct {
 func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
-		done sealed
+		done call.Sealed
 		made actor.Commit
 		// newer is a row that a newer deployment wrote. The deployments are read
 		// after the transaction: it must not wait for another connection.
@@ -85,24 +85,24 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 			failure, made = err, l.Bump(c.Inv.Key)
 			return &made, nil
 		}
-		if err != nil || !done.changed && !c.Cause.Recorded() {
+		if err != nil || !done.Changed && !c.Cause.Recorded() {
 			return nil, err
 		}
-		if !done.changed && c.Cause == actor.CauseFiring {
-			made = l.Step(c.Inv.Key, done.reminders)
+		if !done.Changed && c.Cause == actor.CauseFiring {
+			made = l.Step(c.Inv.Key, done.Reminders)
 			return &made, nil
 		}
-		if !done.changed {
-			made = l.Record(c.Record(done.reply, s.Limits.IdempotencyTTL))
+		if !done.Changed {
+			made = l.Record(c.Record(done.Reply, s.Limits.IdempotencyTTL))
 			return &made, nil
 		}
-		w, encoded := l.Next(c.Inv.Key), done.state.Encoded()
+		w, encoded := l.Next(c.Inv.Key), done.State.Encoded()
 		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
 		made = actor.CommitOf(w)
-		made.Reminders = done.reminders
-		done.reply.Version = w.NewVersion
+		made.Reminders = done.Reminders
+		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {
-			made.Records = []actor.IdempotencyRecord{c.Record(done.reply, s.Limits.IdempotencyTTL)}
+			made.Records = []actor.IdempotencyRecord{c.Record(done.Reply, s.Limits.IdempotencyTTL)}
 		}
 		return &made, nil
 	}
@@ -140,7 +140,7 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 		return actor.Reply{}, err
 	}
 	ll.runs.reminders.committed(&made.Reminders)
-	return done.reply, nil
+	return done.Reply, nil
 }
 
 // lockedHere says why a row that was just given to a transaction may not be written under

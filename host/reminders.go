@@ -92,24 +92,24 @@ func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
 // committed and by what the activation is about to commit. over means that the firing was
 // taken, or that this is not known: then o is the outcome. look leaves a firing that is
 // delivered for the first time to the commit, which has to decide in any case.
-func (rs *reminders) look(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, over bool) {
+func (rs *reminders) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
 	if rs == nil {
-		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
+		return call.Failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
 	touched := a.Touches(c.Inv.Firing.Step.ReminderName)
 	if touched {
 		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
-			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
+			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}, true
 		}
 	}
 	c.Fired = nil
 	if !touched && c.Inv.Firing.Fresh && c.Stats.Runs == 0 {
-		return outcome{}, false
+		return call.Outcome{}, false
 	}
 	if err := rs.confirm(ctx, c); err != nil {
-		return failed(err), true
+		return call.Failed(err), true
 	}
-	return outcome{}, false
+	return call.Outcome{}, false
 }
 
 // confirm reads the reminder of the firing that asks for a call; actor.ErrFiringTaken if

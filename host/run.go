@@ -163,35 +163,35 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 
 // seal closes the turn, whose time is not up. It fails for a state above the limit;
 // then nothing of the turn remains.
-func (t *run) seal(s *serving.Type, l *residency.Row) (sealed, error) {
-	done := sealed{
-		state: l.State,
-		rev:   t.StateRevision(),
-		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
+func (t *run) seal(s *serving.Type, l *residency.Row) (call.Sealed, error) {
+	done := call.Sealed{
+		State: l.State,
+		Rev:   t.StateRevision(),
+		Reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 	}
 	if t.call.Op == call.OpAll {
-		done.reply.Fuel = t.chain.Fuel
+		done.Reply.Fuel = t.chain.Fuel
 	}
 	if effects := t.TimerEffects(); !t.readOnly {
 		t.call.Timers = timer.NewChanges(effects, s.Placed())
 	}
 	if t.readOnly || s.Lane == serving.LaneStateless {
-		done.reminders = t.Effects()
+		done.Reminders = t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
 	if err != nil {
-		return sealed{}, err // and the turn keeps its effects, whose tokens it gives back
+		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.reminders = t.Effects()
+	done.Reminders = t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.
-	sets := len(done.reminders.Set)+len(done.reminders.Cancel) > 0
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0
 	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}
-	done.changed, done.state = true, state
+	done.Changed, done.State = true, state
 	return done, nil
 }
 
@@ -353,5 +353,5 @@ func (rs *runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *resid
 	}
 	c.Stats.Ended = ran
 	done, err := t.seal(s, l)
-	return done.reply, err
+	return done.Reply, err
 }

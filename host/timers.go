@@ -61,20 +61,20 @@ func (ts *timers) ask(c *call.Call, s *serving.Type) error {
 // look makes sure that the timer whose firing asks for a call still exists, by what is
 // committed and by what the activation is about to commit. over means that it does not, or
 // that this is not known: then o is the outcome.
-func (ts *timers) look(ctx context.Context, a *activation.Activation, c *call.Call) (o outcome, over bool) {
+func (ts *timers) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
 	s := a.Shard
 	s.Mu.Lock()
 	touched := s.Timers.Touched(c.Timer)
 	s.Mu.Unlock()
 	if touched {
 		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
-			return outcome{Result: call.Result{Err: err}, retry: dropped}, true
+			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}, true
 		}
 	}
 	if err := ts.begin(c); err != nil {
-		return failed(err), true
+		return call.Failed(err), true
 	}
-	return outcome{}, false
+	return call.Outcome{}, false
 }
 
 // begin begins the turn of the firing that asks for a call; actor.ErrCanceled if its timer

@@ -616,7 +616,7 @@ func (ch *Chain) Size() int64 {
 // Record adds a called turn to those that are recorded, and fails if they have more than one commit
 // may have: nothing else bounds what a turn that calls without end has the host keep.
 func (ch *Chain) Record(m *Enlisted, c *call.Call, reply actor.Payload) error {
-	bytes := ch.recorded() + len(reply.Data) + RecordCost
+	bytes := ch.recorded() + len(reply.Data) + call.RecordCost
 	if bytes > actor.MaxCommitBytes {
 		return fmt.Errorf("%w: the replies of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
 	}
@@ -784,9 +784,6 @@ func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].
 
 // Writes reports whether the commit moves the version of the part's row on.
 func (p *part) Writes() bool { return p.state != nil || p.bump }
-
-// RecordCost is what a record takes beside its reply, roughly.
-const RecordCost = 256
 
 // SettleTimers lets changes to timers take effect, or drops them. The caller has the locks.
 func SettleTimers(all []timing, apply bool, now time.Time) {

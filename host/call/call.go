@@ -212,6 +212,9 @@ func (c *Call) Record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRec
 	}
 }
 
+// RecordCost is what a record takes beside its reply, roughly.
+const RecordCost = 256
+
 // Recorded answers a call from the record of an earlier one with the same key.
 func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 	if r.Payload != c.Sum {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // Scope is an app, or one actor type of it.
@@ -49,6 +50,10 @@ type Limits struct {
 	// types stay permanently.
 	IdleTimeout time.Duration
 }
+
+// MaxStateAndPayload bounds StateBytes and PayloadBytes together: a turn whose call has an
+// idempotency key commits a state and a reply at once.
+const MaxStateAndPayload = actor.MaxCommitBytes - 64<<10
 
 // DefaultLimits returns the limits of a host that was told nothing.
 func DefaultLimits() Limits {

@@ -1,4 +1,4 @@
-package host
+package worker
 
 import (
 	"log/slog"
@@ -8,66 +8,42 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// What package speculation decides is performed here, under the locks of the shards of
-// all activations that it concerns; what is left to be done without them is a [followUp].
-
-// followUp is what a change of activations leaves to be done when the locks of
-// their shards are given back.
-type followUp struct {
-	launched *activation.Batch // and those that are next to it
-	bring    bool              // who does it only waits for the commit of launched
-	answered call.Answers
-	doubtful call.Answers // failures that are to be looked up; each has one of shard.work
-	retired
-	others []retired                // others than retired
-	also   []*activation.Activation // others that have changed, by what was done to batches that they share
+// Config is what [Workers] are made of.
+type Config struct {
+	Logger        *slog.Logger
+	CallersCommit bool // that of the pipeline
+	Answering     *call.Answering
+	Memory        *call.Memory
+	Table         *activation.Table
+	Store         *storage.Store
+	Ownership     *activation.Ownership
+	// Repeats gets the actors whose calls were recorded already, and Recorded returns the
+	// answer to a call that a look-up gave, false if there is none.
+	Repeats  *mailbox.Repeats
+	Recorded func(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool)
+	// Run runs one call of an activation, which is to begin now.
+	Run func(a *activation.Activation, c *call.Call, now time.Time) call.Outcome
+	// Committed gets what applied commits have done to reminders, Refused what refused ones
+	// have not, and Unused the tokens of reminders that no commit sets.
+	Committed, Refused func(e *actor.ReminderEffects)
+	Unused             func(app string, tokens []actor.ReminderID)
 }
 
-// retired is an activation that has no work any more.
-type retired struct {
-	a    *activation.Activation // nil: none
-	gone bool                   // it has left the table
-}
-
-// launch adds a batch to those that are to be sent; nil adds none.
-func (then *followUp) launch(b *activation.Batch) {
-	if b != nil {
-		b.Next, then.launched = then.launched, b
-	}
-}
-
-// changed adds the activations of a batch to those that have changed.
-func (then *followUp) changed(b *activation.Batch) {
-	for i := range b.Parts {
-		if len(b.Parts) > 1 && !slices.Contains(then.also, b.Parts[i].Activation) {
-			then.also = append(then.also, b.Parts[i].Activation)
-		}
-	}
-}
-
-// workers see to it that calls with a mailbox are run and answered: they take calls
-// to package speculation, and perform what it decides.
-type workers struct {
-	logger *slog.Logger
-	// callersCommit is Config.Pipeline.CallersCommit.
-	callersCommit bool
-	answering     *call.Answering
-	memory        *call.Memory
-	table         *activation.Table
-	store         *storage.Store
-	ownership     *activation.Ownership
-	records       *recordings
-	turns         *turns
-	batches       *activation.Batches
+// Workers run and answer the calls of a host's activations. All methods may be called
+// concurrently.
+type Workers struct {
+	Config
+	batches *activation.Batches
 }
 
 // hold keeps an answer until the batch f has landed.
-func (w *workers) hold(f *activation.Flight, d activation.Dependent, r call.Result) {
+func (w *Workers) hold(f *activation.Flight, d activation.Dependent, r call.Result) {
 	d.Call.Result = r
 	f.Hold(d)
 	f.Payload.CountReply(&r.Reply)
@@ -77,7 +53,7 @@ func (w *workers) hold(f *activation.Flight, d activation.Dependent, r call.Resu
 // join puts a call into the pending batch of its actor, and of all that its chain has read, with
 // an answer for when it has landed, and returns the part of a in that. ch is nil for a call that
 // has called no actor.
-func (w *workers) join(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result, role speculation.Role) (b *activation.Batch, i int) {
+func (w *Workers) join(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result, role speculation.Role) (b *activation.Batch, i int) {
 	c.Result = r
 	members := []*activation.Member{&a.Member}
 	if ch != nil {
@@ -103,23 +79,23 @@ func (w *workers) join(a *activation.Activation, ch *activation.Chain, c *call.C
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the locks.
-func (w *workers) fold(a *activation.Activation, ch *activation.Chain, c *call.Call, s *serving.Type, done *sealed) {
+func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.Call, s *serving.Type, done *call.Sealed) {
 	b, i := w.join(a, ch, c, call.Result{}, speculation.Effect)
 	if ch != nil {
 		sealChain(ch, b)
 	}
-	if done.changed {
-		b.Set(i, done.state, s)
-		done.reply.Version = b.Rows[i].NewVersion
+	if done.Changed {
+		b.Set(i, done.State, s)
+		done.Reply.Version = b.Rows[i].NewVersion
 	}
 	if c.Cause == actor.CauseKeyedCall {
-		b.Records = append(b.Records, c.Record(done.reply, s.Limits.IdempotencyTTL))
-		b.Replies += len(done.reply.Payload.Data) + activation.RecordCost
+		b.Records = append(b.Records, c.Record(done.Reply, s.Limits.IdempotencyTTL))
+		b.Replies += len(done.Reply.Payload.Data) + call.RecordCost
 	}
-	b.Remind(&done.reminders)
-	b.Most = min(b.Most, int(min(activation.MaxReplies, MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
-	c.Result = call.Result{Reply: done.reply, Stats: c.Stats}
-	b.CountReply(&done.reply)
+	b.Remind(&done.Reminders)
+	b.Most = min(b.Most, int(min(activation.MaxReplies, serving.MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
+	c.Result = call.Result{Reply: done.Reply, Stats: c.Stats}
+	b.CountReply(&done.Reply)
 }
 
 // sealChain moves the actors that called turns have run on to what those have made of them, in the
@@ -137,27 +113,27 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 	for _, r := range ch.Records {
 		reply := actor.Reply{Payload: r.Reply, Version: b.Rows[b.Part(r.Of.Activation)].NewVersion}
 		b.Records = append(b.Records, r.Call.Record(reply, r.Of.Served.Limits.IdempotencyTTL))
-		b.Replies += len(r.Reply.Data) + activation.RecordCost
+		b.Replies += len(r.Reply.Data) + call.RecordCost
 	}
 }
 
 // foldFailure adds the failure of a call with a key to the pending batch: it is
 // answered when the version has moved on, so that no earlier attempt of the call
 // can be applied any more, and then only if none was. The caller has the locks.
-func (w *workers) foldFailure(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result) {
+func (w *Workers) foldFailure(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result) {
 	b, i := w.join(a, ch, c, r, speculation.Failure)
 	b.Fence(i)
 }
 
 // ask puts a call that shows what no commit proves into a check, or into a batch that
 // carries effects by then. The caller has the locks.
-func (w *workers) ask(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result) {
+func (w *Workers) ask(a *activation.Activation, ch *activation.Chain, c *call.Call, r call.Result) {
 	w.join(a, ch, c, r, speculation.Question)
 }
 
 // perform does what was decided, because of err if that is not nil. The caller has the
 // locks.
-func (w *workers) perform(did *actions, err error, now time.Time, then *followUp) {
+func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp) {
 	for _, m := range did.Dropped {
 		m.Of.Forget()
 	}
@@ -165,7 +141,7 @@ func (w *workers) perform(did *actions, err error, now time.Time, then *followUp
 		a := m.Of
 		a.Tip = m.Flight().Payload.After(a)
 		if m.Dropped() == nil { // otherwise the worker does it, when the turn that runs has ended
-			a.Rev = w.table.Revisions.Next()
+			a.Rev = w.Table.Revisions.Next()
 		}
 		a.Weigh()
 	}
@@ -215,7 +191,7 @@ type actions = speculation.Actions[*activation.Activation, *call.Call, *activati
 
 // holdOn sees to calls of an activation that observed a batch which has landed, and proves
 // nothing of what they show. The caller has the locks.
-func (w *workers) holdOn(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
+func (w *Workers) holdOn(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
 	switch next := a.Member.Flight(); {
 	case next == nil && a.Outdated():
 		w.supersede(a, calls, now, then)
@@ -224,7 +200,7 @@ func (w *workers) holdOn(a *activation.Activation, calls []activation.Dependent,
 			seen.Call.Result = call.Result{Err: actor.ErrNotOwner, Stats: seen.Call.Stats}
 			seen.Call.Answer(&then.answered)
 		}
-	case !a.Outdated() && w.ownership.CurrentSince(a, now, now): // under the lease
+	case !a.Outdated() && w.Ownership.CurrentSince(a, now, now): // under the lease
 		for _, seen := range calls {
 			seen.Call.Result.Stats.Ended = now
 			seen.Call.Answer(&then.answered)
@@ -248,14 +224,14 @@ func (w *workers) holdOn(a *activation.Activation, calls []activation.Dependent,
 
 // supersede drops the activation's state, since the store has a newer one, and
 // lets the calls that ran on it go again. The caller has the locks.
-func (w *workers) supersede(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
+func (w *Workers) supersede(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
 	did := speculation.Drop([]*activation.Member{&a.Member}, calls, actor.ErrStale)
 	w.perform(&did, actor.ErrStale, now, then)
 }
 
 // retire ends what an activation without work has left to do: with answered, what is not
 // done before the answers have gone out.
-func (w *workers) retire(r retired, answered bool) {
+func (w *Workers) retire(r retired, answered bool) {
 	switch {
 	case r.a == nil:
 	case answered:
@@ -265,21 +241,21 @@ func (w *workers) retire(r retired, answered bool) {
 		if r.a.Leaving { // out of the table: nobody changes it
 			reason = activation.DeactivateMoved
 		}
-		w.table.Deactivated(r.a, reason)
+		w.Table.Deactivated(r.a, reason)
 	}
 }
 
 // sendDoubtful answers calls whose held failures are behind fences: with the record
 // of an earlier attempt, if there is one.
-func (w *workers) sendDoubtful(l *call.Answers) {
+func (w *Workers) sendDoubtful(l *call.Answers) {
 	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
-			if known, ok := w.records.asRecorded(c, found, err); ok {
+		w.Store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.Recorded(c, found, err); ok {
 				c.Result = known
 			}
 			c.Result.Stats.Ended = time.Now()
 			work := c.Home.Work // before the call is its caller's
-			w.answering.Answer(c)
+			w.Answering.Answer(c)
 			work.Done()
 		})
 	}

@@ -1,4 +1,4 @@
-package host
+package worker
 
 import (
 	"errors"
@@ -22,20 +22,18 @@ import (
 // scheduler lets it otherwise, turn after turn.
 const sliceTurns = 32
 
-func newWorkers(cfg *Config, an *call.Answering, ts *turns) *workers {
-	w := &workers{
-		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
-		answering: an, memory: ts.memory, table: ts.table, store: ts.store,
-		ownership: ts.ownership, records: ts.records, turns: ts,
-	}
-	w.batches = activation.NewBatches(ts.memory, w.committed)
+// New returns the workers of a host's activations. A worker is a goroutine that
+// exists while there is work: there is nothing to start or to stop.
+func New(cfg Config) *Workers {
+	w := &Workers{Config: cfg}
+	w.batches = activation.NewBatches(cfg.Memory, w.committed)
 	return w
 }
 
 // work runs the turns of one actor, one after the other, until none can be run.
 // A call is answered when the worker is already on to the next one or gone: who
 // has an answer can rely on that.
-func (w *workers) work(s *activation.Shard, a *activation.Activation) {
+func (w *Workers) work(s *activation.Shard, a *activation.Activation) {
 	var then followUp
 	s.Mu.Lock()
 	c := s.Pick(a)
@@ -45,7 +43,7 @@ func (w *workers) work(s *activation.Shard, a *activation.Activation) {
 	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
 		if c.Op == call.OpEnlist { // who waits for it is the worker from now on
-			w.answering.Answer(c)
+			w.Answering.Answer(c)
 			return
 		}
 		o := w.run(a, c, now)
@@ -56,27 +54,27 @@ func (w *workers) work(s *activation.Shard, a *activation.Activation) {
 	}
 }
 
-// runHere runs a call that was just picked, on its caller's goroutine: an actor
+// RunHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (w *workers) runHere(a *activation.Activation, c *call.Call) {
+func (w *Workers) RunHere(a *activation.Activation, c *call.Call) {
 	o := w.run(a, c, c.Arrived)
 	w.dispose(a.Shard, a, c, &o, false)
 }
 
 // run is turn, whose panic is the call's error.
-func (w *workers) run(a *activation.Activation, c *call.Call, now time.Time) (o outcome) {
+func (w *Workers) run(a *activation.Activation, c *call.Call, now time.Time) (o call.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = failed(turn.Panicked(w.logger, c.Inv.Key, c.Inv.Trace, v))
+			o = call.Failed(turn.Panicked(w.Logger, c.Inv.Key, c.Inv.Trace, v))
 		}
 	}()
-	return w.turns.run(a, c, now)
+	return w.Run(a, c, now)
 }
 
 // dispose puts a call that was run where it belongs by its outcome, and takes the
 // next one if the worker goes on, which begins now.
-func (w *workers) dispose(s *activation.Shard, a *activation.Activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
-	if now = o.ended; now.IsZero() {
+func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call.Call, o *call.Outcome, goOn bool) (next *call.Call, now time.Time) {
+	if now = o.Ended; now.IsZero() {
 		now = time.Now()
 	}
 	o.Stats = c.Stats
@@ -84,7 +82,7 @@ func (w *workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		return w.disposeChain(s, a, c, o, goOn)
 	}
 	var then followUp
-	then.bring = !goOn && c.Receiver == nil && w.callersCommit
+	then.bring = !goOn && c.Receiver == nil && w.CallersCommit
 	several := lockHome(a, o)
 	if several != nil { // it may have waited for commits
 		now = time.Now()
@@ -99,27 +97,27 @@ func (w *workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	}
 	behind, dropped := a.Member.End()
 	if dropped != nil { // the turn has changed what the revision names
-		a.Rev = w.table.Revisions.Next()
+		a.Rev = w.Table.Revisions.Next()
 	}
 	switch {
-	case dropped != nil && o.resting: // what it ran on is gone
+	case dropped != nil && o.Resting: // what it ran on is gone
 		c.RunAgain(dropped, &then.answered)
-	case o.retry:
+	case o.Retry:
 		a.Calls.Again(&c.Place, c)
-	case o.commits:
-		w.fold(a, nil, c, o.under, &o.sealed)
+	case o.Commits:
+		w.fold(a, nil, c, o.Under, &o.Sealed)
 		then.launch(a.Launch(now))
-	case o.fails:
+	case o.Fails:
 		w.foldFailure(a, nil, c, o.Result)
 		then.launch(a.Launch(now))
-	case o.resting && a.Lost && a.Member.Committed():
+	case o.Resting && a.Lost && a.Member.Committed():
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(&then.answered)
-	case o.resting && !a.Member.Committed():
-		w.hold(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.since}, o.Result)
-	case o.resting && a.Outdated():
+	case o.Resting && !a.Member.Committed():
+		w.hold(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.Since}, o.Result)
+	case o.Resting && a.Outdated():
 		w.supersede(a, []activation.Dependent{{Call: c, Home: &a.Member}}, now, &then)
-	case o.resting && !o.since.IsZero() && !w.ownership.CurrentSince(a, o.since, now):
+	case o.Resting && !o.Since.IsZero() && !w.Ownership.CurrentSince(a, o.Since, now):
 		w.ask(a, nil, c, o.Result)
 		then.launch(a.Launch(now))
 	default:
@@ -146,32 +144,32 @@ func (w *workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 }
 
 // lockHome locks what the end of a turn may change.
-func lockHome(a *activation.Activation, o *outcome) (several []*activation.Shard) {
+func lockHome(a *activation.Activation, o *call.Outcome) (several []*activation.Shard) {
 	several = a.Lock()
-	if several == nil || !o.commits || activation.Fit([]*activation.Activation{a}, o.sealed.size()) {
+	if several == nil || !o.Commits || activation.Fit([]*activation.Activation{a}, o.Sealed.Size()) {
 		return several
 	}
 	activation.UnlockAll(several)
-	return activation.LockToFold([]*activation.Activation{a}, true, o.sealed.size())
+	return activation.LockToFold([]*activation.Activation{a}, true, o.Sealed.Size())
 }
 
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
-func (w *workers) disposeChain(s *activation.Shard, a *activation.Activation, c *call.Call, o *outcome, goOn bool) (next *call.Call, now time.Time) {
+func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c *call.Call, o *call.Outcome, goOn bool) (next *call.Call, now time.Time) {
 	ch := a.Chain
 	c.Stats.Chain.Actors = len(ch.Members)
-	if o.under != nil && ch.Changed() { // the outermost turn was sealed
-		o.commits = true
+	if o.Under != nil && ch.Changed() { // the outermost turn was sealed
+		o.Commits = true
 	}
 	of := ch.Activations()
 	var adds int64
-	if o.commits {
-		if adds = ch.Size() + o.sealed.size(); adds > actor.MaxCommitBytes {
-			*o = outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, ended: o.ended}
+	if o.Commits {
+		if adds = ch.Size() + o.Sealed.Size(); adds > actor.MaxCommitBytes {
+			*o = call.Outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, Ended: o.Ended}
 		}
 	}
 	var then followUp
-	then.bring = !goOn && c.Receiver == nil && w.callersCommit
-	several := activation.LockToFold(of, o.commits || o.fails || o.resting, adds)
+	then.bring = !goOn && c.Receiver == nil && w.CallersCommit
+	several := activation.LockToFold(of, o.Commits || o.Fails || o.Resting, adds)
 	now = time.Now() // it may have waited for commits
 	defer func() {
 		activation.UnlockAll(several)
@@ -195,30 +193,30 @@ func (w *workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		}
 		committed = committed && m.Activation.Member.Committed()
 		// What the chain has seen of its actors must have been the newest at one moment.
-		current = current && !m.Activation.Outdated() && (o.since.IsZero() || w.ownership.CurrentSince(m.Activation, now, now))
+		current = current && !m.Activation.Outdated() && (o.Since.IsZero() || w.Ownership.CurrentSince(m.Activation, now, now))
 		lost = lost || m.Activation.Lost
 	}
 	switch {
-	case dropped != nil && (o.resting || o.retry):
+	case dropped != nil && (o.Resting || o.Retry):
 		c.RunAgain(dropped, &then.answered)
-	case o.retry && c.Stats.Sent:
+	case o.Retry && c.Stats.Sent:
 		c.RunAgain(actor.ErrStale, &then.answered)
-	case o.deadlock:
+	case o.Deadlock:
 		c.Stats.Chain.Deadlocks++
 		a.Calls.AgainBehind(&c.Place, c, func(c *call.Call) bool { return c.Op == call.OpEnlist })
-	case o.retry:
+	case o.Retry:
 		a.Calls.Again(&c.Place, c)
-	case o.commits:
+	case o.Commits:
 		folded = true
-		w.fold(a, ch, c, o.under, &o.sealed)
+		w.fold(a, ch, c, o.Under, &o.Sealed)
 		then.launch(a.Launch(now))
-	case o.fails:
+	case o.Fails:
 		w.foldFailure(a, ch, c, o.Result)
 		then.launch(a.Launch(now))
-	case o.resting && lost && committed:
+	case o.Resting && lost && committed:
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(&then.answered)
-	case o.resting && (!committed || !current):
+	case o.Resting && (!committed || !current):
 		w.ask(a, ch, c, o.Result)
 		then.launch(a.Launch(now))
 	default:
@@ -235,19 +233,19 @@ func (w *workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 			m.Activation.GiveBackCalls(&then.answered)
 		}
 		if !folded { // what guests have cached of it is not so
-			m.Activation.Rev = w.table.Revisions.Next()
+			m.Activation.Rev = w.Table.Revisions.Next()
 		}
 		if i == 0 {
 			continue
 		}
 		m.Activation.Shard.Running.Remove(&m.Call.Place)
 		m.Activation.Calls.Answered(m.Call.Cost())
-		w.memory.Answered(m.Call)
+		w.Memory.Answered(m.Call)
 		m.Activation.Working = false
 		w.proceed(m.Activation.Shard, m.Activation, now, &then)
 	}
 	if !folded {
-		w.turns.reminders.unused(a.Key.App, ch.Tokens)
+		w.Unused(a.Key.App, ch.Tokens)
 	}
 	a.Chain = nil
 	if goOn {
@@ -264,7 +262,7 @@ func (w *workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 
 // proceed sees to it that an activation with calls to run has a worker, and that
 // one without any work is idle. The caller has the shard's lock.
-func (w *workers) proceed(s *activation.Shard, a *activation.Activation, now time.Time, then *followUp) {
+func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now time.Time, then *followUp) {
 	if a.Drained != nil && a.Member.Committed() {
 		close(a.Drained)
 		a.Drained = nil
@@ -286,7 +284,7 @@ func (w *workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	}
 	gone := a.Leaving || a.Empty()
 	if gone {
-		w.table.Remove(s, a)
+		w.Table.Remove(s, a)
 		if a.Leaving {
 			s.Timers.Leave(a.Key)
 		}
@@ -299,7 +297,7 @@ func (w *workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 }
 
 // proceedOthers is proceed for the other activations that have changed.
-func (w *workers) proceedOthers(now time.Time, then *followUp) {
+func (w *Workers) proceedOthers(now time.Time, then *followUp) {
 	for _, a := range then.also {
 		if a.Leaving {
 			a.GiveBackCalls(&then.answered)
@@ -309,7 +307,7 @@ func (w *workers) proceedOthers(now time.Time, then *followUp) {
 }
 
 // followThrough does what is left, without the locks.
-func (w *workers) followThrough(then *followUp) {
+func (w *Workers) followThrough(then *followUp) {
 	var bring *activation.Batch
 	for b := then.launched; b != nil; {
 		next := b.Next
@@ -320,7 +318,7 @@ func (w *workers) followThrough(then *followUp) {
 		case then.bring && bring == nil:
 			bring = b
 		default:
-			w.submitted(b, w.store.Commits.Submit(b))
+			w.submitted(b, w.Store.Commits.Submit(b))
 		}
 		b = next
 	}
@@ -328,30 +326,30 @@ func (w *workers) followThrough(then *followUp) {
 	for _, r := range then.others {
 		w.retire(r, false)
 	}
-	w.answering.Send(&then.answered)
+	w.Answering.Send(&then.answered)
 	w.sendDoubtful(&then.doubtful)
 	w.retire(then.retired, true)
 	for _, r := range then.others {
 		w.retire(r, true)
 	}
 	if bring != nil { // last, since it takes as long as a commit
-		w.submitted(bring, w.store.Commits.Bring(bring))
+		w.submitted(bring, w.Store.Commits.Bring(bring))
 	}
 }
 
-// deliver puts a call into a mailbox. The caller has the shard's lock.
-func (w *workers) deliver(s *activation.Shard, a *activation.Activation, c *call.Call, limit int, onCaller bool) (run bool, err error) {
+// Deliver puts a call into a mailbox. The caller has the shard's lock.
+func (w *Workers) Deliver(s *activation.Shard, a *activation.Activation, c *call.Call, limit int, onCaller bool) (run bool, err error) {
 	if err := a.Calls.CheckCalls(limit); err != nil {
 		return false, err
 	}
-	if a.Member.Flight() != nil && w.store.Commits.Stalled() { // it would wait for that, too
+	if a.Member.Flight() != nil && w.Store.Commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.Cost()
-	if err := a.Calls.CheckBytes(cost, w.memory.Max/call.ActorShare); err != nil {
+	if err := a.Calls.CheckBytes(cost, w.Memory.Max/call.ActorShare); err != nil {
 		return false, err
 	}
-	if err := w.memory.Charge(c); err != nil {
+	if err := w.Memory.Charge(c); err != nil {
 		return false, err
 	}
 	a.Calls.Put(&c.Place, c, cost)
@@ -379,7 +377,7 @@ func (w *workers) deliver(s *activation.Shard, a *activation.Activation, c *call
 }
 
 // committed takes the outcome of a commit from the pipeline.
-func (w *workers) committed(b *activation.Batch, err error, now time.Time) {
+func (w *Workers) committed(b *activation.Batch, err error, now time.Time) {
 	if errors.Is(err, actor.ErrAmbiguous) {
 		w.settleFlight(b, err)
 		return
@@ -391,26 +389,26 @@ func (w *workers) committed(b *activation.Batch, err error, now time.Time) {
 // [storage.Store.Commit]. What rests on it is answered, or goes again.
 //
 // now is when that was known.
-func (w *workers) landed(b *activation.Batch, err error, now time.Time) {
+func (w *Workers) landed(b *activation.Batch, err error, now time.Time) {
 	check := b.In.Check()
 	if err != nil && !check {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
 	if !check {
 		// Before anything that follows from it is done, and told.
-		w.store.Committed(storage.CommitEnd{
+		w.Store.Committed(storage.CommitEnd{
 			Key: b.Parts[0].Activation.Key, Lane: serving.LaneWarm, Duration: now.Sub(b.In.Began()), GroupSize: b.In.Effects(), Err: err,
 		})
 		switch {
 		case err == nil:
-			w.turns.reminders.committed(&b.Reminders)
+			w.Committed(&b.Reminders)
 		case call.Refused(err): // at once, or once it was settled
-			w.turns.reminders.refused(&b.Reminders)
+			w.Refused(&b.Reminders)
 		}
 	}
 	if errors.Is(err, actor.ErrKeyExists) {
 		for i := range b.Records {
-			w.records.repeats.Note(&b.Records[i].Actor, now)
+			w.Repeats.Note(&b.Records[i].Actor, now)
 		}
 	}
 	then := w.land(b, err, now)
@@ -418,7 +416,7 @@ func (w *workers) landed(b *activation.Batch, err error, now time.Time) {
 }
 
 // land is the part of landed under the locks.
-func (w *workers) land(b *activation.Batch, err error, now time.Time) (then followUp) {
+func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then followUp) {
 	several := b.Lock()
 	defer b.Unlock(several)
 	outcome, check := speculation.Applied, b.In.Check()
@@ -434,7 +432,7 @@ func (w *workers) land(b *activation.Batch, err error, now time.Time) (then foll
 			p.Activation.Install(p.After)
 			p.Activation.Weigh()
 			if p.Writes() {
-				w.ownership.Advanced(p.Activation)
+				w.Ownership.Advanced(p.Activation)
 			}
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {
@@ -461,20 +459,20 @@ func (w *workers) land(b *activation.Batch, err error, now time.Time) (then foll
 
 // settleFlight finds out the outcome of a commit, beside the lanes. No turn of
 // its actors begins meanwhile: it would most likely have to run again.
-func (w *workers) settleFlight(b *activation.Batch, cause error) {
+func (w *Workers) settleFlight(b *activation.Batch, cause error) {
 	several := b.Lock()
 	b.In.Settle()
 	b.Unlock(several)
 	// The flight keeps the activations busy, which Stop waits for.
 	go func() {
-		err := w.store.Settle(b.Sent, cause)
+		err := w.Store.Settle(b.Sent, cause)
 		w.landed(b, err, time.Now())
 	}()
 }
 
 // sendCheck asks whether the versions that a check rests on are still the rows'. Each of
 // them was the row's when the check was sent, so that all were at once.
-func (w *workers) sendCheck(b *activation.Batch) {
+func (w *Workers) sendCheck(b *activation.Batch) {
 	verdict := func(i int, v actor.RowVersion, err error) error {
 		switch {
 		case err != nil:
@@ -485,7 +483,7 @@ func (w *workers) sendCheck(b *activation.Batch) {
 		return nil
 	}
 	if len(b.Parts) == 1 {
-		w.store.Versions.Ask(b.Parts[0].Activation.Key, func(v actor.RowVersion, err error) {
+		w.Store.Versions.Ask(b.Parts[0].Activation.Key, func(v actor.RowVersion, err error) {
 			w.landed(b, verdict(0, v, err), time.Now())
 		})
 		return
@@ -494,7 +492,7 @@ func (w *workers) sendCheck(b *activation.Batch) {
 	var left atomic.Int64
 	left.Store(int64(len(b.Parts)))
 	for i := range b.Parts {
-		w.store.Versions.Ask(b.Parts[i].Activation.Key, func(v actor.RowVersion, err error) {
+		w.Store.Versions.Ask(b.Parts[i].Activation.Key, func(v actor.RowVersion, err error) {
 			if err := verdict(i, v, err); err != nil {
 				failure.CompareAndSwap(nil, &err)
 			}
@@ -511,7 +509,7 @@ func (w *workers) sendCheck(b *activation.Batch) {
 }
 
 // submitted sees to a flight that the pipeline may have refused.
-func (w *workers) submitted(b *activation.Batch, err error) {
+func (w *Workers) submitted(b *activation.Batch, err error) {
 	if err != nil {
 		w.landed(b, err, time.Now())
 	}
