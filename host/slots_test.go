@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/settings"
@@ -33,6 +34,16 @@ const (
 	grant     = 100_000
 	grantTime = grant * time.Nanosecond
 )
+
+// fill has new turns that run Hold take all slots of a host that has one.
+func (s *stage) fill(ctx context.Context, entered <-chan struct{}) []<-chan answer {
+	var held []<-chan answer
+	for i := range executor.Beginners {
+		held = append(held, s.start(ctx, fmt.Sprint("held", i), "Hold"))
+		<-entered
+	}
+	return held
+}
 
 // TestAppsThatSpinHoldUpNoOther has 500 actors of one app in endless loops, in each lane, and
 // counts what they run while another app makes calls.
@@ -107,8 +118,7 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}, ReadOnly: map[string]hosttest.Func{"View": view},
 		})
-		held := s.start(t.Context(), "held", "Hold")
-		<-g.entered
+		held := s.fill(t.Context(), g.entered)
 		for _, method := range []string{"Add", "View"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := s.call(ctx, "a", method); !errors.Is(err, actor.ErrDeadline) {
@@ -123,8 +133,10 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 			t.Errorf("%d turns still wait; %d instances that ran nothing were closed", n, closed)
 		}
 		close(g.leave)
-		if a := <-held; a.err != nil {
-			t.Error(a.err)
+		for _, c := range held {
+			if a := <-c; a.err != nil {
+				t.Error(a.err)
+			}
 		}
 		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
 			t.Errorf("afterwards: %q, %v", reply, err)
@@ -132,21 +144,20 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 	})
 }
 
-// TestStopEndsTurnsThatWaitForAProcessor stops a host by force while a guest has the only slot.
+// TestStopEndsTurnsThatWaitForAProcessor stops a host by force while guests have all slots.
 func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		s := newStage(t, host.Config{Slots: 1})
-		entered, leave := make(chan struct{}), make(chan struct{})
+		entered, leave := make(chan struct{}, executor.Beginners), make(chan struct{})
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Yields: true, Methods: map[string]hosttest.Func{
 			"Add": add,
 			"Hold": func(*hosttest.Turn) error { // until the other turn has ended: it would run otherwise
-				close(entered)
+				entered <- struct{}{}
 				<-leave
 				return nil
 			},
 		}})
-		held := s.start(t.Context(), "held", "Hold")
-		<-entered
+		held := s.fill(t.Context(), entered)
 		waiting := s.start(t.Context(), "a", "Add")
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +171,9 @@ func TestStopEndsTurnsThatWaitForAProcessor(t *testing.T) {
 			t.Errorf("it ended with %q, %v", a.reply, a.err)
 		}
 		close(leave)
-		<-held
+		for _, c := range held {
+			<-c
+		}
 		<-stopped
 	})
 }
@@ -193,15 +206,14 @@ func TestTurnsThatWaitHoldNoProcessor(t *testing.T) {
 		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
 			t.Fatalf("beside a turn that waits: %q, %v", reply, err)
 		}
-		held := s.start(t.Context(), "held", "Hold")
-		<-g.entered
+		held := s.fill(t.Context(), g.entered)
 		out.answer <- struct{}{}
 		synctest.Wait()
 		if len(asks) > 0 || s.WaitingForProcessor() != 1 {
-			t.Errorf("a guest runs beside the one that has the only slot; %d wait", s.WaitingForProcessor())
+			t.Errorf("a guest runs beside those that have all slots; %d wait", s.WaitingForProcessor())
 		}
 		close(g.leave)
-		for _, c := range []<-chan answer{held, asks} {
+		for _, c := range append(held, asks) {
 			if a := <-c; a.err != nil {
 				t.Error(a.err)
 			}

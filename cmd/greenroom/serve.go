@@ -112,7 +112,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	registerLimits(flags, &f.limits, host.DefaultLimits())
 	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; without /TYPE it is for the app APP; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
-	flags.IntVar(&f.maxRunning, "max-running-turns", 0, "largest `number` of turns whose guests run at the same time; apps share them, and a turn that waits for the store, a call or an HTTP answer does not count (default: as many as the process may use processors)")
+	flags.IntVar(&f.maxRunning, "max-running-turns", 0, "largest `number` of turns whose guests run at the same time; apps share them, and a turn that waits for the store, a call or an HTTP answer does not count; turns that have just begun may be eight times as many while none waits (default: as many as the process may use processors)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")

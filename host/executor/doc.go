@@ -16,6 +16,12 @@
 //	  ▼                                └── waits ◀── running
 //	(out)                                      Yield: others wait
 //
+// New turns have [Beginners] times as many slots while none waits, until their guests
+// have used the fuel of a short turn. Go's scheduler preempts a turn, or hands it a slot, before
+// it runs on a processor; if the next turn waited for it, that would wait for a slot as well, and
+// so would all that follow: each turn would cost a change of goroutine, and over a stream a new
+// goroutine, at which processor time per call doubled.
+//
 // A guest comes by after each grant of fuel ([engine.Yield]), which is less than a tenth of a
 // millisecond's work. If others wait and it has used what it was dealt, it goes behind those of
 // its type, and the slot goes to the turn that is next, whose guest may have begun before. So an
@@ -23,7 +29,7 @@
 //
 // # Invariants
 //
-//   - No more guests run than there are slots, and none waits while a slot is free.
+//   - No more guests run for long than there are slots, and none waits while a slot is free.
 //   - A turn that has a slot waits for nothing but a processor: not for a commit, an instance, an
 //     answer from outside, another turn, or the store. So each slot is soon free again. Who reads
 //     for a guest what is nearly always in memory, such as the settings of its app, gives the slot

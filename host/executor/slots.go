@@ -12,6 +12,10 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
+// Beginners is how many times as many slots there are for guests that have not used the fuel of a
+// short turn yet.
+const Beginners = 8
+
 const (
 	// slice is the fuel that a guest uses between two of its turns in the queue: as much as
 	// an engine grants at a time.
@@ -37,7 +41,8 @@ const (
 // Slots are the places of the guests that run at the same time. All methods may be called
 // concurrently.
 type Slots struct {
-	most uint64
+	most  uint64
+	first uint64 // most for turns that begin, while none waits
 	// state has the number of slots that are taken in its low half, and of turns that wait in
 	// its high half. The number that wait changes under mu alone, and is that of the queue.
 	state atomic.Uint64
@@ -52,7 +57,8 @@ const waitingOne, takenMask = 1 << 32, 1<<32 - 1
 
 // New returns so many slots, at least one.
 func New(number int) *Slots {
-	return &Slots{most: uint64(max(1, number)), queue: fair.New[*Slot](fair.Config{Quantum: slice})}
+	most := uint64(max(1, number))
+	return &Slots{most: most, first: Beginners * most, queue: fair.New[*Slot](fair.Config{Quantum: slice})}
 }
 
 // Waiting returns how many turns wait for a slot.
@@ -62,7 +68,7 @@ func (s *Slots) Waiting() int { return int(s.state.Load() / waitingOne) }
 func (s *Slots) take() bool {
 	for {
 		state := s.state.Load()
-		if state >= s.most { // or others wait
+		if state >= s.first { // or others wait
 			return false
 		}
 		if s.state.CompareAndSwap(state, state+1) {
@@ -70,6 +76,9 @@ func (s *Slots) take() bool {
 		}
 	}
 }
+
+// crowded reports whether a turn waits, or more have a slot than may keep it.
+func (s *Slots) crowded() bool { return s.state.Load() > s.most }
 
 // full reports whether no slot is free.
 func (s *Slots) full() bool { return s.state.Load()&takenMask >= s.most }
@@ -233,7 +242,7 @@ func (t *Slot) ready(cost int64) {
 func (t *Slot) Yield(fuel uint64) {
 	t.used += fuel
 	t.total += fuel
-	if t.has && t.used >= t.may && t.slots.Waiting() > 0 {
+	if t.has && t.used >= t.may && t.slots.crowded() {
 		t.yield()
 	}
 	if t.has && t.slots.full() {
@@ -245,7 +254,7 @@ func (t *Slot) Yield(fuel uint64) {
 func (t *Slot) yield() {
 	s := t.slots
 	s.mu.Lock()
-	if s.queue.Len() == 0 {
+	if !s.crowded() {
 		s.mu.Unlock()
 		return
 	}

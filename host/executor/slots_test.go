@@ -14,6 +14,13 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
+// scarce returns so many slots, for new turns too.
+func scarce(number int) *Slots {
+	s := New(number)
+	s.first = s.most
+	return s
+}
+
 // player is a turn that does what it is asked to.
 type player struct {
 	Slot
@@ -34,8 +41,8 @@ func (p *player) ask(do func()) {
 	synctest.Wait()
 }
 
-// Whatever turns do in whatever order, no more than there are slots run, none waits while a
-// slot is free, a turn whose context has ended does not wait, and at the end all slots are free.
+// Whatever turns do in whatever order, no more run than there are slots for new turns, none waits
+// while a slot is free, none keeps a slot that others want for longer than it may, a turn whose context has ended does not wait, and at the end all slots are free.
 func TestSlotsKeepTheirBound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		broken := ""
@@ -74,7 +81,7 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 					}
 				}
 				state := s.state.Load()
-				if broken == "" && (running > most || waiting > 0 && running < most || s.Waiting() != waiting || int(state&takenMask) != running) {
+				if broken == "" && (running > Beginners*most || waiting > 0 && running < most || s.Waiting() != waiting || int(state&takenMask) != running) {
 					broken = fmt.Sprintf("step %d: %d of %d run and %d wait; the slots say %x", i, running, most, waiting, state)
 				}
 			}
@@ -93,6 +100,9 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 					p.ask(func() { p.Resume(); p.paused = false })
 				case st.what < 5:
 					p.ask(func() { p.Yield(st.fuel) })
+					if !p.waits.Load() && p.has && p.used >= p.may && int(s.state.Load()) > most {
+						broken = fmt.Sprintf("step %d: a turn keeps its slot after fuel of %d while others want one", i, p.used)
+					}
 				case st.what < 7:
 					had := p.has
 					p.ask(func() { p.paused = p.Pause() })
@@ -173,10 +183,53 @@ func TestSlotsAreDealtByFuel(t *testing.T) {
 	}
 }
 
+// Turns that begin do not wait for each other, up to a bound, and those that go on do.
+func TestNewTurnsDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(2)
+		key := &actor.Key{App: "a", Type: "T"}
+		turns := make([]Slot, 2*Beginners+1)
+		for i := range turns[1:] {
+			if err := turns[i].Enter(t.Context(), s, key); err != nil {
+				t.Fatal(err)
+			}
+			turns[i].Yield(begin - 1)
+		}
+		var entered atomic.Int32
+		last := &turns[len(turns)-1]
+		go func() {
+			_ = last.Enter(t.Context(), s, key)
+			entered.Add(1)
+		}()
+		synctest.Wait()
+		if entered.Load() != 0 || s.Waiting() != 1 {
+			t.Fatalf("%d turns have a slot", len(turns))
+		}
+		for i := range turns[1:] {
+			go turns[i].Yield(1)
+		}
+		synctest.Wait()
+		if running := int(s.state.Load() & takenMask); running != 2 || s.Waiting() != len(turns)-2 {
+			t.Errorf("%d run and %d wait after they have used what is for new ones", running, s.Waiting())
+		}
+		for range turns { // each in its turn
+			for i := range turns {
+				if turns[i].has {
+					turns[i].Leave(begin)
+					synctest.Wait()
+				}
+			}
+		}
+		if entered.Load() != 1 || s.state.Load() != 0 {
+			t.Errorf("the last one has entered: %d; state %x", entered.Load(), s.state.Load())
+		}
+	})
+}
+
 // A turn that was dealt a slot while its context ended leaves it to others.
 func TestSlotOfATurnThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(1)
+		s := scarce(1)
 		key := &actor.Key{App: "a", Type: "T"}
 		var first, second, third Slot
 		if err := first.Enter(t.Context(), s, key); err != nil {
@@ -205,7 +258,7 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 // slot, and each of both pays for what its own guest uses.
 func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(1)
+		s := scarce(1)
 		mine, theirs := actor.Key{App: "mine", Type: "T"}, actor.Key{App: "theirs", Type: "T"}
 		var caller, called, other Slot
 		if err := caller.Enter(t.Context(), s, &mine); err != nil {
@@ -256,7 +309,7 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 // The cost at which a slot was dealt goes with the slot, so that its app pays what it was used for.
 func TestCalledTurnPaysForTheSlotThatItHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(1)
+		s := scarce(1)
 		mine, theirs := actor.Key{App: "mine", Type: "T"}, actor.Key{App: "theirs", Type: "T"}
 		var caller, called, other Slot
 		entered := make(chan error, 1)
@@ -288,7 +341,7 @@ func TestCalledTurnPaysForTheSlotThatItHas(t *testing.T) {
 // A called turn whose context ends in the queue leaves its caller with a slot.
 func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(1)
+		s := scarce(1)
 		who := actor.Key{App: "a", Type: "T"}
 		var caller, called, other Slot
 		if err := caller.Enter(t.Context(), s, &who); err != nil {

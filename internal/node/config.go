@@ -65,7 +65,8 @@ type Config struct {
 	GuestMemory    int64
 
 	GuestMemoryPerApp int64
-	// RunningTurns bounds the guests that run at the same time. Defaults to GOMAXPROCS.
+	// RunningTurns bounds the guests that run at the same time ([host.Config], Slots). Defaults
+	// to GOMAXPROCS.
 	RunningTurns int
 
 	// GuestLog is called for each line that a guest logs, by many goroutines; it
