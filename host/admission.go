@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -26,11 +27,11 @@ type admission struct {
 	store       *storage.Store
 	deployments *serving.Deployments
 	ownership   *activation.Ownership
-	records     *recordings
-	reads       *reads
-	stateless   *statelessLane
+	records     *lane.Recordings
+	reads       *lane.Reads
+	stateless   *lane.Stateless
 	workers     *worker.Workers
-	timers      *timers
+	timers      *lane.Timers
 	timerFired  func(TimerFired)
 	logger      *slog.Logger
 	graph       *chain.Graph[*activation.Activation]
@@ -63,14 +64,14 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	if c.Cause == actor.CauseKeyedCall {
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
 	}
-	run := ad.reads.turn
+	run := ad.reads.Turn
 	switch {
 	case c.Cause == actor.CauseFiring: // something is committed, whatever the method does
 		return ad.queued(c, s, here)
 	case s.Lane == serving.LaneStateless && (m.ReadOnly || c.Cause == actor.CauseCall):
-		run = ad.stateless.turn
+		run = ad.stateless.Turn
 	case m.ReadOnly && !c.Chained:
-	case c.Cause == actor.CauseKeyedCall && ad.records.repeats.Recent(&c.Inv.Key, c.Arrived):
+	case c.Cause == actor.CauseKeyedCall && ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived):
 		return ad.lookUpFirst(c, s.Lane, func() call.Result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
@@ -113,13 +114,13 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 		}
 	}
 	if s.Lane != serving.LaneWarm {
-		return call.Result{Err: notTogether(s)}
+		return call.Result{Err: lane.NotTogether(s)}
 	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.Op, c.List = call.OpAll, calls
 	if c.Cause == actor.CauseKeyedCall {
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
-		if ad.records.repeats.Recent(&c.Inv.Key, c.Arrived) {
+		if ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived) {
 			return ad.lookUpFirst(c, s.Lane, func() call.Result { return ad.queued(c, s, false) })
 		}
 	}
@@ -373,7 +374,7 @@ func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() c
 		ad.store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
 			defer s.Work.Done()
 			s.EndLookUp(c) // one that was given up meanwhile has its answer, and gets no other
-			r, ok := ad.records.asRecorded(c, found, err)
+			r, ok := ad.records.AsRecorded(c, found, err)
 			if !ok {
 				if c.Ctx.Err() != nil {
 					r = call.Result{Err: call.ContextError(c.Ctx), Stats: c.Stats}
@@ -390,7 +391,7 @@ func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() c
 	if err != nil && c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx), Stats: c.Stats}
 	}
-	if r, ok := ad.records.asRecorded(c, found, err); ok {
+	if r, ok := ad.records.AsRecorded(c, found, err); ok {
 		return r
 	}
 	return admit()

@@ -33,7 +33,7 @@ func (ad *admission) admitTimer(c *call.Call) call.Result {
 	}
 	ask := func(*call.Context, *call.Call, *serving.Type, *residency.Row) (actor.Reply, error) {
 		c.Stats.Lane = serving.LaneStateless
-		return actor.Reply{}, ad.timers.ask(c, s)
+		return actor.Reply{}, ad.timers.Ask(c, s)
 	}
 	return ad.alone(c, s, ask)
 }
@@ -70,10 +70,10 @@ func (ad *admission) admitFired(c *call.Call) call.Result {
 		return ad.queued(c, s, false)
 	}
 	return ad.alone(c, s, func(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
-		if err := ad.timers.begin(c); err != nil {
+		if err := ad.timers.Begin(c); err != nil {
 			return actor.Reply{}, err
 		}
-		return ad.stateless.turn(ctx, c, s, warm)
+		return ad.stateless.Turn(ctx, c, s, warm)
 	})
 }
 

@@ -8,17 +8,11 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // refusal of a call, which the caller gets as a result.
 func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// notTogether refuses calls of several actors if one is of the type that s serves.
-func notTogether(s *serving.Type) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.Deployment.Type + " is placed any or stateless"}
 }
 
 // notReentrant refuses a call of an actor whose turn waits for it by way of another host.

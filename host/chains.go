@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -27,21 +28,21 @@ const (
 // chains run what guests call.
 type chains struct {
 	graph      chain.Graph[*activation.Activation]
-	reminders  *reminders
+	reminders  *lane.Reminders
 	logger     *slog.Logger
 	admission  *admission
-	turns      *turns
+	turns      *lane.Turns
 	forwarding forwarding
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) {
-	caller := &t.call.Inv.Key
+func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, error) {
+	caller := &t.Of.Inv.Key
 	c := &call.Call{Request: call.Request{
 		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: msg.Flags&abi.MessageAtomic != 0,
 		Inv: actor.Invocation{
-			ID: t.call.Inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
-			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.call.Inv.Trace.Child(),
+			ID: t.Of.Inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
+			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.Of.Inv.Trace.Child(),
 		},
 	}}
 	if msg.LimitMillis > 0 {
@@ -49,12 +50,12 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 		defer cancel()
 		c.Ctx = ctx
 	}
-	runs := max(0, t.call.Stats.Runs-1) // of the chain
+	runs := max(0, t.Of.Stats.Runs-1) // of the chain
 	c.Stats.Runs = runs
-	if t.activation != nil {
+	if t.Activation != nil {
 		cs.join(t)
 	}
-	place := cs.record(t).Began(&c.Inv, t.depth+1)
+	place := cs.record(t).Began(&c.Inv, t.Depth+1)
 	reply, err := cs.run(t, c)
 	cs.ended(t, c, c.Stats.Runs-runs, err)
 	switch {
@@ -80,21 +81,21 @@ func (cs *chains) call(t *run, msg *abi.Message) (*abi.Result, abi.Code, error) 
 }
 
 // record returns that of t's chain.
-func (cs *chains) record(t *run) *call.ChainRecord {
-	if t.chain == nil {
+func (cs *chains) record(t *lane.Run) *call.ChainRecord {
+	if t.Chain == nil {
 		return nil
 	}
-	return t.outermost.call.Stats.Chain
+	return t.Outermost.Of.Stats.Chain
 }
 
 // ended reports the end of a called turn.
-func (cs *chains) ended(t *run, c *call.Call, runs int, err error) {
+func (cs *chains) ended(t *lane.Run, c *call.Call, runs int, err error) {
 	end := call.TurnEnd{
-		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace, Depth: t.depth + 1,
+		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace, Depth: t.Depth + 1,
 		Lane: serving.LaneCalled, Runs: runs, Fuel: c.Stats.Fuel, Duration: time.Since(c.Arrived),
 	}
-	if t.call.Op != call.OpAll {
-		end.Caller = t.call.Inv.Key
+	if t.Of.Op != call.OpAll {
+		end.Caller = t.Of.Inv.Key
 	}
 	end.QueueWait = end.Duration
 	if !c.Stats.Began.IsZero() {
@@ -128,20 +129,20 @@ func (cs *chains) ended(t *run, c *call.Call, runs int, err error) {
 }
 
 // run runs a called turn.
-func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
+func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.chain == nil && t.served.Lane == serving.LaneWarm { // one that has a copy gets none: the actor's holder runs it
+	if t.Chain == nil && t.Served.Lane == serving.LaneWarm { // one that has a copy gets none: the actor's holder runs it
 		return actor.Payload{}, call.ErrChained
 	}
-	if t.chain == nil {
-		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.call.Inv.Key.Type)
+	if t.Chain == nil {
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.Of.Inv.Key.Type)
 	}
-	if t.depth >= maxChainDepth {
+	if t.Depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
-	ch := t.chain
+	ch := t.Chain
 	ch.Called++
 	m := ch.Member(c.Inv.Key)
 	var s *serving.Type // nil: the chain has the actor
@@ -155,9 +156,9 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 	switch {
 	case err != nil:
 		return actor.Payload{}, err
-	case t.readOnly && !meth.ReadOnly:
+	case t.ReadOnly && !meth.ReadOnly:
 		return actor.Payload{}, call.ErrReadOnly
-	case m != nil && m.Open != nil && !meth.Reentrant && (t.outermost.call.Op != call.OpAll || m.Open != activation.OpenTurn(t.outermost)):
+	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
@@ -177,7 +178,7 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 	}
 	recorded := !meth.ReadOnly && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
 	if recorded {
-		c.Inv.IdempotencyKey, c.Sum = ch.Key(t.outermost.call), actor.PayloadSum(c.Inv.Payload)
+		c.Inv.IdempotencyKey, c.Sum = ch.Key(t.Outermost.Of), actor.PayloadSum(c.Inv.Payload)
 	}
 	if err != nil {
 		return cs.failed(t, c, recorded, err)
@@ -187,14 +188,14 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 			return reply, err
 		}
 	}
-	before, next := ch.Savepoint(), cs.turns.table.Revisions.Next
+	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
-		cs.reminders.unused(t.call.Inv.Key.App, ch.RollBack(before, next))
+		cs.reminders.Unused(t.Of.Inv.Key.App, ch.RollBack(before, next))
 		m.Rev = next()
 		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
 	}
-	if ch.Settle(t.undone, before.Undo); recorded {
+	if ch.Settle(t.Undone, before.Undo); recorded {
 		if full := ch.Record(m, c, reply); full != nil {
 			err = &decidedError{err: full}
 		}
@@ -204,7 +205,7 @@ func (cs *chains) run(t *run, c *call.Call) (actor.Payload, error) {
 
 // failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
 // got for it at another host, or else err.
-func (cs *chains) failed(t *run, c *call.Call, recorded bool, err error) (actor.Payload, error) {
+func (cs *chains) failed(t *lane.Run, c *call.Call, recorded bool, err error) (actor.Payload, error) {
 	if recorded && !endsChain(err) {
 		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
 			return reply, err
@@ -214,34 +215,34 @@ func (cs *chains) failed(t *run, c *call.Call, recorded bool, err error) (actor.
 }
 
 // join gives a turn a chain, with its first call.
-func (cs *chains) join(t *run) {
-	if t.chain == nil {
-		t.chain, t.outermost = &activation.Chain{}, t
-		if t.call.Stats.Chain == nil {
-			t.call.Stats.Chain = &call.ChainRecord{}
+func (cs *chains) join(t *lane.Run) {
+	if t.Chain == nil {
+		t.Chain, t.Outermost = &activation.Chain{}, t
+		if t.Of.Stats.Chain == nil {
+			t.Of.Stats.Chain = &call.ChainRecord{}
 		}
-		record := t.call.Stats.Chain
+		record := t.Of.Stats.Chain
 		record.Begin()
-		t.chain.Chain = cs.graph.Begin(record.Born)
-		record.Born = t.chain.Born()
-		t.chain.Members = []*activation.Enlisted{{Activation: t.activation, Call: t.call, Served: t.served, Open: t}}
-		t.chain.Hold(t.activation)
-		t.activation.Chain = t.chain
-		if o := t.call.Inv.Origin; o != nil {
-			t.chain.NameAs(o.Chain)
+		t.Chain.Chain = cs.graph.Begin(record.Born)
+		record.Born = t.Chain.Born()
+		t.Chain.Members = []*activation.Enlisted{{Activation: t.Activation, Call: t.Of, Served: t.Served, Open: t}}
+		t.Chain.Hold(t.Activation)
+		t.Activation.Chain = t.Chain
+		if o := t.Of.Inv.Origin; o != nil {
+			t.Chain.NameAs(o.Chain)
 		}
 	}
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
+func (cs *chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	for tries := 0; ; tries++ {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
 		}
-		if first := t.chain.Members[0]; cs.forwarding.peers == nil || !cs.turns.ownership.HoldsStill(first.Activation.Key, first.Served) {
-			return nil, cs.apart(t.chain, c)
+		if first := t.Chain.Members[0]; cs.forwarding.peers == nil || !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
+			return nil, cs.apart(t.Chain, c)
 		}
 		if here, err := cs.forwarding.here(t, c, tries); !here {
 			return nil, err
@@ -250,8 +251,8 @@ func (cs *chains) acquire(t *run, c *call.Call, s *serving.Type) (*activation.En
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
-	ch := t.chain
+func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
+	ch := t.Chain
 	switch {
 	case s.Lane != serving.LaneWarm:
 		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.Inv.Key.Type)
@@ -262,7 +263,7 @@ func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*activation.Enl
 	c.Answered = make(chan struct{}, 1)
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
-		t.waiting(func() { err = cs.await(ch, a, c) })
+		t.Waiting(func() { err = cs.await(ch, a, c) })
 	}
 	if err != nil {
 		cs.admission.memory.Answered(c)
@@ -285,7 +286,7 @@ func (cs *chains) enlist(t *run, c *call.Call, s *serving.Type) (*activation.Enl
 // chain goes there.
 func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
 	first := ch.Members[0]
-	if !cs.turns.ownership.HoldsStill(first.Activation.Key, first.Served) {
+	if !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
 		return call.ErrHandedOver
 	}
 	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
@@ -365,11 +366,11 @@ func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error)
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
-func (cs *chains) begin(ctx context.Context, t *run, m *activation.Enlisted) (err error) {
+func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted) (err error) {
 	if m.Activation.WarmFor(m.Served) {
 		return cs.read(ctx, m)
 	}
-	t.waiting(func() { err = cs.read(ctx, m) })
+	t.Waiting(func() { err = cs.read(ctx, m) })
 	return err
 }
 
@@ -384,13 +385,13 @@ func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
 		}
 		a.Serving, a.Checked = s, serving.Unchecked
 	}
-	if err := ts.ownership.MayBegin(a, s, time.Now()); err != nil {
+	if err := ts.Ownership.MayBegin(a, s, time.Now()); err != nil {
 		return err
 	}
-	if err := ts.checkMemory(a.Key.App); err != nil {
+	if err := ts.CheckMemory(a.Key.App); err != nil {
 		return err
 	}
-	l, err := ts.ensureLoaded(ctx, a, s)
+	l, err := ts.EnsureLoaded(ctx, a, s)
 	switch {
 	case err != nil:
 		return err
@@ -399,7 +400,7 @@ func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
 	case l.Damage != nil:
 		return l.Damage
 	}
-	if changed, err := ts.deployments.Fits(ctx, l, s); err != nil {
+	if changed, err := ts.Deployments.Fits(ctx, l, s); err != nil {
 		return err
 	} else if changed {
 		return call.ErrMoved
@@ -411,9 +412,9 @@ func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
-func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts, open := m.Served, by.chain, cs.turns, m.Open
-	outer, _ := open.(*run) // nil: none is open
+func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
+	s, ch, ts, open := m.Served, by.Chain, cs.turns, m.Open
+	outer, _ := open.(*lane.Run) // nil: none is open
 	stateless := m.Activation == nil
 	if !stateless && m.Activation.Dropped() {
 		return actor.Payload{}, call.ErrDropped
@@ -421,16 +422,16 @@ func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly
 	row, rev, effects := m.Row, m.Rev, m.Effects
 	if outer != nil {
 		var err error
-		if row, err = outer.soFar(); err != nil {
+		if row, err = outer.SoFar(); err != nil {
 			return actor.Payload{}, err
 		}
 		effects = outer.SideEffects()
-		c.Inv.Firing, c.Fired = outer.call.Inv.Firing, outer.call.Fired // which it sees taken
+		c.Inv.Firing, c.Fired = outer.Of.Inv.Firing, outer.Of.Fired // which it sees taken
 	}
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
-		rev = ts.table.Revisions.Next()
+		rev = ts.Table.Revisions.Next()
 	}
-	in, err := m.Activation.NestedInstance(c.Ctx, by.waiting, s, outer != nil)
+	in, err := m.Activation.NestedInstance(c.Ctx, by.Waiting, s, outer != nil)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -441,32 +442,32 @@ func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly
 			m.Activation.GiveBack(in, err, time.Now())
 		}
 	}
-	t := ts.runs.get(c)
-	defer ts.runs.put(t)
-	t.caller = by
+	t := ts.Runs.Get(c)
+	defer ts.Runs.Put(t)
+	t.Caller = by
 	c.Stats.Began = time.Now()
 	ctx := c.Begin(c.Stats.Began, s.Limits.TurnDeadline)
 	if deadline, ok := c.Ctx.Deadline(); ok {
 		ctx.SetDeadline(deadline)
 	}
 	defer ctx.Stop()
-	if err := t.enter(ctx); err != nil {
+	if err := t.Enter(ctx); err != nil {
 		giveBack(nil)
 		return actor.Payload{}, err
 	}
-	if !stateless && !ts.ownership.StillHeld(m.Activation) {
+	if !stateless && !ts.Ownership.StillHeld(m.Activation) {
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t.activation, t.began, t.chain, t.outermost, t.depth = m.Activation, by.began, ch, by.outermost, by.depth+1
-	if by.call.Op != call.OpAll {
-		t.from = by.call.Inv.Key
+	t.Activation, t.Began, t.Chain, t.Outermost, t.Depth = m.Activation, by.Began, ch, by.Outermost, by.Depth+1
+	if by.Of.Op != call.OpAll {
+		t.From = by.Of.Inv.Key
 	}
-	t.prepare(s, row, rev, readOnly, by.now)
+	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
-	t.limitFuel(ch.Fuel)
-	m.Open, t.undone = t, len(ch.Undo)
-	err = t.on(ctx, in, s.Migration(row))
+	t.LimitFuel(ch.Fuel)
+	m.Open, t.Undone = t, len(ch.Undo)
+	err = t.On(ctx, in, s.Migration(row))
 	m.Open = open
 	ch.Ended(t)
 	giveBack(err)
@@ -479,7 +480,7 @@ func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly
 	}
 	ch.Tokens = append(ch.Tokens, t.Tokens()...)
 	after := t.SideEffects()
-	done, err := t.seal(s, row)
+	done, err := t.Close(s, row)
 	if err != nil {
 		return actor.Payload{}, err
 	}
@@ -503,9 +504,9 @@ func (cs *chains) nested(by *run, m *activation.Enlisted, c *call.Call, readOnly
 
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their
 // actors. An error is that of one call, an [*actor.CallError], or ends the chain.
-func (cs *chains) all(t *run) ([]actor.Payload, error) {
-	inv := &t.call.Inv
-	calls := make([]*call.Call, len(t.call.List))
+func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
+	inv := &t.Of.Inv
+	calls := make([]*call.Call, len(t.Of.List))
 	failed := func(i int, err error) error {
 		var decided *decidedError
 		if errors.As(err, &decided) {
@@ -519,12 +520,12 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 		case endsChain(err):
 			return err
 		}
-		one := &t.call.List[i]
+		one := &t.Of.List[i]
 		return &actor.CallError{Index: i, Key: one.Key, Method: one.Method, Err: err}
 	}
 	cs.join(t)
 	for i := range calls {
-		one := &t.call.List[i]
+		one := &t.Of.List[i]
 		calls[i] = &call.Call{Request: call.Request{
 			Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: true,
 			Inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
@@ -536,7 +537,7 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		place := cs.record(t).Began(&c.Inv, t.depth+1)
+		place := cs.record(t).Began(&c.Inv, t.Depth+1)
 		replies[i], err = cs.run(t, c)
 		if cs.ended(t, c, c.Stats.Runs, err); err != nil {
 			cs.record(t).Failed(place, "ended")
@@ -547,8 +548,8 @@ func (cs *chains) all(t *run) ([]actor.Payload, error) {
 }
 
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
-func (cs *chains) ready(t *run, c *call.Call) error {
-	m := t.chain.Member(c.Inv.Key)
+func (cs *chains) ready(t *lane.Run, c *call.Call) error {
+	m := t.Chain.Member(c.Inv.Key)
 	if m != nil {
 		meth, err := m.Served.Method(&c.Inv)
 		if err == nil && meth.Private {

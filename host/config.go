@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -32,7 +33,7 @@ type Config struct {
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
-	Reminders Reminders
+	Reminders lane.Keeper
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call

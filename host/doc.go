@@ -8,7 +8,7 @@
 // the lane, the methods and the limits of what serves a type. Package call has what was asked,
 // from its arrival to its answer; package activation has the actors in memory, and decides
 // which of them this host may run; package worker runs their calls, and answers them when
-// what they rest on is durable. Package turn runs one turn,
+// what they rest on is durable; package lane runs the turns. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
@@ -21,16 +21,10 @@
 // reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when
 // a timer is due, and when a guest calls another actor.
 //
-//	Host           the methods that others call
+//	Host           the methods that others call; it wires all parts
 //	chains         run the turns that turns call
 //	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
-//	turns          one run of a call of an activation, in any lane with a mailbox
-//	reads          read-only methods, and queries about actors; copies of other hosts' actors
-//	runs           a guest on an instance
-//	recordings     the records of calls with idempotency keys
-//	reminders      changes of reminders by turns, and firings that were delivered before
-//	timers         changes of timers by turns, and the turns of due timers
 //
 // # Lanes
 //

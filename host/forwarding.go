@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/lane"
 )
 
 // forwarding calls, for guests, actors that other hosts hold. Such a call commits on its own. It
@@ -18,7 +19,7 @@ import (
 // called turns of this host, which are in the chain's commit, are recorded by the same keys.
 type forwarding struct {
 	peers      Peers // nil: there are none
-	recordings *recordings
+	recordings *lane.Recordings
 }
 
 // hereTries is how often an actor that this host seems to hold is tried here, before the call is
@@ -27,14 +28,14 @@ const hereTries = 3
 
 // here reports whether an actor that this host did not hold for the call c is tried here again;
 // otherwise another host is called. The error is why neither is done.
-func (f *forwarding) here(t *run, c *call.Call, tries int) (bool, error) {
-	key, from := &c.Inv.Key, &t.chain.Members[0].Activation.Key
+func (f *forwarding) here(t *lane.Run, c *call.Call, tries int) (bool, error) {
+	key, from := &c.Inv.Key, &t.Chain.Members[0].Activation.Key
 	if f.peers == nil {
 		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
 	}
 	var holder, self actor.HostID
 	var err error
-	t.waiting(func() { holder, self, err = f.peers.Locate(c.Ctx, *key) })
+	t.Waiting(func() { holder, self, err = f.peers.Locate(c.Ctx, *key) })
 	switch {
 	case err != nil:
 		return false, err
@@ -58,14 +59,14 @@ func (f *forwarding) moved(err error) error {
 }
 
 // call calls an actor at another host, for the turn t.
-func (f *forwarding) call(t *run, c *call.Call, readOnly bool) (actor.Payload, error) {
-	ch, inv := t.chain, c.Inv
+func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
+	ch, inv := t.Chain, c.Inv
 	var err error
 	if inv.ReadOnly = readOnly; readOnly {
 		inv.Consistency = actor.ConsistencyStrong
-		t.waiting(func() { err = t.settled(true) })
+		t.Waiting(func() { err = t.Settled(true) })
 	} else {
-		t.waiting(func() { err = t.Leave() })
+		t.Waiting(func() { err = t.Leave() })
 	}
 	if err != nil {
 		return actor.Payload{}, &decidedError{err: err}
@@ -74,12 +75,12 @@ func (f *forwarding) call(t *run, c *call.Call, readOnly bool) (actor.Payload, e
 		ch.NameAs(cryptorand.Text())
 	}
 	if !readOnly {
-		inv.IdempotencyKey = ch.Key(t.outermost.call)
+		inv.IdempotencyKey = ch.Key(t.Outermost.Of)
 	}
-	inv.Token = t.call.Inv.Token
-	inv.Origin = &actor.Origin{From: t.call.Inv.Key, Chain: ch.Name, Depth: t.depth + 1, Fuel: t.fuelLeft(ch.Fuel)}
+	inv.Token = t.Of.Inv.Token
+	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: t.FuelLeft(ch.Fuel)}
 	var a forwardedAnswer
-	t.waiting(func() { a = f.send(c.Ctx, inv) })
+	t.Waiting(func() { a = f.send(c.Ctx, inv) })
 	ch.Fuel += a.reply.Fuel
 	if a.err == nil {
 		c.Elsewhere = !readOnly
@@ -146,17 +147,19 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 
 // records reports whether the called turns of the chain that t belongs to are recorded: another run
 // of it may find their actors at other hosts.
-func (f *forwarding) records(t *run) bool { return f.peers != nil && t.outermost.call.Cause.Recorded() }
+func (f *forwarding) records(t *lane.Run) bool {
+	return f.peers != nil && t.Outermost.Of.Cause.Recorded()
+}
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
 // at another host; false if there was none. In the first run here the commit finds out, or
 // knownOfFailed.
-func (f *forwarding) known(t *run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
-	c.Doubtful = t.outermost.call.Doubtful || t.outermost.call.Conflicts > 0
+func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
+	c.Doubtful = t.Outermost.Of.Doubtful || t.Outermost.Of.Conflicts > 0
 	var o call.Outcome
-	look := func() { o, ok = f.recordings.known(c.Ctx, m.Activation, c) }
+	look := func() { o, ok = f.recordings.Known(c.Ctx, m.Activation, c) }
 	if c.Doubtful { // the store is asked
-		t.waiting(look)
+		t.Waiting(look)
 	} else {
 		look()
 	}
@@ -165,12 +168,12 @@ func (f *forwarding) known(t *run, m *activation.Enlisted, c *call.Call) (reply 
 
 // knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
 // so does not find what an earlier run has done. The time of the call may be over.
-func (f *forwarding) knownOfFailed(t *run, c *call.Call) (reply actor.Payload, ok bool, err error) {
+func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	if c.Doubtful { // it was looked up before it ran
 		return actor.Payload{}, false, nil
 	}
 	var r call.Result
-	t.waiting(func() { r, ok = f.recordings.lookUp(t.Context(), c) })
+	t.Waiting(func() { r, ok = f.recordings.LookUp(t.Context(), c) })
 	return recordedReply(c, r, ok)
 }
 

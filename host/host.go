@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -29,8 +30,8 @@ type Host struct {
 	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
-	reads     reads
-	timers    timers
+	reads     lane.Reads
+	timers    lane.Timers
 	chains    chains
 	answering call.Answering
 	admission admission
@@ -53,7 +54,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.store = storage.New(stored)
 	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
-	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
+	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
 	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
 	h.slots = executor.New(cfg.Slots)
 	h.pools = instance.New(instance.Config{
@@ -61,36 +62,36 @@ func New(cfg Config) (*Host, error) {
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
 	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
-	records := newRecordings(h.store, &h.table)
+	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
-	var rems *reminders
+	var rems *lane.Reminders
 	if cfg.Reminders != nil {
-		rems = &reminders{cfg.Reminders, h.store}
+		rems = &lane.Reminders{Keeper: cfg.Reminders, Store: h.store}
 		env.Reminders = rems
 	}
-	runs := newRuns(env, &h.ownership, records, rems, h.slots)
-	h.reads = reads{
-		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
-		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
+	runs := lane.NewRuns(env, &h.ownership, records, rems, h.slots)
+	h.reads = lane.Reads{
+		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records}}
-	runs.call, runs.all = h.chains.call, h.chains.all
-	stateless := &statelessLane{store: h.store, runs: runs}
-	h.chains.turns = &turns{
-		reminders: rems, timers: &h.timers,
-		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
-		records: records, runs: runs, stateless: stateless,
-		locked: &lockedLane{
-			places: fair.NewPlaces(cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
+	runs.Call, runs.All = h.chains.call, h.chains.all
+	stateless := &lane.Stateless{Store: h.store, Runs: runs}
+	h.chains.turns = &lane.Turns{
+		Reminders: rems, Timers: &h.timers,
+		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership,
+		Records: records, Runs: runs, Stateless: stateless,
+		Locked: &lane.Locked{
+			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		},
 	}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
-		Ownership: &h.ownership, Repeats: records.repeats, Recorded: records.asRecorded, Run: h.chains.turns.run,
-		Committed: rems.committed, Refused: rems.refused, Unused: rems.unused,
+		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
@@ -138,4 +139,6 @@ func (h *Host) CloseIdleInstance() bool { return h.pools.Reclaim() }
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
 // state cannot be decoded; in an [*actor.TurnError].
-func (h *Host) View(ctx context.Context, key actor.Key) (View, error) { return h.reads.view(ctx, key) }
+func (h *Host) View(ctx context.Context, key actor.Key) (lane.View, error) {
+	return h.reads.View(ctx, key)
+}

@@ -85,7 +85,7 @@ func (h *Host) drain() {
 		h.table.Shards[i].Work.Wait()
 	}
 	h.store.Wait()
-	h.timers.stop()
+	h.timers.Stop()
 	for a := h.table.Evict(); a != nil; a = h.table.Evict() {
 		h.table.Deactivated(a, activation.DeactivateStop)
 	}

@@ -40,7 +40,7 @@ func (h *Host) GetTimer(_ context.Context, key actor.Key, name string) (actor.Ti
 	err := errors.Join(key.Validate(), actor.ValidateTimerName(name))
 	if err == nil {
 		var t actor.Timer
-		if t, err = h.timers.get(key, name); err == nil {
+		if t, err = h.timers.Get(key, name); err == nil {
 			return t, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -30,30 +31,11 @@ type ModuleSource interface {
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
 }
 
-// Reminders is what the host needs of who keeps and delivers reminders.
-type Reminders interface {
-	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
-	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
-	// now.
-	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
-	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
-	// and that no commit sets or may have set. It must not block.
-	Unused(app string, tokens []actor.ReminderID)
-	// Committed tells of what a commit that was applied did to reminders. It must not
-	// block.
-	Committed(e *actor.ReminderEffects)
-	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
-	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
-	// the first limit of them.
-	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
-	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
-	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
-	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
-	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
-}
-
 type (
+	// Reminders is what the host needs of who keeps and delivers reminders.
+	Reminders = lane.Keeper
+	// View is an actor as people and tools see it.
+	View = lane.View
 	// Ownership says which actors this host may run in a cluster.
 	Ownership = activation.Cluster
 	// DeactivateReason says why an actor left memory.

@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// run is one attempt of a call. It is used again; nothing in it survives prepare.
-type run struct {
+// Run is one attempt of a call. It is used again; nothing in it survives Ready.
+type Run struct {
 	turn.Turn
 	attempt
 	slot executor.Slot
@@ -29,98 +29,98 @@ type run struct {
 
 // attempt is what a run has besides the guest's side of it.
 type attempt struct {
-	by   *runs
-	call *call.Call
-	// activation is nil in lanes that run on committed state alone.
-	activation *activation.Activation
-	// served and row are what the turn runs under and on.
-	served   *serving.Type
+	by *Runs
+	Of *call.Call
+	// Activation is nil in lanes that run on committed state alone.
+	Activation *activation.Activation
+	// Served and row are what the turn runs under and on.
+	Served   *serving.Type
 	row      *residency.Row
-	readOnly bool
-	now      time.Time
-	// began is when the turn did; recorded is the answer of a call with a key that
+	ReadOnly bool
+	Moment   time.Time
+	// Began is when the turn did; recorded is the answer of a call with a key that
 	// is recorded already, found when something was to leave: then the guest is ended.
-	began    time.Time
+	Began    time.Time
 	recorded *call.Result
 	sent     bool // something has left, and the call was looked up before
-	// chain is what the turn belongs to, and outermost the turn that has called all others of it,
+	// Chain is what the turn belongs to, and outermost the turn that has called all others of it,
 	// nil before the first call; depth is how many turns it is nested in, and from and caller are
 	// the actor and the turn that called it, if any did.
-	chain     *activation.Chain
-	outermost *run
+	Chain     *activation.Chain
+	Outermost *Run
 	instance  *instance.Instance
-	depth     int
-	from      actor.Key
-	caller    *run
-	undone    int // how much of calls.undo was there when the turn began
+	Depth     int
+	From      actor.Key
+	Caller    *Run
+	Undone    int // how much of Chain.Undo was there when the turn began
 }
 
-// runs makes runs of guests.
-type runs struct {
+// Runs makes runs of guests.
+type Runs struct {
 	env       turn.Env
 	ownership *activation.Ownership
-	records   *recordings
-	reminders *reminders
+	records   *Recordings
+	reminders *Reminders
 	slots     *executor.Slots
-	// call runs what a guest calls, and all what a turn of opAll asks for.
-	call  func(t *run, msg *abi.Message) (*abi.Result, abi.Code, error)
-	all   func(t *run) ([]actor.Payload, error)
+	// Call runs what a guest calls, and All what a turn of OpAll asks for.
+	Call  func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
+	All   func(t *Run) ([]actor.Payload, error)
 	spare sync.Pool // of *run
 }
 
-func newRuns(env turn.Env, o *activation.Ownership, records *recordings, rems *reminders, slots *executor.Slots) *runs {
-	rs := &runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
-	rs.spare.New = func() any { return new(run) }
+func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
+	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
+	rs.spare.New = func() any { return new(Run) }
 	return rs
 }
 
-// get returns what is readied for attempts of c, one after the other, and given back by put.
-func (rs *runs) get(c *call.Call) *run {
-	t := rs.spare.Get().(*run)
-	t.by, t.call = rs, c
+// Get returns what is readied for attempts of c, one after the other, and given back by put.
+func (rs *Runs) Get(c *call.Call) *Run {
+	t := rs.spare.Get().(*Run)
+	t.by, t.Of = rs, c
 	if o := c.Inv.Origin; o != nil {
-		t.depth, t.from = o.Depth, o.From
+		t.Depth, t.From = o.Depth, o.From
 	}
 	return t
 }
 
-func (rs *runs) put(t *run) {
+func (rs *Runs) Put(t *Run) {
 	t.slot.Leave(0) // if the turn has panicked
 	t.Forget()
 	t.attempt = attempt{}
 	rs.spare.Put(t)
 }
 
-// prepare readies t for one attempt on l.
-func (t *run) prepare(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
-	t.served, t.row, t.readOnly, t.now, t.recorded, t.sent = s, l, readOnly, now, nil, false
-	t.call.Timers = nil
-	inv, fuel := &t.call.Inv, s.Limits.Fuel
+// Ready readies t for one attempt on l.
+func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
+	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
+	t.Of.Timers = nil
+	inv, fuel := &t.Of.Inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
 		fuel = o.Fuel
 	}
 	payloadBytes := s.Limits.PayloadBytes
-	if t.call.Op == call.OpAll { // its calls have those of their types
+	if t.Of.Op == call.OpAll { // its calls have those of their types
 		fuel, payloadBytes = 0, actor.MaxCallBytes
 	}
 	t.Prepare(&t.by.env, &turn.Spec{
-		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.Stats.Runs + 1, Discarded: t.call.Logged,
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
 		State: l.State, Revision: rev, Version: l.VisibleVersion(),
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
-		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.call.Fired,
-		Timer: t.call.Timer.Firing(), From: t.from, Caller: t,
+		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
+		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
 	})
 }
 
-// enter waits for a processor for the guest; on gives it back. A called turn has that of its
+// Enter waits for a processor for the guest; on gives it back. A called turn has that of its
 // caller. The error is that of ctx.
-func (t *run) enter(ctx *call.Context) error {
-	who := &t.call.Inv.Key
-	if t.caller == nil || !t.slot.TakeFrom(ctx, &t.caller.slot, who) {
+func (t *Run) Enter(ctx *call.Context) error {
+	who := &t.Of.Inv.Key
+	if t.Caller == nil || !t.slot.TakeFrom(ctx, &t.Caller.slot, who) {
 		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
 			return err
 		}
@@ -129,24 +129,24 @@ func (t *run) enter(ctx *call.Context) error {
 	return nil
 }
 
-// waiting is f, which may wait for other turns: they may have the processor of this one meanwhile,
+// Waiting is f, which may wait for other turns: they may have the processor of this one meanwhile,
 // and the place of its chain in the pool of instances.
-func (t *run) waiting(f func()) {
+func (t *Run) Waiting(f func()) {
 	if t.slot.Pause() {
 		defer t.slot.Resume()
 	}
-	if in := t.outermost.instance; in.Lend() {
+	if in := t.Outermost.instance; in.Lend() {
 		defer in.Regain()
 	}
 	f()
 }
 
-// on runs the turn on an instance. The turn has a processor.
-func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
-	t.call.Stats.Runs++
+// On runs the turn on an instance. The turn has a processor.
+func (t *Run) On(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
+	t.Of.Stats.Runs++
 	t.instance = in
 	var err error
-	switch t.call.Op {
+	switch t.Of.Op {
 	case call.OpAll:
 		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
 	case call.OpMigrate:
@@ -156,26 +156,26 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	}
 	t.slot.Leave(t.Fuel().Used)
 	err = in.Explain(err)
-	t.call.Stats.Fuel += t.Fuel().Used
-	t.call.Logged = t.call.Logged || t.HasLogged()
+	t.Of.Stats.Fuel += t.Fuel().Used
+	t.Of.Logged = t.Of.Logged || t.HasLogged()
 	return err
 }
 
-// seal closes the turn, whose time is not up. It fails for a state above the limit;
+// Close closes the turn, whose time is not up. It fails for a state above the limit;
 // then nothing of the turn remains.
-func (t *run) seal(s *serving.Type, l *residency.Row) (call.Sealed, error) {
+func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	done := call.Sealed{
 		State: l.State,
 		Rev:   t.StateRevision(),
 		Reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 	}
-	if t.call.Op == call.OpAll {
-		done.Reply.Fuel = t.chain.Fuel
+	if t.Of.Op == call.OpAll {
+		done.Reply.Fuel = t.Chain.Fuel
 	}
-	if effects := t.TimerEffects(); !t.readOnly {
-		t.call.Timers = timer.NewChanges(effects, s.Placed())
+	if effects := t.TimerEffects(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, s.Placed())
 	}
-	if t.readOnly || s.Lane == serving.LaneStateless {
+	if t.ReadOnly || s.Lane == serving.LaneStateless {
 		done.Reminders = t.Effects()
 		return done, nil
 	}
@@ -195,13 +195,13 @@ func (t *run) seal(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	return done, nil
 }
 
-// soFar returns the row as the turn has left it by now, which waits for a call.
-func (t *run) soFar() (*residency.Row, error) {
+// SoFar returns the row as the turn has left it by now, which waits for a call.
+func (t *Run) SoFar() (*residency.Row, error) {
 	state, changed, err := t.Seal()
 	if err != nil {
 		return nil, err
 	}
-	return t.row.With(state, changed || t.row.Exists, t.served.Deployment.Generation, t.served.StateSchema), nil
+	return t.row.With(state, changed || t.row.Exists, t.Served.Deployment.Generation, t.Served.StateSchema), nil
 }
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
@@ -213,23 +213,23 @@ func (t *run) soFar() (*residency.Row, error) {
 // answered with its record.
 //
 // Of a chain all this is done for its outermost turn, which is what was asked for.
-func (t *run) Leave() error {
-	if err := t.settled(true); err != nil {
+func (t *Run) Leave() error {
+	if err := t.Settled(true); err != nil {
 		return err
 	}
-	if t.chain != nil {
-		t = t.outermost
+	if t.Chain != nil {
+		t = t.Outermost
 	}
-	if t.call.Cause == actor.CauseFiring && !t.sent {
-		if err := t.by.reminders.confirm(t.Context(), t.call); errors.Is(err, actor.ErrFiringTaken) {
-			t.recorded = &call.Result{Err: err, Stats: t.call.Stats}
+	if t.Of.Cause == actor.CauseFiring && !t.sent {
+		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
+			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
 			return call.ErrRecorded
 		} else if err != nil {
 			return call.OfTurn(err)
 		}
 	}
-	if t.call.Cause == actor.CauseKeyedCall && !t.readOnly && !t.sent {
-		if known, ok := t.by.records.lookUp(t.Context(), t.call); ok {
+	if t.Of.Cause == actor.CauseKeyedCall && !t.ReadOnly && !t.sent {
+		if known, ok := t.by.records.LookUp(t.Context(), t.Of); ok {
 			t.recorded = &known
 			return call.ErrRecorded
 		}
@@ -237,7 +237,7 @@ func (t *run) Leave() error {
 	t.sent = true
 	// With an idempotency key the caller has said that it may be sent again, and a
 	// reminder is delivered until a turn of it was committed.
-	t.call.Stats.Sent = !t.call.Cause.Recorded()
+	t.Of.Stats.Sent = !t.Of.Cause.Recorded()
 	return nil
 }
 
@@ -245,18 +245,18 @@ func (t *run) Leave() error {
 // among them, and its reply has all replies. What migrates the state is the instance.
 type several struct {
 	engine.Instance
-	turn *run
+	turn *Run
 }
 
 // Run implements [engine.Instance].
 func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
 	if frame.What == abi.WhatMigrate { // which is bounded as in any turn of the type
 		fuel := calls.Fuel()
-		fuel.Limit = s.turn.served.Limits.Fuel
+		fuel.Limit = s.turn.Served.Limits.Fuel
 		defer func() { fuel.Limit = 0 }()
 		return s.Instance.Run(ctx, frame, calls)
 	}
-	replies, err := s.turn.by.all(s.turn)
+	replies, err := s.turn.by.All(s.turn)
 	if err != nil {
 		return err
 	}
@@ -266,19 +266,19 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
-// limitFuel bounds the turn by what the outermost turn's type allows, of which other called
+// LimitFuel bounds the turn by what the outermost turn's type allows, of which other called
 // turns have used some.
-func (t *run) limitFuel(used uint64) {
+func (t *Run) LimitFuel(used uint64) {
 	fuel := t.Fuel()
-	if left := t.fuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
+	if left := t.FuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
 		fuel.Limit = left
 	}
 }
 
-// fuelLeft is what the outermost turn's type leaves to called turns when others have used some;
+// FuelLeft is what the outermost turn's type leaves to called turns when others have used some;
 // 0: it has no limit.
-func (t *run) fuelLeft(used uint64) uint64 {
-	limit := t.outermost.Fuel().Limit
+func (t *Run) FuelLeft(used uint64) uint64 {
+	limit := t.Outermost.Fuel().Limit
 	if limit == 0 {
 		return 0
 	}
@@ -286,32 +286,32 @@ func (t *run) fuelLeft(used uint64) uint64 {
 }
 
 // Call implements [turn.Caller].
-func (t *run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.call(t, msg) }
+func (t *Run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.Call(t, msg) }
 
 // Await implements [turn.Leaver].
-func (t *run) Await() error { return t.settled(false) }
+func (t *Run) Await() error { return t.Settled(false) }
 
-// settled waits until all that the turn could have observed is durable, and, to show it
+// Settled waits until all that the turn could have observed is durable, and, to show it
 // to others, known to be the newest.
-func (t *run) settled(show bool) error {
+func (t *Run) Settled(show bool) error {
 	switch {
-	case t.chain != nil:
+	case t.Chain != nil:
 		since := time.Now() // all at one moment
-		for _, m := range t.chain.Members {
+		for _, m := range t.Chain.Members {
 			if err := t.settledAt(m.Activation, show, since); err != nil {
 				return err
 			}
 		}
 		return nil
-	case t.activation != nil:
-		return t.settledAt(t.activation, show, t.began)
+	case t.Activation != nil:
+		return t.settledAt(t.Activation, show, t.Began)
 	}
 	return nil
 }
 
 // settledAt is settled for what the turn could have observed of one actor, which is to have been the
 // newest after a moment.
-func (t *run) settledAt(a *activation.Activation, show bool, since time.Time) error {
+func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) error {
 	dropped, err := a.AwaitCommits(t.Context())
 	if err == nil && !dropped && show {
 		dropped, err = t.by.ownership.ConfirmTip(t.Context(), a, since)
@@ -326,20 +326,20 @@ func (t *run) settledAt(a *activation.Activation, show bool, since time.Time) er
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
-func (rs *runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
 	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	t := rs.get(c)
-	defer rs.put(t)
-	if err := t.enter(ctx); err != nil {
+	t := rs.Get(c)
+	defer rs.Put(t)
+	if err := t.Enter(ctx); err != nil {
 		in.GiveBack(nil, time.Now())
 		return actor.Reply{}, err
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
-	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
-	err = t.on(ctx, in, s.Migration(l))
+	t.Ready(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
+	err = t.On(ctx, in, s.Migration(l))
 	ran := time.Now()
 	in.GiveBack(err, ran)
 	if err == nil {
@@ -352,6 +352,6 @@ func (rs *runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *resid
 		return actor.Reply{}, err
 	}
 	c.Stats.Ended = ran
-	done, err := t.seal(s, l)
+	done, err := t.Close(s, l)
 	return done.Reply, err
 }

@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// copies are states of actors that other hosts hold, for read-only methods that this host
+// Copies are states of actors that other hosts hold, for read-only methods that this host
 // may answer ([Ownership.Reads]). A copy is no activation: no turn runs on it, nothing is
 // ever committed, and it is the first to go when there is too little memory.
 //
@@ -20,19 +20,19 @@ import (
 // each time, by all calls of the actor together. So what a caller is answered here is no
 // older than what any host has answered before. The holder in turn must not answer
 // what is older than a copy: see [ownership.look].
-type copies struct {
-	memory *call.Memory
-	store  *storage.Store
-	table  *activation.Table
+type Copies struct {
+	Memory *call.Memory
+	Store  *storage.Store
+	Table  *activation.Table
 }
 
 // read returns a state that was the newest at some moment after the call came.
-func (cs *copies) read(ctx context.Context, c *call.Call) (*residency.Row, error) {
+func (cs *Copies) read(ctx context.Context, c *call.Call) (*residency.Row, error) {
 	key := c.Inv.Key
-	sh := cs.table.Shard(key)
+	sh := cs.Table.Shard(key)
 	for {
 		sh.Mu.Lock()
-		e := cs.table.CopyOf(sh, key)
+		e := cs.Table.CopyOf(sh, key)
 		e.Used = c.Arrived
 		if l := e.State; l != nil && !e.Current.Before(c.Arrived) {
 			sh.Mu.Unlock()
@@ -57,7 +57,7 @@ func (cs *copies) read(ctx context.Context, c *call.Call) (*residency.Row, error
 		case f.Asked.Before(c.Arrived): // it was under way when the call came
 			continue
 		case first: // like what a call loads for itself alone: it may wait for an instance with it
-			if err := cs.memory.Take(c.Inv.Key.App, f.State.Cost()); err != nil {
+			if err := cs.Memory.Take(c.Inv.Key.App, f.State.Cost()); err != nil {
 				return nil, err
 			}
 			c.Loaded += f.State.Cost()
@@ -68,19 +68,19 @@ func (cs *copies) read(ctx context.Context, c *call.Call) (*residency.Row, error
 
 // bring asks the store whether known is the newest state, nil for none, and reads the row
 // if it is not.
-func (cs *copies) bring(sh *activation.Shard, key actor.Key, e *activation.StateCopy, f *activation.Fetch, known *residency.Row) {
+func (cs *Copies) bring(sh *activation.Shard, key actor.Key, e *activation.StateCopy, f *activation.Fetch, known *residency.Row) {
 	defer sh.Work.Done()
 	if known != nil {
 		var version uint64
-		if version, f.Asked, f.Err = cs.store.Version(cs.store.Context, key); f.Err == nil && version == known.Version {
+		if version, f.Asked, f.Err = cs.Store.Version(cs.Store.Context, key); f.Err == nil && version == known.Version {
 			f.State = known
 		}
 	}
 	if f.State == nil && f.Err == nil {
 		f.Asked = time.Now()
-		f.State, f.Err = cs.store.Load(cs.store.Context, key, actor.LoadOptions{})
+		f.State, f.Err = cs.Store.Load(cs.Store.Context, key, actor.LoadOptions{})
 	}
-	if f.Err != nil && cs.store.Context.Err() != nil {
+	if f.Err != nil && cs.Store.Context.Err() != nil {
 		f.Err = fmt.Errorf("%w: %v", actor.ErrStopping, f.Err)
 	}
 	sh.Mu.Lock()
@@ -91,9 +91,9 @@ func (cs *copies) bring(sh *activation.Shard, key actor.Key, e *activation.State
 			sh.NoteNewer(sh.Actors[key], f.State.Version)
 			sh.History.Answered.Note(key, f.State.Version, time.Now())
 		}
-		cs.table.KeepCopy(sh, key, e, f.State, f.Asked)
+		cs.Table.KeepCopy(sh, key, e, f.State, f.Asked)
 	}
 	sh.Mu.Unlock()
 	close(f.Done)
-	cs.table.EvictToBudget()
+	cs.Table.EvictToBudget()
 }

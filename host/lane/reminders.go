@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// reminders is what turns do with reminders, and the firings that ask for them. It is a
+// Reminders is what turns do with reminders, and the firings that ask for them. It is a
 // [turn.Reminders]. Nil: the host has none.
-type reminders struct {
-	Reminders
-	store *storage.Store
+type Reminders struct {
+	Keeper
+	Store *storage.Store
 }
 
 // Find implements [turn.Reminders]: in groups with others.
-func (rs *reminders) Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
-	found, err := rs.store.Reminders.Get(ctx, name)
+func (rs *Reminders) Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
+	found, err := rs.Store.Reminders.Get(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("find reminder: %w", err)
 	}
@@ -29,13 +29,13 @@ func (rs *reminders) Find(ctx context.Context, name actor.ReminderName) (actor.R
 }
 
 // Names implements [turn.Reminders].
-func (rs *reminders) Names(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
+func (rs *Reminders) Names(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
 	return rs.ReminderNames(ctx, key, prefix, limit)
 }
 
 // some reports whether an actor without a row has reminders all the same, so that it can
 // be deleted: actor.ErrActorNotFound if it has none.
-func (rs *reminders) some(ctx context.Context, key actor.Key) error {
+func (rs *Reminders) some(ctx context.Context, key actor.Key) error {
 	if rs == nil {
 		return actor.ErrActorNotFound
 	}
@@ -48,7 +48,7 @@ func (rs *reminders) some(ctx context.Context, key actor.Key) error {
 
 // thin leaves few reminders to the commit that deletes an actor. After an error some of
 // them are gone: the deletion, repeated, goes on from there.
-func (rs *reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) error {
+func (rs *Reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) error {
 	if rs == nil {
 		return nil
 	}
@@ -62,15 +62,15 @@ func (rs *reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) 
 	return nil
 }
 
-// committed tells of a commit that was applied.
-func (rs *reminders) committed(e *actor.ReminderEffects) {
+// Committed tells of a commit that was applied.
+func (rs *Reminders) Committed(e *actor.ReminderEffects) {
 	if rs != nil && !e.Empty() {
-		rs.Committed(e)
+		rs.Keeper.Committed(e)
 	}
 }
 
-// refused gives back the tokens of what a commit would have set that was refused.
-func (rs *reminders) refused(e *actor.ReminderEffects) {
+// Refused gives back the tokens of what a commit would have set that was refused.
+func (rs *Reminders) Refused(e *actor.ReminderEffects) {
 	if rs == nil || len(e.Set) == 0 {
 		return
 	}
@@ -78,13 +78,13 @@ func (rs *reminders) refused(e *actor.ReminderEffects) {
 	for i := range e.Set {
 		tokens[i] = e.Set[i].ID
 	}
-	rs.unused(e.Set[0].Key.App, tokens) // a commit is of one app
+	rs.Unused(e.Set[0].Key.App, tokens) // a commit is of one app
 }
 
-// unused gives back the tokens of reminders that no commit sets.
-func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
+// Unused gives back the tokens of reminders that no commit sets.
+func (rs *Reminders) Unused(app string, tokens []actor.ReminderID) {
 	if rs != nil && len(tokens) > 0 {
-		rs.Unused(app, tokens)
+		rs.Keeper.Unused(app, tokens)
 	}
 }
 
@@ -92,7 +92,7 @@ func (rs *reminders) unused(app string, tokens []actor.ReminderID) {
 // committed and by what the activation is about to commit. over means that the firing was
 // taken, or that this is not known: then o is the outcome. look leaves a firing that is
 // delivered for the first time to the commit, which has to decide in any case.
-func (rs *reminders) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
+func (rs *Reminders) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
 	if rs == nil {
 		return call.Failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
@@ -114,7 +114,7 @@ func (rs *reminders) look(ctx context.Context, a *activation.Activation, c *call
 
 // confirm reads the reminder of the firing that asks for a call; actor.ErrFiringTaken if
 // it has changed.
-func (rs *reminders) confirm(ctx context.Context, c *call.Call) error {
+func (rs *Reminders) confirm(ctx context.Context, c *call.Call) error {
 	f := c.Inv.Firing
 	found, err := rs.Find(ctx, f.Step.ReminderName)
 	switch {
@@ -125,4 +125,27 @@ func (rs *reminders) confirm(ctx context.Context, c *call.Call) error {
 	}
 	c.Fired = &found
 	return nil
+}
+
+// Keeper is what the host needs of who keeps and delivers reminders.
+type Keeper interface {
+	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
+	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
+	// now.
+	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
+	// and that no commit sets or may have set. It must not block.
+	Unused(app string, tokens []actor.ReminderID)
+	// Committed tells of what a commit that was applied did to reminders. It must not
+	// block.
+	Committed(e *actor.ReminderEffects)
+	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
+	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
+	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
+	// the first limit of them.
+	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
+	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
+	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
+	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
+	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
 }

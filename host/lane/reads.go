@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// reads runs read-only methods, and looks at actors for people.
-type reads struct {
-	memory      *call.Memory
-	table       *activation.Table
-	store       *storage.Store
-	deployments *serving.Deployments
-	ownership   *activation.Ownership
-	runs        *runs
-	copies      *copies
+// Reads runs read-only methods, and looks at actors for people.
+type Reads struct {
+	Memory      *call.Memory
+	Table       *activation.Table
+	Store       *storage.Store
+	Deployments *serving.Deployments
+	Ownership   *activation.Ownership
+	Runs        *Runs
+	Copies      *Copies
 }
 
-// turn runs a read-only method over committed state, beside everything else.
-func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
+// Turn runs a read-only method over committed state, beside everything else.
+func (rd *Reads) Turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
 	c.Stats.Lane = serving.LaneReadOnly
 	if c.Copied {
 		c.Stats.Lane = serving.LaneCopy
@@ -41,7 +41,7 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 			if err := ctx.Err(); err != nil {
 				return actor.Reply{}, err
 			}
-			if s, err = rd.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type); err != nil {
+			if s, err = rd.Deployments.Of(c.Inv.Key.App, c.Inv.Key.Type); err != nil {
 				return actor.Reply{}, err
 			}
 		}
@@ -51,7 +51,7 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 			return actor.Reply{}, call.ErrMoved
 		}
 		if l == nil && c.Copied {
-			l, err = rd.copies.read(ctx, c)
+			l, err = rd.Copies.read(ctx, c)
 		} else if l == nil {
 			l, err = rd.committed(ctx, c, s, strong)
 		}
@@ -61,7 +61,7 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		if l.Damage != nil {
 			return actor.Reply{}, l.Damage
 		}
-		changed, err := rd.deployments.Fits(ctx, l, s)
+		changed, err := rd.Deployments.Fits(ctx, l, s)
 		if changed {
 			continue
 		}
@@ -70,13 +70,13 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		}
 		var reply actor.Reply
 		if err == nil {
-			reply, err = rd.runs.apart(ctx, c, s, l, true)
+			reply, err = rd.Runs.apart(ctx, c, s, l, true)
 		}
 		if call.IsContextError(err) || errors.Is(err, call.ErrChained) || c.Copied {
 			return reply, err
 		}
 		if !strong && s.Placed() {
-			if lost, sure := rd.ownership.Holds(rd.table.Shard(c.Inv.Key), c); lost {
+			if lost, sure := rd.Ownership.Holds(rd.Table.Shard(c.Inv.Key), c); lost {
 				return actor.Reply{}, actor.ErrNotOwner
 			} else if sure {
 				return reply, err
@@ -85,11 +85,11 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 			return reply, err
 		}
 		c.Stats.Ended = time.Time{} // not yet
-		version, asked, unknown := rd.store.Version(ctx, c.Inv.Key)
+		version, asked, unknown := rd.Store.Version(ctx, c.Inv.Key)
 		if unknown != nil {
 			return actor.Reply{}, unknown
 		}
-		if rd.table.ConfirmRead(c.Inv.Key, l, version, asked) { // a failure shows the state as well
+		if rd.Table.ConfirmRead(c.Inv.Key, l, version, asked) { // a failure shows the state as well
 			return reply, err
 		}
 		l = nil
@@ -98,9 +98,9 @@ func (rd *reads) turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, strong bool) (*residency.Row, error) {
+func (rd *Reads) committed(ctx context.Context, c *call.Call, s *serving.Type, strong bool) (*residency.Row, error) {
 	key := c.Inv.Key
-	sh := rd.table.Shard(key)
+	sh := rd.Table.Shard(key)
 	if s.Lane == serving.LaneLocked {
 		asked := time.Now()
 		sh.Mu.Lock()
@@ -129,14 +129,14 @@ func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 	}
 	for {
 		sh.Mu.Lock()
-		forgets, l, a := sh.History.Forgets(), rd.ownership.Look(sh, key, s, c.Arrived), sh.Actors[key]
+		forgets, l, a := sh.History.Forgets(), rd.Ownership.Look(sh, key, s, c.Arrived), sh.Actors[key]
 		old := a != nil && a.Committed() != nil // the committed state was not confirmed lately
 		sh.Mu.Unlock()
 		if l != nil {
 			return l, nil
 		}
 		if old {
-			if err := rd.ownership.Confirm(ctx, sh, a); err != nil {
+			if err := rd.Ownership.Confirm(ctx, sh, a); err != nil {
 				return nil, err
 			}
 			continue
@@ -144,7 +144,7 @@ func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 		asked := time.Now()
 		l, err := rd.load(ctx, c, actor.LoadOptions{})
 		if err == nil && l.Damage == nil {
-			rd.table.Offer(sh, key, s, l, asked, forgets)
+			rd.Table.Offer(sh, key, s, l, asked, forgets)
 		}
 		return l, err
 	}
@@ -153,12 +153,12 @@ func (rd *reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 // load reads a row for a call that runs alone, which may have to wait for
 // an instance with the state in its hands: it counts for Config.CallMemory until
 // the call is answered.
-func (rd *reads) load(ctx context.Context, c *call.Call, opts actor.LoadOptions) (*residency.Row, error) {
-	l, err := rd.store.Load(ctx, c.Inv.Key, opts)
+func (rd *Reads) load(ctx context.Context, c *call.Call, opts actor.LoadOptions) (*residency.Row, error) {
+	l, err := rd.Store.Load(ctx, c.Inv.Key, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := rd.memory.Take(c.Inv.Key.App, l.Cost()); err != nil {
+	if err := rd.Memory.Take(c.Inv.Key.App, l.Cost()); err != nil {
 		return nil, err
 	}
 	c.Loaded += l.Cost()

@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -16,20 +16,20 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// lockedLane runs the turns of any types.
-type lockedLane struct {
-	places      *fair.Places // one for each turn under way
-	table       *activation.Table
-	store       *storage.Store
-	deployments *serving.Deployments
-	ownership   *activation.Ownership
-	runs        *runs
+// Locked runs the turns of any types.
+type Locked struct {
+	Places      *fair.Places // one for each turn under way
+	Table       *activation.Table
+	Store       *storage.Store
+	Deployments *serving.Deployments
+	Ownership   *activation.Ownership
+	Runs        *Runs
 }
 
 // turn runs one attempt of a turn inside a transaction that holds the
 // actor's row. The store may run it several times; each time begins from the row
 // that it was then given.
-func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnly bool) (actor.Reply, error) {
+func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
 		done call.Sealed
@@ -40,10 +40,10 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 		// failure is that of a call with a key, behind a fence.
 		failure error
 	)
-	t := ll.runs.get(c)
-	defer ll.runs.put(t)
+	t := ll.Runs.Get(c)
+	defer ll.Runs.Put(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
-		ll.runs.reminders.refused(&made.Reminders) // of the run before, which left no trace
+		ll.Runs.reminders.Refused(&made.Reminders) // of the run before, which left no trace
 		made = actor.Commit{}
 		if c.Stats.Sent {
 			// The transaction failed after something left the host.
@@ -61,7 +61,7 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 			newer = l
 			return nil, call.ErrMoved
 		}
-		if _, err := ll.deployments.Fits(ctx, l, s); err != nil {
+		if _, err := ll.Deployments.Fits(ctx, l, s); err != nil {
 			return nil, err
 		}
 		if in == nil { // the one before broke
@@ -70,16 +70,16 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 				return nil, err
 			}
 		}
-		if err := t.enter(ctx); err != nil {
+		if err := t.Enter(ctx); err != nil {
 			return nil, err
 		}
-		t.prepare(s, l, ll.table.Revisions.Next(), readOnly, time.Now())
-		err := t.on(ctx, in, s.Migration(l))
+		t.Ready(s, l, ll.Table.Revisions.Next(), readOnly, time.Now())
+		err := t.On(ctx, in, s.Migration(l))
 		if err != nil {
-			in.GiveBack(err, t.now)
+			in.GiveBack(err, t.Moment)
 			in = nil
 		} else if err = ctx.Err(); err == nil {
-			done, err = t.seal(s, l)
+			done, err = t.Close(s, l)
 		}
 		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil {
 			failure, made = err, l.Bump(c.Inv.Key)
@@ -108,7 +108,7 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 	}
 
 	// A place is taken before anything that others wait for.
-	leave, err := ll.places.Enter(ctx, c.Inv.Key.App, c.Inv.Key.Type)
+	leave, err := ll.Places.Enter(ctx, c.Inv.Key.App, c.Inv.Key.Type)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -120,13 +120,13 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 	}
 	err = ll.inTransaction(ctx, c.Inv.Key, run)
 	if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
-		ll.runs.reminders.refused(&made.Reminders)
+		ll.Runs.reminders.Refused(&made.Reminders)
 	}
 	if in != nil {
 		in.GiveBack(nil, time.Now())
 	}
 	if newer != nil && errors.Is(err, call.ErrMoved) {
-		if _, err := ll.deployments.Fits(ctx, newer, s); err != nil {
+		if _, err := ll.Deployments.Fits(ctx, newer, s); err != nil {
 			return actor.Reply{}, err
 		}
 	}
@@ -139,36 +139,36 @@ func (ll *lockedLane) turn(ctx *call.Context, c *call.Call, s *serving.Type, rea
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	ll.runs.reminders.committed(&made.Reminders)
+	ll.Runs.reminders.Committed(&made.Reminders)
 	return done.Reply, nil
 }
 
 // lockedHere says why a row that was just given to a transaction may not be written under
 // s any more: it may have been waited for until long after the turn was admitted, and
 // another host have been given the actor.
-func (ll *lockedLane) lockedHere(key actor.Key, s *serving.Type) error {
-	if ll.ownership.Cluster == nil {
+func (ll *Locked) lockedHere(key actor.Key, s *serving.Type) error {
+	if ll.Ownership.Cluster == nil {
 		return nil
 	}
-	if now, err := ll.deployments.Of(key.App, key.Type); err != nil || now != s {
+	if now, err := ll.Deployments.Of(key.App, key.Type); err != nil || now != s {
 		return call.ErrMoved
 	}
-	return ll.ownership.MayRun(key, s, time.Now())
+	return ll.Ownership.MayRun(key, s, time.Now())
 }
 
 // inTransaction runs fn in a locked turn of the store and settles its commit.
 // The caller has a place. Errors are as those of [storage.Store.Commit], or fn's.
-func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
+func (ll *Locked) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
 	// The end of the turn's time ends the transaction, but only until the turn
 	// is sealed: from then on the commit is carried through.
-	tx, cancel := context.WithCancel(ll.store.Context)
+	tx, cancel := context.WithCancel(ll.Store.Context)
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
 	var sealedAt time.Time
 	var seen uint64 // the version of the row that is answered
-	defer func() { ll.table.NoteAnswered(key, seen) }()
-	commit, err := ll.store.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+	defer func() { ll.Table.NoteAnswered(key, seen) }()
+	commit, err := ll.Store.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -187,7 +187,7 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 		return err
 	}
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
-		err = ll.store.Settle(*commit, err)
+		err = ll.Store.Settle(*commit, err)
 	}
 	if err == nil && len(commit.Rows) > 0 {
 		seen = commit.Rows[0].NewVersion
@@ -195,6 +195,6 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	ll.store.Committed(storage.CommitEnd{Key: key, Lane: serving.LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
+	ll.Store.Committed(storage.CommitEnd{Key: key, Lane: serving.LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
 	return err
 }

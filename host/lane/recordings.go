@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -13,20 +13,20 @@ import (
 	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// recordings are the records of calls with idempotency keys.
-type recordings struct {
+// Recordings are the records of calls with idempotency keys.
+type Recordings struct {
 	store   *storage.Store
 	table   *activation.Table
-	repeats *mailbox.Repeats
+	Repeats *mailbox.Repeats
 }
 
-func newRecordings(store *storage.Store, t *activation.Table) *recordings {
-	return &recordings{store: store, table: t, repeats: mailbox.NewRepeats()}
+func NewRecordings(store *storage.Store, t *activation.Table) *Recordings {
+	return &Recordings{store: store, table: t, Repeats: mailbox.NewRepeats()}
 }
 
-// known looks for an earlier call with the key of c, among those that are not
+// Known looks for an earlier call with the key of c, among those that are not
 // committed yet and, if c may have been committed before, in the store.
-func (rec *recordings) known(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, ok bool) {
+func (rec *Recordings) Known(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, ok bool) {
 	s := a.Shard
 	s.Mu.Lock()
 	r, ok := a.Joins(c)
@@ -43,13 +43,13 @@ func (rec *recordings) known(ctx context.Context, a *activation.Activation, c *c
 	}
 	found := c.Looked
 	c.Looked = nil
-	r, ok = rec.asRecorded(c, *found, nil)
+	r, ok = rec.AsRecorded(c, *found, nil)
 	return call.Outcome{Result: r}, ok
 }
 
 // lookUpDoubtful asks the store for c and for the calls that go again after it, at
 // once.
-func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation.Activation, c *call.Call) error {
+func (rec *Recordings) lookUpDoubtful(ctx context.Context, a *activation.Activation, c *call.Call) error {
 	const most = 64
 	calls, s := []*call.Call{c}, a.Shard
 	s.Mu.Lock()
@@ -82,18 +82,18 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation.Activat
 
 func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w", err) }
 
-// lookUp asks the store for a record of an earlier call with the key of c.
-func (rec *recordings) lookUp(ctx context.Context, c *call.Call) (r call.Result, ok bool) {
+// LookUp asks the store for a record of an earlier call with the key of c.
+func (rec *Recordings) LookUp(ctx context.Context, c *call.Call) (r call.Result, ok bool) {
 	var found actor.Recorded
 	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.KeyedCall()})
 	if err == nil {
 		found = all[0]
 	}
-	return rec.asRecorded(c, found, err)
+	return rec.AsRecorded(c, found, err)
 }
 
-// asRecorded returns the answer to c that a look-up gave: false if there is none.
-func (rec *recordings) asRecorded(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool) {
+// AsRecorded returns the answer to c that a look-up gave: false if there is none.
+func (rec *Recordings) AsRecorded(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool) {
 	if err == nil {
 		err = found.Err
 	}
@@ -101,7 +101,7 @@ func (rec *recordings) asRecorded(c *call.Call, found actor.Recorded, err error)
 	case err != nil:
 		return call.Result{Err: errLookUp(err), Stats: c.Stats}, true
 	case found.Found:
-		rec.repeats.Note(&c.Inv.Key, time.Now())
+		rec.Repeats.Note(&c.Inv.Key, time.Now())
 		rec.table.NoteNewer(c.Inv.Key, found.Record.Version)
 		r = c.Recorded(&found.Record)
 		r.Stats = c.Stats
@@ -113,11 +113,11 @@ func (rec *recordings) asRecorded(c *call.Call, found actor.Recorded, err error)
 
 // orRecorded returns what a call is to be answered that got r in a lane that
 // commits at once.
-func (rec *recordings) orRecorded(ctx context.Context, c *call.Call, r call.Result) call.Result {
+func (rec *Recordings) orRecorded(ctx context.Context, c *call.Call, r call.Result) call.Result {
 	if c.Cause != actor.CauseKeyedCall || r.Err == nil || !call.Unrecorded(r.Err) {
 		return r
 	}
-	if known, ok := rec.lookUp(ctx, c); ok {
+	if known, ok := rec.LookUp(ctx, c); ok {
 		return known
 	}
 	if errors.Is(r.Err, actor.ErrKeyExists) { // and expired meanwhile

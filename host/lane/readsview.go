@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -27,15 +27,15 @@ type View struct {
 	QueueDepth int
 }
 
-// view is Host.View.
-func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
+// View is Host.View.
+func (rd *Reads) View(ctx context.Context, key actor.Key) (View, error) {
 	// Not with the loads of turns, which end with the host.
-	s := rd.table.Shard(key)
+	s := rd.Table.Shard(key)
 	s.Mu.Lock()
 	forgets, asked := s.History.Forgets(), time.Now()
 	s.Mu.Unlock()
 	var row actor.Row
-	rows, err := rd.store.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
+	rows, err := rd.Store.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
 		row = rows[0]
 	}

@@ -1,4 +1,4 @@
-package host
+package lane
 
 import (
 	"context"
@@ -13,24 +13,24 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// timers are what turns do with the timers of this host's actors: protocol.md has the
+// Timers are what turns do with the timers of this host's actors: protocol.md has the
 // rules. It is a [turn.Timers].
-type timers struct {
+type Timers struct {
 	*timer.Clock
-	table *activation.Table
+	Table *activation.Table
 }
 
 // Held implements [turn.Timers].
-func (ts *timers) Held(key actor.Key) map[string]int64 {
-	s := ts.table.Shard(key)
+func (ts *Timers) Held(key actor.Key) map[string]int64 {
+	s := ts.Table.Shard(key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Timers.Held(key)
 }
 
-// get returns a timer of an actor; actor.ErrTimerNotFound if there is none of that name.
-func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
-	s := ts.table.Shard(key)
+// Get returns a timer of an actor; actor.ErrTimerNotFound if there is none of that name.
+func (ts *Timers) Get(key actor.Key, name string) (actor.Timer, error) {
+	s := ts.Table.Shard(key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if t, ok := s.Timers.Get(key, name); ok {
@@ -39,8 +39,8 @@ func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
 	return actor.Timer{}, fmt.Errorf("%w: it has none that is called %q", actor.ErrTimerNotFound, name)
 }
 
-// ask works out what a call does that sets or cancels a timer.
-func (ts *timers) ask(c *call.Call, s *serving.Type) error {
+// Ask works out what a call does that sets or cancels a timer.
+func (ts *Timers) Ask(c *call.Call, s *serving.Type) error {
 	r := c.Set
 	var changes turn.TimerChanges
 	if r.Set == nil {
@@ -61,7 +61,7 @@ func (ts *timers) ask(c *call.Call, s *serving.Type) error {
 // look makes sure that the timer whose firing asks for a call still exists, by what is
 // committed and by what the activation is about to commit. over means that it does not, or
 // that this is not known: then o is the outcome.
-func (ts *timers) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
+func (ts *Timers) look(ctx context.Context, a *activation.Activation, c *call.Call) (o call.Outcome, over bool) {
 	s := a.Shard
 	s.Mu.Lock()
 	touched := s.Timers.Touched(c.Timer)
@@ -71,16 +71,16 @@ func (ts *timers) look(ctx context.Context, a *activation.Activation, c *call.Ca
 			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}, true
 		}
 	}
-	if err := ts.begin(c); err != nil {
+	if err := ts.Begin(c); err != nil {
 		return call.Failed(err), true
 	}
 	return call.Outcome{}, false
 }
 
-// begin begins the turn of the firing that asks for a call; actor.ErrCanceled if its timer
+// Begin begins the turn of the firing that asks for a call; actor.ErrCanceled if its timer
 // was cancelled or set anew before.
-func (ts *timers) begin(c *call.Call) error {
-	s := ts.table.Shard(c.Inv.Key)
+func (ts *Timers) Begin(c *call.Call) error {
+	s := ts.Table.Shard(c.Inv.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if !s.Timers.Begin(c.Timer, time.Now()) {
@@ -90,17 +90,17 @@ func (ts *timers) begin(c *call.Call) error {
 }
 
 // deleted ends the timers of an actor that was deleted.
-func (ts *timers) deleted(key actor.Key) {
-	s := ts.table.Shard(key)
+func (ts *Timers) deleted(key actor.Key) {
+	s := ts.Table.Shard(key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Timers.Delete(key)
 }
 
-// stop ends all timers, and waits for what they have begun. Nothing sets any more.
-func (ts *timers) stop() {
-	for i := range ts.table.Shards {
-		ts.table.Shards[i].EndTimers(func(actor.Key, bool) bool { return true })
+// Stop ends all timers, and waits for what they have begun. Nothing sets any more.
+func (ts *Timers) Stop() {
+	for i := range ts.Table.Shards {
+		ts.Table.Shards[i].EndTimers(func(actor.Key, bool) bool { return true })
 	}
 	ts.Wait()
 }
