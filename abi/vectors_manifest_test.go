@@ -22,14 +22,14 @@ func manifestVectors() []manifestVector {
 	full := manifestVector{
 		Name: "every member",
 		Text: `{"abi": 1, "sdk": "greenroom-go/0.1.0", "types": [
-  {"name": "Counter", "placement": "any", "instance": "dedicated", "pool": "batch", "state_schema": 4294967295, "migrate": true,
+  {"name": "Counter", "placement": "any", "instance": "dedicated", "pool": "batch", "state_schema": 4294967295, "migrate": true, "reentrant": true,
    "methods": [{"name": "Add", "atomic": "required"}, {"name": "View", "read_only": true, "idempotent": true, "reentrant": true}],
    "limits": {"state_bytes": 1, "payload_bytes": 2, "mailbox": 3, "turn_ms": 4, "memory_bytes": 9223372036854775807, "fuel": 5, "idempotency_window_ms": 6},
    "capabilities": {"http": ["api.example.com", "https://*.Example.org:443"], "config": ["region"], "secrets": ["stripe.key"]}}
 ]}`,
 		Manifest: &abi.Manifest{ABI: 1, SDK: "greenroom-go/0.1.0", Types: []abi.TypeSpec{{
-			Name: "Counter", Placement: "any", Instance: "dedicated", Pool: "batch", StateSchema: 4294967295, Migrate: true,
-			Methods:      []abi.MethodSpec{{Name: "Add", Atomic: "required"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
+			Name: "Counter", Placement: "any", Instance: "dedicated", Pool: "batch", StateSchema: 4294967295, Migrate: true, Reentrant: true,
+			Methods:      []abi.MethodSpec{{Name: "Add", Reentrant: true, Atomic: "required"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
 			Limits:       abi.Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnMillis: 4, MemoryBytes: 9223372036854775807, Fuel: 5, IdempotencyMillis: 6},
 			Capabilities: abi.Capabilities{HTTP: []string{"api.example.com", "*.example.org"}, Config: []string{"region"}, Secrets: []string{"stripe.key"}},
 		}}},
@@ -122,6 +122,7 @@ func manifestVectors() []manifestVector {
 		bad("a member twice", with(`,"pool":"user","pool":"batch"`), "manifest_duplicate_member"),
 		bad("an unknown placement", with(`,"placement":"moon"`), "manifest_bad_value"),
 		bad("a migrate of 1", with(`,"migrate":1`), "manifest_wrong_type"),
+		bad("a reentrant of 1", with(`,"reentrant":1`), "manifest_wrong_type"),
 		bad("a schema below zero", with(`,"state_schema":-1`), "manifest_bad_value"),
 		bad("a schema beyond 32 bits", with(`,"state_schema":4294967296`), "manifest_bad_value"),
 		bad("a limit below zero", with(`,"limits":{"mailbox":-1}`), "manifest_bad_value"),

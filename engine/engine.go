@@ -203,28 +203,21 @@ func Outside(ctx context.Context, do func()) {
 
 type reclaimKey struct{}
 
-// WithReclaim gives a load that finds no memory what closes a guest instance that is
+// WithReclaim gives a load that finds no memory what closes a guest instance of an app that is
 // not in use, and reports whether there was any.
-func WithReclaim(ctx context.Context, reclaim func() bool) context.Context {
+func WithReclaim(ctx context.Context, reclaim func(app string) bool) context.Context {
 	return context.WithValue(ctx, reclaimKey{}, reclaim)
 }
 
 // ReclaimOf returns the function of WithReclaim; nil without one.
-func ReclaimOf(ctx context.Context) func() bool {
-	reclaim, _ := ctx.Value(reclaimKey{}).(func() bool)
+func ReclaimOf(ctx context.Context) func(app string) bool {
+	reclaim, _ := ctx.Value(reclaimKey{}).(func(app string) bool)
 	return reclaim
-}
-
-// Reclaim closes an instance with the function of WithReclaim, and reports whether there
-// was any. Without that function Reclaim closes none.
-func Reclaim(ctx context.Context) bool {
-	reclaim := ReclaimOf(ctx)
-	return reclaim != nil && reclaim()
 }
 
 type ownerKey struct{}
 
-// Owner is whose work on modules is. Owners share the compilers.
+// Owner is whose work on modules is. Owners share the compilers, and apps the memory of programs.
 type Owner struct {
 	App string
 	// Serving says that calls wait for the module, or are about to. Such work has a

@@ -71,7 +71,7 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	case s.Lane == serving.LaneStateless && (m.ReadOnly || c.Cause == actor.CauseCall):
 		run = ad.stateless.Turn
 	case m.ReadOnly && !c.Chained:
-	case c.Cause == actor.CauseKeyedCall && ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived):
+	case c.Cause == actor.CauseKeyedCall && !m.ReadOnly && ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived):
 		return ad.lookUpFirst(c, s.Lane, func() call.Result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
@@ -113,7 +113,7 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 			return call.Result{Err: &actor.CallError{Key: c.Inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.Lane != serving.LaneWarm {
+	if s.Lane == serving.LaneStateless {
 		return call.Result{Err: lane.NotTogether(s)}
 	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type

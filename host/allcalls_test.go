@@ -37,7 +37,7 @@ func doAll(t *testing.T, h *host.Host, idem string, calls ...string) (string, er
 
 // TestAllCalls: several calls from outside have effect together, in order, or not at all.
 func TestAllCalls(t *testing.T) {
-	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky} {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, host.Config{})
 			a := scriptedActor()
@@ -89,6 +89,43 @@ func TestAllCalls(t *testing.T) {
 	}
 }
 
+// TestAllCallsMeetAnEarlierOwner: where a commit of an earlier owner lands before the fence of one of the
+// actors, the calls give all actors back and run again.
+func TestAllCallsMeetAnEarlierOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
+		o.store.write(key("c"), setTo(1))
+		late := actor.CommitOf(actor.RowWrite{
+			Key: key("c"), ReadVersion: 1, NewVersion: 2, Generation: 1,
+			State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":100}`)},
+		})
+		hold := make(chan struct{})
+		o.store.setHold(hold)
+		var reply string
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			reply, err = doAll(t, o.Host, "", "a Add ", "b Add ", "c Add ")
+		}()
+		hold <- struct{}{} // the fence of a
+		hold <- struct{}{} // and of b
+		synctest.Wait()
+		if err := o.store.applyNow(late); err != nil {
+			t.Fatal(err)
+		}
+		o.store.setHold(nil)
+		close(hold)
+		<-done
+		if reply != "1, 1, 101" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		for _, id := range []string{"b", "c"} {
+			o.must(t, id, "View", map[string]string{"b": "1", "c": "101"}[id])
+		}
+	})
+}
+
 // TestAllCallsAreMigrated: the state of the first actor is migrated like that of the others.
 func TestAllCallsAreMigrated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -114,6 +151,39 @@ func TestAllCallsAreMigrated(t *testing.T) {
 	})
 }
 
+// TestFuelOfAllCalls: each call has the fuel of its type. What they call has that of the first actor's
+// type, all together, as if one turn had called it.
+func TestFuelOfAllCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Limits: host.Limits{Fuel: 1000}})
+		a := scriptedActor()
+		var limits []uint64
+		a.Methods["Use"] = func(t *hosttest.Turn) error {
+			fuel := t.Calls.Fuel()
+			limits = append(limits, fuel.Limit)
+			fuel.Used += 300
+			for _, callee := range string(t.Frame.Payload) {
+				if _, err := t.Call("T", string(callee), "Use", ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s.world.Deploy("app", "T", a)
+		check := func(what string, err error, want ...uint64) {
+			t.Helper()
+			if err != nil || !slices.Equal(limits, want) {
+				t.Errorf("%s may use %d, %v, want %d", what, limits, err, want)
+			}
+			limits = nil
+		}
+		_, err := doAll(t, s.Host, "", "a Use x", "a Use yz", "b Use ", "c Use x")
+		check("the turns", err, 1000, 1000, 1000, 700, 400, 1000, 1000, 100)
+		_, err = s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Use", Payload: actor.Payload{Data: []byte("xyzx")}})
+		check("the turns of one call", err, 1000, 1000, 700, 400, 100)
+	})
+}
+
 // TestAllCallsApart: calls of actors that are not together are refused before one has run.
 func TestAllCallsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,14 +193,14 @@ func TestAllCallsApart(t *testing.T) {
 		a.Methods["Count"] = func(*hosttest.Turn) error { ran++; return nil }
 		for _, s := range hs.stages {
 			s.world.Deploy("app", "T", a)
-			s.world.Deploy("app", "Any", hosttest.Actor{Placement: abi.PlacementAny, Methods: a.Methods})
+			s.world.Deploy("app", "Stateless", hosttest.Actor{Placement: abi.PlacementStateless, Methods: a.Methods})
 		}
 		_, err := doAll(t, hs.stages[0].Host, "", "a Count ", "c Count ", "b Count ")
 		wantCondition(t, err, actor.ErrNotAtomic)
 		if !strings.Contains(err.Error(), "T b is held by the host host-1, and T a by the host host-0") || ran != 0 {
 			t.Errorf("%v; %d turns have run", err, ran)
 		}
-		list := []actor.Call{{Key: key("a"), Method: "Count"}, {Key: actor.Key{App: "app", Type: "Any", ID: "x"}, Method: "Count"}}
+		list := []actor.Call{{Key: key("a"), Method: "Count"}, {Key: actor.Key{App: "app", Type: "Stateless", ID: "x"}, Method: "Count"}}
 		for range 2 {
 			_, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{Key: list[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(list)}})
 			wantCondition(t, err, actor.ErrNotAtomic)

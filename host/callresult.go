@@ -29,6 +29,20 @@ type decidedError struct {
 
 func (*decidedError) Error() string { return "the outcome of the call is decided" }
 
+// oneOrder is what to do about transactions of several hosts that wait for each other's actors.
+const oneOrder = "transactions of several hosts that wait for each other's actors end so: call actors in one order"
+
+// waits says what a call waited for when the time of its caller was over, for people; empty if it ran here.
+func waits(c *call.Call) string {
+	switch {
+	case c.Holder != "":
+		return fmt.Sprintf("it waited for its call of %s %s at the host %s; %s", c.Inv.Key.Type, c.Inv.Key.ID, c.Holder, oneOrder)
+	case c.Stats.Began.IsZero():
+		return fmt.Sprintf("it waited for %s %s, which other turns had", c.Inv.Key.Type, c.Inv.Key.ID)
+	}
+	return ""
+}
+
 // failedResult describes the failure of a call to its caller.
 func failedResult(c *call.Call, err error) *abi.Result {
 	var guest *actor.GuestError
@@ -54,6 +68,9 @@ func failedResult(c *call.Call, err error) *abi.Result {
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case call.IsContextError(err):
 		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
+		if c.Stats.Began.IsZero() {
+			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.Inv.Key.Type, c.Inv.Key.ID)
+		}
 	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
 		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true
 	case errors.Is(err, actor.ErrNotOwner):

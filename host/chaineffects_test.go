@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
 // remindedNames are the reminders that an actor has in the store.
@@ -97,6 +99,89 @@ func TestTokensOfRefusedChain(t *testing.T) {
 				t.Errorf("committed %+v", e)
 			}
 		}
+	})
+}
+
+// TestTokensOfTurnsThatAreNotCommitted: a turn that has set reminders gives back its tokens, and those of
+// the turns that it called, if nothing of it is committed though it has ended well.
+func TestTokensOfTurnsThatAreNotCommitted(t *testing.T) {
+	setTwo := func(call bool, wait hosttest.Func) hosttest.Func {
+		return func(t *hosttest.Turn) error {
+			var err error
+			if call {
+				_, err = t.Call("T", "b", "Do", script(op{Do: "remind", ID: "x"}))
+			} else {
+				err = set("x", "Do")(t)
+			}
+			return errors.Join(err, set("y", "Do")(t), wait(t))
+		}
+	}
+	for name, call := range map[string]bool{"one actor": false, "a chain": true} {
+		for _, when := range []string{"it runs", "it waits for another commit"} {
+			t.Run(name+" is dropped while "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, rems := remind(t, host.Config{})
+					g := newGate()
+					a := scriptedActor()
+					a.Methods["SetTwo"] = setTwo(call, g.wait)
+					s.world.Deploy("app", "T", a)
+					if _, err := s.do(t, "a", op{Do: "add", N: 1}); err != nil {
+						t.Fatal(err)
+					}
+					s.store.write(key("a"), func(*actor.Row) {})
+					commit := make(chan struct{})
+					s.store.setHold(commit)
+					before := make(chan error, 1)
+					go func() {
+						_, err := s.do(t, "a", op{Do: "add", N: 1})
+						before <- err
+					}()
+					synctest.Wait()
+					sets := s.start(t.Context(), "a", "SetTwo")
+					<-g.entered
+					s.store.setHold(nil)
+					if when == "it runs" {
+						close(commit)
+						synctest.Wait()
+						close(g.leave)
+					} else {
+						close(g.leave)
+						synctest.Wait()
+						close(commit)
+					}
+					if err := <-before; err != nil {
+						t.Error(err)
+					}
+					if got := <-sets; got.err != nil {
+						t.Error(got.err)
+					}
+					if got := rems.unused.Load(); got != 2 {
+						t.Errorf("%d tokens were given back, want 2", got)
+					}
+				})
+			})
+		}
+	}
+	t.Run("the chain is too large", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, rems := remind(t, host.Config{})
+			a := scriptedActor()
+			a.Methods["Grow"] = func(t *hosttest.Turn) error { return t.Set("large", strings.Repeat("x", 900<<10)) }
+			a.Methods["SetTwo"] = setTwo(true, func(t *hosttest.Turn) error {
+				for i := range 10 {
+					if _, err := t.Call("T", fmt.Sprint("big", i), "Grow", ""); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			s.world.Deploy("app", "T", a)
+			_, err := s.call(t.Context(), "a", "SetTwo")
+			wantCondition(t, err, actor.ErrChainTooLarge)
+			if got := rems.unused.Load(); got != 2 {
+				t.Errorf("%d tokens were given back, want 2", got)
+			}
+		})
 	})
 }
 

@@ -105,30 +105,50 @@ func TestReadOnlyTurnSeesOneMoment(t *testing.T) {
 	})
 }
 
-// TestReadOnlyTurnsThatCannotCall: those of actors that another host holds, or that no host holds.
+// TestReadOnlyTurnsThatCannotCall: those of types without state.
 func TestReadOnlyTurnsThatCannotCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, host.Config{})
-		for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
-			a := scriptedActor()
-			a.Placement = placement
-			if placement == abi.PlacementStateless {
-				a.ReadOnly["See"] = func(t *hosttest.Turn) error {
-					_, err := t.Call("T", "x", "Look", "")
-					return err
-				}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, ReadOnly: map[string]hosttest.Func{
+			"See": func(t *hosttest.Turn) error {
+				_, err := t.Call("T", "x", "Look", "")
+				return err
+			},
+		}})
+		_, err := s.see(t, "a")
+		if got := codeOf(err); got != abi.CallNotAtomic {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReadOnlyTurnThatCallsLeavesNothing: like any read-only method, one that calls ignores idempotency
+// keys: it commits nothing, fails without a commit, and runs again under the same key with another payload.
+func TestReadOnlyTurnThatCallsLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{})
+		if _, err := s.do(t, "b", op{Do: "add", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		s.store.applying = func(c *actor.Commit) { t.Errorf("committed %+v", c) }
+		must := op{Do: "must", ID: "b", Look: true}
+		for _, c := range []struct {
+			ops   []op
+			reply string
+		}{{[]op{must}, "(1)"}, {[]op{must}, "(1)"}, {[]op{must, must}, "(1) (1)"}, {[]op{must, {Do: "fail"}}, ""}} {
+			r, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "See", IdempotencyKey: "k", Payload: actor.Payload{Data: []byte(script(c.ops...))}})
+			if string(r.Payload.Data) != c.reply || (err == nil) != (c.reply != "") {
+				t.Errorf("%q, %v, want %q", r.Payload.Data, err, c.reply)
 			}
-			s.world.Deploy("app", "T", a)
-			_, err := s.see(t, "a", op{Do: "must", ID: "b", Look: true})
-			if got := codeOf(err); got != abi.CallNotAtomic {
-				t.Errorf("%s: %v", placement, err)
-			}
+		}
+		if n := s.store.takeLookups(); n != 0 {
+			t.Errorf("%d keys were looked up", n)
 		}
 	})
 }
 
 // TestRevisionOfAReadOnlyTurnThatCalls: a read-only turn has a revision of its own in a mailbox as well,
-// whether its chain is committed, with the record of a call, or a question, or it has called nothing.
+// whether it has called others, with an idempotency key or without, or nothing.
 func TestRevisionOfAReadOnlyTurnThatCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, host.Config{})

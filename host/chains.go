@@ -57,6 +57,9 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	}
 	place := cs.record(t).Began(&c.Inv, t.Depth+1)
 	reply, err := cs.run(t, c)
+	if err != nil && t.Context().Err() != nil {
+		cs.record(t).Late(waits(c))
+	}
 	cs.ended(t, c, c.Stats.Runs-runs, err)
 	switch {
 	case err == nil:
@@ -133,11 +136,15 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
-	if t.Chain == nil && t.Served.Lane == serving.LaneWarm { // one that has a copy gets none: the actor's holder runs it
+	switch {
+	case t.Chain != nil:
+	case t.Served.Lane == serving.LaneStateless:
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed stateless", t.Of.Inv.Key.Type)
+	case t.Served.Lane == serving.LaneLocked && t.Of.Stats.Sent:
+		t.Served.CallsOthers(t.Of.Inv.Method)
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "the turn has sent a request before its first call, while it held the row of %s, which is placed any; call the method again", t.Of.Inv.Key.Type)
+	default: // a reader that has a copy gets no chain: the actor's holder runs it
 		return actor.Payload{}, call.ErrChained
-	}
-	if t.Chain == nil {
-		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed any or stateless", t.Of.Inv.Key.Type)
 	}
 	if t.Depth >= maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
@@ -150,12 +157,12 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	var err error
 	if m != nil && m.Seen() {
 		meth, err = m.Served.Method(&c.Inv)
-	} else if s, meth, err = cs.admission.find(c); err != nil {
-		s, meth, err = cs.admission.findNew(c, err)
+	} else {
+		s, meth, err = cs.find(t, c)
 	}
 	switch {
 	case err != nil:
-		return actor.Payload{}, err
+		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.ReadOnly && !meth.ReadOnly:
 		return actor.Payload{}, call.ErrReadOnly
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
@@ -177,13 +184,11 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		err = cs.apart(ch, c)
 	}
 	recorded := !meth.ReadOnly && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
+	if err != nil {
+		return cs.failed(t, c, nil, recorded, err)
+	}
 	if recorded {
 		c.Inv.IdempotencyKey, c.Sum = ch.Key(t.Outermost.Of), actor.PayloadSum(c.Inv.Payload)
-	}
-	if err != nil {
-		return cs.failed(t, c, recorded, err)
-	}
-	if recorded {
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -193,7 +198,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if err != nil {
 		cs.reminders.Unused(t.Of.Inv.Key.App, ch.RollBack(before, next))
 		m.Rev = next()
-		return cs.failed(t, c, recorded, cs.forwarding.moved(err))
+		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
 	if ch.Settle(t.Undone, before.Undo); recorded {
 		if full := ch.Record(m, c, reply); full != nil {
@@ -203,13 +208,28 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	return reply, err
 }
 
-// failed is the outcome of a call that has failed here with err: what an earlier run of the chain has
-// got for it at another host, or else err.
-func (cs *chains) failed(t *lane.Run, c *call.Call, recorded bool, err error) (actor.Payload, error) {
-	if recorded && !endsChain(err) {
-		if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-			return reply, err
-		}
+// find returns what serves a call of the turn t.
+func (cs *chains) find(t *lane.Run, c *call.Call) (s *serving.Type, m serving.Method, err error) {
+	if s, m, err = cs.admission.find(c); err != nil {
+		t.Waiting(func() { s, m, err = cs.admission.findNew(c, err) })
+	}
+	return s, m, err
+}
+
+// failed is the outcome of a call that has failed here with err: what another run of the chain has
+// got for it at another host, or else err. m is the actor if the failure is its guest's.
+func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, recorded bool, err error) (actor.Payload, error) {
+	if !recorded || endsChain(err) {
+		return actor.Payload{}, err
+	}
+	if c.Inv.IdempotencyKey == "" {
+		c.Inv.IdempotencyKey = t.Chain.Key(t.Outermost.Of)
+	}
+	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
+		return reply, err
+	}
+	if m != nil {
+		m.Failed = true
 	}
 	return actor.Payload{}, err
 }
@@ -217,7 +237,10 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, recorded bool, err error) (a
 // join gives a turn a chain, with its first call.
 func (cs *chains) join(t *lane.Run) {
 	if t.Chain == nil {
-		t.Chain, t.Outermost = &activation.Chain{}, t
+		t.Chain, t.Outermost = &activation.Chain{FuelLimit: t.Fuel().Limit}, t
+		if t.Of.Op == call.OpAll {
+			t.Chain.FuelLimit = t.Served.Limits.Fuel
+		}
 		if t.Of.Stats.Chain == nil {
 			t.Of.Stats.Chain = &call.ChainRecord{}
 		}
@@ -254,8 +277,8 @@ func (cs *chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activati
 func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	ch := t.Chain
 	switch {
-	case s.Lane != serving.LaneWarm:
-		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be called in one transaction with others: the type is placed any", c.Inv.Key.Type)
+	case s.Lane == serving.LaneStateless: // it has nothing to be enlisted
+		return nil, refuse(abi.CallNotAtomic, "actors of %s cannot be in one transaction with others: the type is placed stateless", c.Inv.Key.Type)
 	case len(ch.Members) == maxChainActors:
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
@@ -377,7 +400,7 @@ func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted
 // read is begin, which may wait for commits and for the store.
 func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
 	a, s, ts := m.Activation, m.Served, cs.turns
-	if s != a.Serving {
+	if s != a.Serving || s.Lane == serving.LaneLocked {
 		if dropped, err := a.AwaitCommits(ctx); err != nil {
 			return err
 		} else if dropped {
@@ -391,7 +414,7 @@ func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
 	if err := ts.CheckMemory(a.Key.App); err != nil {
 		return err
 	}
-	l, err := ts.EnsureLoaded(ctx, a, s)
+	l, err := ts.Load(ctx, a, s)
 	switch {
 	case err != nil:
 		return err
@@ -465,13 +488,18 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	}
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
-	t.LimitFuel(ch.Fuel)
+	if by.Of.Op != call.OpAll {
+		t.LimitFuel()
+	}
 	m.Open, t.Undone = t, len(ch.Undo)
 	err = t.On(ctx, in, s.Migration(row))
 	m.Open = open
 	ch.Ended(t)
 	giveBack(err)
 	ch.Fuel += t.Fuel().Used
+	if by.Of.Op == call.OpAll {
+		ch.OfAll += t.Fuel().Used
+	}
 	if err == nil {
 		err = c.Ctx.Err()
 	}
@@ -516,6 +544,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
+			cs.record(t).Late(waits(calls[i]))
 			return call.OfTurn(t.Context().Err())
 		case endsChain(err):
 			return err
@@ -557,11 +586,9 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 		}
 		return err
 	}
-	s, meth, err := cs.admission.find(c)
+	s, meth, err := cs.find(t, c)
 	if err != nil {
-		if s, meth, err = cs.admission.findNew(c, err); err != nil {
-			return err
-		}
+		return err
 	}
 	if meth.Private {
 		return call.PrivateError(&c.Inv)

@@ -139,11 +139,40 @@ func TestCalleeFails(t *testing.T) {
 	})
 }
 
+// TestCallerOfABusyActor: the deadline of a call, or of the turn that calls, ends while another turn has
+// the actor. The error names it.
+func TestCallerOfABusyActor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		g := newGate()
+		a := scriptedActor()
+		a.Methods["Hold"] = g.wait
+		a.Methods["Impatient"] = func(t *hosttest.Turn) error {
+			_, err := t.CallWith(&abi.Message{Type: "T", ID: "b", Method: "Do", Payload: []byte("[]"), LimitMillis: 100})
+			return t.Reply(err.Error())
+		}
+		s.world.Deploy("app", "T", a)
+		held := s.start(t.Context(), "b", "Hold")
+		<-g.entered
+		s.mustCall(t, "a", "Impatient", "deadline_exceeded: the call of T b did not begin in time")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		payload := script(op{Do: "call", ID: "c", Ops: []op{{Do: "call", ID: "b"}}})
+		_, err := s.Invoke(ctx, actor.Invocation{Key: key("a"), Method: "Do", Payload: actor.Payload{Data: []byte(payload)}})
+		if wantCondition(t, err, actor.ErrDeadline); !strings.Contains(err.Error(), "; it waited for T b, which other turns had") {
+			t.Error(err)
+		}
+		close(g.leave)
+		if held := <-held; held.err != nil {
+			t.Error(held.err)
+		}
+	})
+}
+
 // TestCallsThatDoNotRun: each is refused with its own code, and the caller goes on.
 func TestCallsThatDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainStage(t, host.Config{})
-		s.world.Deploy("app", abi.PlacementAny, hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Do": scripted}})
 		reach := func(typ, id, method string) hosttest.Func {
 			return func(t *hosttest.Turn) error {
 				_, err := t.Call(typ, id, method, "[]")
@@ -164,7 +193,7 @@ func TestCallsThatDoNotRun(t *testing.T) {
 		actors := scriptedActor()
 		for name, f := range map[string]hosttest.Func{
 			"type_not_found": reach("No", "x", "Do"), "method_not_found": reach("T", "x", "No"), "invalid_call": reach("T", "", "Do"),
-			"not_reentrant": reach("T", "a", "Do"), "not_atomic": reach(abi.PlacementAny, "x", "Do"), "ok": reach("T", "x", "Do"),
+			"not_reentrant": reach("T", "a", "Do"), "ok": reach("T", "x", "Do"),
 		} {
 			actors.Methods[name] = f
 		}

@@ -32,7 +32,7 @@
 //
 //	lane       for                  exclusive by                   commits by
 //	warm       ring, sticky         the activation's one worker    Commit, under the version
-//	locked     any                  the same, and the row's lock   LockedTurn, under the version
+//	locked     any, without calls   the same, and the row's lock   LockedTurn, under the version
 //	read-only  read-only methods    nothing: committed state       never
 //	stateless  stateless types      nothing: there is no state     never
 //

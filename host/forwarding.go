@@ -46,6 +46,7 @@ func (f *forwarding) here(t *lane.Run, c *call.Call, tries int) (bool, error) {
 	case c.Atomic:
 		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
+	c.Holder = holder
 	return false, nil
 }
 
@@ -75,18 +76,22 @@ func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Paylo
 		ch.NameAs(cryptorand.Text())
 	}
 	if !readOnly {
-		inv.IdempotencyKey = ch.Key(t.Outermost.Of)
+		c.Inv.IdempotencyKey = ch.Key(t.Outermost.Of)
+		inv.IdempotencyKey = c.Inv.IdempotencyKey
 	}
 	inv.Token = t.Of.Inv.Token
-	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: t.FuelLeft(ch.Fuel)}
+	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: ch.FuelLeft()}
 	var a forwardedAnswer
 	t.Waiting(func() { a = f.send(c.Ctx, inv) })
 	ch.Fuel += a.reply.Fuel
+	if !readOnly && (a.err == nil || c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
+		t.Outermost.Of.Stats.Committed = true
+	}
 	if a.err == nil {
 		c.Elsewhere = !readOnly
 		return a.reply.Payload, nil
 	}
-	return actor.Payload{}, f.failure(c, a.err, readOnly)
+	return f.failed(t, c, a.err, readOnly)
 }
 
 // send has another host run a call, and returns its answer. If ctx ends first, the outcome is
@@ -103,27 +108,37 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 	}
 }
 
-// failure is what the caller gets of a forwarded call that failed with err.
-func (f *forwarding) failure(c *call.Call, err error, readOnly bool) error {
-	var r *abi.Result
+// failed is the outcome of a forwarded call that has failed with err. The failure of a guest is behind a
+// fence that keeps earlier runs of the call out; other errors say nothing of those.
+func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool) (actor.Payload, error) {
+	r, record := failedResult(c, err), t.Outermost.Of.Stats.Chain
 	switch {
 	case errors.Is(err, actor.ErrKeyReused):
-		return otherPayload(c)
+		return actor.Payload{}, otherPayload(c)
 	case c.Ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
 	case c.Ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
 		r = perhapsRan(c, err)
-	default:
-		r = failedResult(c, err)
+		if !readOnly {
+			record.Unsettled = append(record.Unsettled, c.Inv.IdempotencyKey)
+		}
+	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.IsUnsettled(c.Inv.IdempotencyKey)):
+		if reply, ok, err := f.knownOfFailed(t, c); ok {
+			return reply, err
+		}
 	}
-	return &decidedError{r, err}
+	return actor.Payload{}, &decidedError{r, err}
 }
 
 // perhapsRan is the result of a call that another host has perhaps committed.
 func perhapsRan(c *call.Call, err error) *abi.Result {
 	if c.Ctx.Err() != nil {
-		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout,
-			Message: "the call did not end in time at the host that it was sent to, where it perhaps ran"}}
+		where := "another host"
+		if c.Holder != "" {
+			where = "the host " + string(c.Holder)
+		}
+		return &abi.Result{Error: abi.Error{Status: abi.StatusDeadlineExceeded, Code: abi.CallTimeout, Message: fmt.Sprintf(
+			"the call of %s %s did not end in time at %s, where it perhaps ran or may run yet; %s", c.Inv.Key.Type, c.Inv.Key.ID, where, oneOrder)}}
 	}
 	return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: err.Error()}}
 }
@@ -148,7 +163,7 @@ func (r forwardedReply) Answer(reply actor.Reply, err error) { r <- forwardedAns
 // records reports whether the called turns of the chain that t belongs to are recorded: another run
 // of it may find their actors at other hosts.
 func (f *forwarding) records(t *lane.Run) bool {
-	return f.peers != nil && t.Outermost.Of.Cause.Recorded()
+	return f.peers != nil && !t.Outermost.ReadOnly && t.Outermost.Of.Cause.Recorded()
 }
 
 // known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
@@ -166,15 +181,22 @@ func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (r
 	return recordedReply(c, o.Result, ok)
 }
 
-// knownOfFailed is known for a call that has failed here: the chain's commit does not record it, and
-// so does not find what an earlier run has done. The time of the call may be over.
+// knownOfFailed is known for a call that has failed: no commit records it, and so none finds what an
+// earlier run has done. If an earlier run does not know what became of the call, it may take effect yet.
 func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Payload, ok bool, err error) {
-	if c.Doubtful { // it was looked up before it ran
-		return actor.Payload{}, false, nil
+	if !c.Doubtful { // otherwise it was looked up before it ran
+		var r call.Result
+		c.Sum = actor.PayloadSum(c.Inv.Payload)
+		t.Waiting(func() { r, ok = f.recordings.LookUp(t.Context(), c) }) // the time of the call may be over
+		if reply, ok, err = recordedReply(c, r, ok); ok {
+			return reply, true, err
+		}
 	}
-	var r call.Result
-	t.Waiting(func() { r, ok = f.recordings.LookUp(t.Context(), c) })
-	return recordedReply(c, r, ok)
+	if t.Outermost.Of.Stats.Chain.IsUnsettled(c.Inv.IdempotencyKey) {
+		err := fmt.Errorf("%w: an earlier run of its caller has made the same call and got no answer", actor.ErrAmbiguous)
+		return actor.Payload{}, true, &decidedError{perhapsRan(c, err), err}
+	}
+	return actor.Payload{}, false, nil
 }
 
 // recordedReply is what the caller gets of a call with the record r, if ok.

@@ -25,8 +25,11 @@ type hosts struct {
 	mu       sync.Mutex
 	moved    map[string]int
 	sent     []actor.Invocation // between the hosts
-	outcomes []string           // of what is sent next: "lost", "repeated", "stuck"
-	ends     []host.TurnEnd
+	outcomes []string           // of what is sent next: "lost", "repeated", "stuck", "late", "busy"
+	late     []func()           // has calls arrive that are late
+	// meanwhile, if not nil, happens while a call is late.
+	meanwhile func()
+	ends      []host.TurnEnd
 }
 
 // holder returns which host holds an actor.
@@ -90,6 +93,17 @@ func (p *peersOf) Begin(ctx context.Context, inv actor.Invocation, to host.Recei
 		return s.Begin(ctx, inv, repeatedReceiver{func() { s.Begin(ctx, inv, to) }})
 	case "stuck":
 		return s.Begin(ctx, inv, noReceiver{})
+	case "late": // though its caller has given it up
+		p.mu.Lock()
+		p.late = append(p.late, func() { s.Begin(context.WithoutCancel(ctx), inv, noReceiver{}) })
+		p.mu.Unlock()
+		if p.meanwhile != nil {
+			p.meanwhile()
+		}
+		return noBegun{}
+	case "busy":
+		to.Answer(actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrMailboxFull})
+		return noBegun{}
 	}
 	return s.Begin(ctx, inv, to)
 }
@@ -101,6 +115,10 @@ func (r lostReceiver) Answer(actor.Reply, error) { r.to.Answer(actor.Reply{}, ac
 type repeatedReceiver struct{ again func() }
 
 func (r repeatedReceiver) Answer(actor.Reply, error) { go r.again() }
+
+type noBegun struct{}
+
+func (noBegun) GiveUp() {}
 
 type noReceiver struct{}
 
@@ -166,7 +184,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 	for n := range hs.stages {
 		holdings := hosttest.NewHoldings(actor.Held)
 		holdings.Set(func(k actor.Key) actor.Hold {
-			if hs.holder(k.ID) == n {
+			if hs.holder(k.ID) == n || k.Type == "Any" {
 				return actor.Held
 			}
 			return actor.NotHeld
@@ -356,6 +374,151 @@ func TestRerunAfterForwardedCall(t *testing.T) {
 	})
 }
 
+// TestRefusalOfACallThatAnEarlierRunHasMade: a call that another run of its caller has made, and that the
+// callee's host refuses now, gets the reply of then. If that run does not know what became of it, the
+// caller does not learn that it did not run.
+func TestRefusalOfACallThatAnEarlierRunHasMade(t *testing.T) {
+	t.Run("committed", func(t *testing.T) {
+		for _, again := range []string{"by the host", "by the client"} {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				hs.outcomes = []string{"", "busy"}
+				var err error
+				if again == "by the host" {
+					hs.staleOnce("a")
+				} else {
+					hs.unavailableOnce()
+					_, err = hs.forward(t, "a", "b . Do "+addFive, "k")
+					wantCondition(t, err, actor.ErrUnavailable)
+				}
+				if reply, err := hs.forward(t, "a", "b . Do "+addFive, "k"); reply != "5 flags 1" || err != nil {
+					t.Errorf("%s: %q, %v", again, reply, err)
+				}
+				hs.want(t, map[string]int64{"b": 5})
+			})
+		}
+	})
+	for _, second := range []string{"is refused", "fails", "fails after a move"} {
+		t.Run("late, and "+second, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				hs.warm(t, "a")
+				hs.warm(t, "b") // so that Once fails
+				hs.store.write(key("a"), func(*actor.Row) {})
+				switch hs.outcomes = []string{"late"}; second {
+				case "is refused":
+					hs.outcomes = append(hs.outcomes, "busy")
+				case "fails after a move":
+					hs.meanwhile = func() { hs.move(t, "b", 0) }
+				}
+				reply, err := hs.forward(t, "a", "b t Once ", "k")
+				if !strings.HasPrefix(reply, "unavailable: ") || err != nil {
+					t.Errorf("%q, %v", reply, err)
+				}
+			})
+		})
+	}
+}
+
+// TestCallThatFailsKeepsEarlierRunsOut: when the caller has learnt that a call has failed here, and its turn
+// is committed, no commit of an earlier run of the same call can land any more.
+func TestCallThatFailsKeepsEarlierRunsOut(t *testing.T) {
+	fail := []op{{Do: "fail"}}
+	for _, ops := range [][]op{
+		{{Do: "call", ID: "c", Ops: fail}},
+		{{Do: "call", ID: "d", Ops: []op{{Do: "call", ID: "c", Ops: fail}, {Do: "fail"}}}},
+		{{Do: "call", ID: "c", Ops: []op{{Do: "call", ID: "c", Ops: fail, Again: true}, {Do: "add", N: 1}}}},
+		{{Do: "call", ID: "d", Ops: []op{{Do: "call", ID: "a", Ops: fail, Again: true}}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			at := "c"
+			if ops[0].Ops[0].ID == "a" {
+				at = "a"
+			}
+			for _, id := range []string{"a", "c", "d"} {
+				hs.warm(t, id)
+			}
+			before := hs.store.row(key(at)).Version
+			if reply, err := hs.invoke(t.Context(), "a", "Do", script(ops...), "k"); !strings.Contains(reply, "on_purpose") || err != nil {
+				t.Errorf("%+v: %q, %v", ops, reply, err)
+			}
+			if hs.store.row(key(at)).Version == before {
+				t.Errorf("%+v: a commit that rests on the callee's version of before can land", ops)
+			}
+		})
+	}
+}
+
+// TestLateCallOfAnotherContent: a call that an earlier run has sent, and that arrives when a later run has made
+// its call of the same number with another payload, has no effect; nor is its reply taken for the other's.
+func TestLateCallOfAnotherContent(t *testing.T) {
+	for _, pending := range []bool{false, true} { // when it arrives, the commit of the other is
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			a := scriptedActor()
+			runs := 0
+			a.Methods["Change"] = func(t *hosttest.Turn) error {
+				runs++
+				m := abi.Message{Type: "T", ID: "b", Method: "Do", Payload: []byte(script(op{Do: "add", N: int64(100 * runs)})), LimitMillis: 50}
+				r, _, err := t.Calls.Call(&m)
+				if err != nil {
+					t.End(err)
+				}
+				return t.Reply(r.Code + string(r.Payload))
+			}
+			hs.stages[0].world.Deploy("app", "T", a)
+			hs.warm(t, "a")
+			hs.store.write(key("a"), func(*actor.Row) {})
+			hs.outcomes = []string{"late"}
+			arrive := func() { hs.late[0]() }
+			if pending {
+				hs.store.mu.Lock()
+				hs.store.applying = func(c *actor.Commit) {
+					if len(c.Rows) == 1 && c.Rows[0].Key == key("b") {
+						go hs.late[0]()
+					}
+				}
+				hs.store.mu.Unlock()
+				arrive = func() {}
+			}
+			if reply, err := hs.invoke(t.Context(), "a", "Change", "", "k"); reply != "200" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			arrive()
+			synctest.Wait()
+			hs.want(t, map[string]int64{"b": 200})
+			var codes []error
+			for _, e := range hs.ends {
+				if e.Key == key("b") && e.Lane == host.LaneWarm {
+					codes = append(codes, e.Err)
+				}
+			}
+			if len(codes) != 2 || codes[0] != nil && codes[1] != nil || !errors.Is(errors.Join(codes...), actor.ErrKeyReused) {
+				t.Errorf("the ends are %v", codes)
+			}
+		})
+	}
+}
+
+// warm has an actor's host commit something of it.
+func (hs *hosts) warm(t *testing.T, id string) {
+	t.Helper()
+	if _, err := hs.invoke(t.Context(), id, "Do", `[{"do":"add","n":1}]`, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unavailableOnce has the commit fail that follows the first one of all.
+func (hs *hosts) unavailableOnce() {
+	hs.store.mu.Lock()
+	defer hs.store.mu.Unlock()
+	hs.store.wrote = func(actor.Key, actor.Row, actor.Row) {
+		hs.store.wrote = nil
+		hs.store.faults["commit"] = []string{"unavailable"}
+	}
+}
+
 // staleOnce has another writer set an actor to 100 when something else is first written.
 func (hs *hosts) staleOnce(id string) {
 	hs.store.mu.Lock()
@@ -493,7 +656,7 @@ func (hs *hosts) recordedKey(id string) string {
 func TestLostForwardedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHosts(t, host.Limits{})
-		for outcome, want := range map[string]string{"repeated": "5 flags 1", "lost": "unavailable: whether", "stuck": "timeout: the call did not end in time"} {
+		for outcome, want := range map[string]string{"repeated": "5 flags 1", "lost": "unavailable: whether", "stuck": "timeout: the call of T b-stuck did not end in time at the host host-1, where it perhaps ran or may run yet"} {
 			id := "b-" + outcome
 			hs.outcomes = []string{outcome}
 			if reply, err := hs.forward(t, "a", id+" t Do "+addFive, ""); !strings.HasPrefix(reply, want) || err != nil {
@@ -548,13 +711,18 @@ func TestCircleOverHosts(t *testing.T) {
 			for from, to := range map[string]string{"a": "b", "b": "a"} {
 				go func() {
 					_, err := hs.invoke(t.Context(), from, "Cross", to, "")
+					if waited := fmt.Sprintf("it waited for its call of T %s at the host %s", to, hostName(hs.holder(to))); !errors.Is(err, actor.ErrDeadline) || !strings.Contains(err.Error(), waited) {
+						err = fmt.Errorf("%w, want the deadline and that %s", err, waited)
+					} else {
+						err = nil
+					}
 					errs <- err
 				}()
 			}
 			synctest.Wait()
 			close(g.leave)
 			for range 2 {
-				if err := <-errs; err != nil && !errors.Is(err, actor.ErrDeadline) {
+				if err := <-errs; err != nil {
 					t.Error(err)
 				}
 			}

@@ -132,9 +132,9 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
 
-// CloseIdleInstance closes a guest instance that is not in use, for the sake of what it
+// CloseIdleInstance closes a guest instance of an app that is not in use, for the sake of what it
 // keeps in memory, and reports whether there was any.
-func (h *Host) CloseIdleInstance() bool { return h.pools.Reclaim() }
+func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app) }
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the

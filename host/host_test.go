@@ -37,7 +37,9 @@ func newStage(t *testing.T, cfg host.Config) *stage {
 	if cfg.Committer == nil {
 		cfg.Committer = s.store
 	}
-	cfg.Modules, cfg.Engine = s.world, s.world
+	if cfg.Engine = s.world; cfg.Modules == nil {
+		cfg.Modules = s.world
+	}
 	h, err := host.New(cfg)
 	if err != nil {
 		t.Fatal(err)

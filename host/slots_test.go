@@ -221,6 +221,115 @@ func TestTurnsThatWaitHoldNoProcessor(t *testing.T) {
 	})
 }
 
+// slowStore answers loads, and what is deployed, when it is asked to.
+type slowStore struct {
+	*fakeStore
+	*hosttest.World
+	answer atomic.Pointer[chan struct{}] // nil: at once
+}
+
+func (s *slowStore) wait() {
+	if answer := s.answer.Load(); answer != nil {
+		<-*answer
+	}
+}
+
+func (s *slowStore) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	s.wait()
+	return s.fakeStore.LoadActors(ctx, keys, opts)
+}
+
+func (s *slowStore) Refresh(ctx context.Context, app string) error {
+	s.wait()
+	return s.World.Refresh(ctx, app)
+}
+
+// TestCallsThatWaitForTheStoreHoldNoProcessor: while turns that call wait for what the store knows of the
+// callee's type or state, others run.
+func TestCallsThatWaitForTheStoreHoldNoProcessor(t *testing.T) {
+	const slots = 2
+	deployed := func(t *testing.T, s *stage, slow func()) {
+		slow()
+		s.world.DeployElsewhere("app", "U", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+	}
+	for name, c := range map[string]struct {
+		ready func(t *testing.T, s *stage, slow func())
+		call  func(t *testing.T, s *stage, i int) error
+	}{
+		"for an unknown type": {deployed, func(t *testing.T, s *stage, i int) error {
+			_, err := s.call(t.Context(), fmt.Sprint("a", i), "CallU")
+			return err
+		}},
+		"for an unknown type of several calls": {deployed, func(t *testing.T, s *stage, i int) error {
+			calls := []actor.Call{{Key: key(fmt.Sprint("a", i)), Method: "Add"}, {Key: actor.Key{App: "app", Type: "U", ID: fmt.Sprint(i)}, Method: "Add"}}
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: calls[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(calls)}})
+			return err
+		}},
+		"for a newer state": {func(t *testing.T, s *stage, slow func()) {
+			slow()
+			for i := range slots { // a strong read learns that there is one, and waits for it
+				s.store.write(key(fmt.Sprint("b", i)), func(*actor.Row) {})
+				go s.Invoke(t.Context(), actor.Invocation{Key: key(fmt.Sprint("b", i)), Method: "View", Consistency: actor.ConsistencyStrong})
+			}
+			synctest.Wait()
+		}, func(t *testing.T, s *stage, i int) error {
+			_, err := s.call(t.Context(), fmt.Sprint("a", i), "CallB")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := &slowStore{fakeStore: sharedFake(), World: hosttest.New()}
+				s := newStage(t, host.Config{Slots: slots, Committer: slow, Modules: slow})
+				s.store, slow.World = slow.fakeStore, s.world
+				calls := func(typ, prefix string) hosttest.Func {
+					return func(turn *hosttest.Turn) error {
+						_, err := turn.Call(typ, prefix+turn.Frame.ID[1:], "Add", "")
+						return err
+					}
+				}
+				s.world.Deploy("app", "T", hosttest.Actor{
+					Yields: true, Methods: map[string]hosttest.Func{"Add": add, "CallU": calls("U", ""), "CallB": calls("T", "b")},
+					ReadOnly: map[string]hosttest.Func{"View": view},
+				})
+				quiet := actor.Invocation{Key: actor.Key{App: "quiet", Type: "T", ID: "q"}, Method: "Add"}
+				s.world.Deploy("quiet", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add}})
+				for i := range slots {
+					for _, id := range []string{"a", "b"} {
+						if _, err := s.call(t.Context(), fmt.Sprint(id, i), "Add"); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if _, err := s.Invoke(t.Context(), quiet); err != nil {
+					t.Fatal(err)
+				}
+				answer := make(chan struct{})
+				c.ready(t, s, func() { slow.answer.Store(&answer) })
+				ended := make(chan error, slots)
+				for i := range slots {
+					go func() { ended <- c.call(t, s, i) }()
+				}
+				synctest.Wait()
+				if len(ended) > 0 {
+					t.Error("a turn has not waited")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := s.Invoke(ctx, quiet); err != nil {
+					t.Error(err)
+				}
+				close(answer)
+				for range slots {
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestFailedTurnsGiveTheirProcessorBack: however a guest ends, the only slot is free after it.
 func TestFailedTurnsGiveTheirProcessorBack(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {

@@ -39,8 +39,8 @@ type Config struct {
 	// Hosts returns the hosts of the cluster, of which Deploy refuses what one does not
 	// know. Defaults to none: this process is alone.
 	Hosts func(ctx context.Context) ([]actor.Host, error)
-	// Imports returns the host functions that a stored module imports, by which it is judged
-	// whether Hosts know them. Defaults to none.
+	// Imports returns the host functions that a stored module imports, by which Deploy judges
+	// whether Hosts know them, and whether its types call others. Defaults to none.
 	Imports func(ctx context.Context, app string, d actor.Digest) ([]string, error)
 	// Changed is called after anything that Known or Current returns has changed. It must
 	// be quick. Defaults to nothing.

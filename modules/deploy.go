@@ -266,7 +266,7 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 			if old, err = s.replaced(ctx, c, current); err == nil {
 				warnings = warn(c, current, old)
 				removed = c.removed(current, old)
-				err = s.checkGroups(ctx, c, current)
+				err = s.checkTogether(ctx, c, current, &warnings)
 			}
 		}
 		return wanted, result, err
@@ -353,13 +353,17 @@ func (c change) removed(current map[string]actor.Deployment, old map[actor.Diges
 	return gone
 }
 
-// checkGroups refuses a change after which types of one group would have different placements.
-func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment) error {
+// checkTogether refuses a change after which types of one group would have different placements, and
+// adds warnings of methods whose callers may be apart from them.
+func (s *deployer) checkTogether(ctx context.Context, c change, current map[string]actor.Deployment, warnings *[]string) error {
 	var types []abi.TypeSpec
+	var digests []actor.Digest // of their modules
 	for _, spec := range c.specs {
 		types = append(types, *placed(spec, c.placement(spec, current[spec.Name])))
+		digests = append(digests, c.digest)
 	}
-	if !slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.CoLocate.Group != "" }) {
+	changed := types
+	if !slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.CoLocate.Group != "" || len(atomicMethods(&t)) > 0 }) {
 		return nil
 	}
 	manifests := make(map[actor.Digest]*abi.Manifest)
@@ -378,11 +382,27 @@ func (s *deployer) checkGroups(ctx context.Context, c change, current map[string
 		if m := manifests[cur.Digest]; m != nil {
 			if spec := typeSpec(m, name); spec != nil {
 				types = append(types, *placed(spec, cur.Placement))
+				digests = append(digests, cur.Digest)
 			}
 		}
 	}
 	if err := manifest.CheckGroups(types); err != nil {
 		return &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
+	}
+	for i := range changed {
+		w, err := warnOfAtomic(&changed[i], types, func(i int) (bool, error) {
+			functions, err := s.imports(ctx, c.app, digests[i])
+			if err != nil && !permanent(err) {
+				return false, fmt.Errorf("module %s: %w", digests[i].Short(), err)
+			}
+			return slices.Contains(functions, abi.FuncCall), nil
+		})
+		if err != nil {
+			return err
+		}
+		if w != "" {
+			*warnings = append(*warnings, w)
+		}
 	}
 	return nil
 }

@@ -296,6 +296,46 @@ func TestDeploySaysWhatTheModuleWarnsOf(t *testing.T) {
 	}
 }
 
+// TestDeployWarnsOfAtomicMethods whose callers may be at other servers.
+func TestDeployWarnsOfAtomicMethods(t *testing.T) {
+	f := newFixture(t)
+	calling := map[actor.Digest]bool{}
+	s, err := modules.New(modules.Config{
+		Store: f.store, Inspector: f.inspector, PollInterval: time.Hour,
+		Imports: func(_ context.Context, _ string, d actor.Digest) ([]string, error) {
+			return map[bool][]string{true: {"reply", "call"}}[calling[d]], nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const atomic = `{"name":"Debit","atomic":"required"}`
+	module := func(calls bool, types ...string) actor.Digest {
+		d := f.upload(types...)
+		calling[d] = calls
+		return d
+	}
+	apart, together := typ("Account", "", atomic, "Get"), typ("Account", `"co_locate":{"group":"bank"}`, atomic, "Get")
+	for i, step := range []struct {
+		module     actor.Digest
+		placements map[string]string
+		warned     string
+	}{
+		{module(true, typ("Shop", "", "Buy"), apart), nil, "Account: calls of Debit must be in their callers' transactions, and its actors are in no co_locate group"},
+		{module(false, together), nil, "no type that can call is in its co_locate group bank"},
+		{module(true, typ("Shop", `"co_locate":{"group":"bank"}`, "Buy", "Sell")), nil, ""},
+		{module(false, together, typ("Other", "", "Do")), nil, ""},
+		{module(false, typ("Free", `"placement":"any"`, atomic)), nil, ""},
+		{module(true, typ("One", "", atomic), typ("Two", "", "Do")), map[string]string{"One": "static:n1", "Two": "static:n1"}, ""},
+	} {
+		_, warnings, err := s.Deploy(t.Context(), modules.DeployRequest{App: app, Digest: step.module, Placements: step.placements})
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "must be in their callers'") })
+		if err != nil || len(warnings) > 1 || strings.Join(warnings, "") == "" && step.warned != "" || !strings.Contains(strings.Join(warnings, ""), step.warned) || step.warned == "" && len(warnings) > 0 {
+			t.Errorf("step %d: %q, %v", i, warnings, err)
+		}
+	}
+}
+
 // TestDeployBesideOlderHosts: what a host of the cluster does not know is not deployed, whatever
 // it is, nor rolled back to.
 func TestDeployBesideOlderHosts(t *testing.T) {

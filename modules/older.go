@@ -24,7 +24,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"types.name": 1, "types.placement": 1, "types.instance": 1, "types.pool": 1, "types.state_schema": 1, "types.migrate": 1,
 		"types.methods": 1, "types.limits": 1, "types.capabilities": 1, "types.warnings": 3,
 		"types.methods.name": 1, "types.methods.read_only": 1, "types.methods.idempotent": 1, "types.methods.reentrant": 1,
-		"types.methods.atomic": 5, "types.methods.private": 5,
+		"types.methods.atomic": 5, "types.methods.private": 5, "types.reentrant": 5,
 		"types.co_locate": 5, "types.co_locate.group": 5, "types.co_locate.separator": 5, "types.co_locate.parts": 5,
 		"types.limits.state_bytes": 1, "types.limits.payload_bytes": 1, "types.limits.mailbox": 1, "types.limits.turn_ms": 1,
 		"types.limits.memory_bytes": 1, "types.limits.fuel": 1, "types.limits.idempotency_window_ms": 1,

@@ -3,6 +3,7 @@ package modules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -59,6 +60,51 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 	case after.StateSchema > before.StateSchema && !after.Migrate:
 		add("%s: state schema rises from %d to %d without a migrate hook; the new code must read the old state as it is", after.Name, before.StateSchema, after.StateSchema)
 	}
+}
+
+// atomicMethods returns the methods of a type that must be in their callers' transactions, and need a
+// place for that: a type placed any or stateless has none.
+func atomicMethods(t *abi.TypeSpec) (names []string) {
+	if t.Placement == abi.PlacementAny || t.Placement == abi.PlacementStateless {
+		return nil
+	}
+	for _, m := range t.Methods {
+		if m.Atomic == abi.AtomicRequired {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// warnOfAtomic warns if actors that call the atomic methods of t may be at other servers. types are
+// all of the app, of which calls reports whether the i-th may call; empty: there is nothing to warn of.
+func warnOfAtomic(t *abi.TypeSpec, types []abi.TypeSpec, calls func(i int) (bool, error)) (string, error) {
+	methods := atomicMethods(t)
+	if len(methods) == 0 {
+		return "", nil
+	}
+	for i := range types {
+		together := t.CoLocate.Group != "" && types[i].CoLocate.Group == t.CoLocate.Group
+		if atOneServer(t.Placement) && types[i].Placement == t.Placement {
+			together = true
+		}
+		if !together {
+			continue
+		}
+		if may, err := calls(i); err != nil || may {
+			return "", err
+		}
+	}
+	about := fmt.Sprintf("%s: calls of %s must be in their callers' transactions, and ", t.Name, strings.Join(methods, ", "))
+	if t.CoLocate.Group == "" {
+		return about + "its actors are in no co_locate group: in a cluster, calls from actors of other servers fail with not_atomic; put the type and those that call it into one group, or place all of them on one server (docs/calls.md)", nil
+	}
+	return fmt.Sprintf("%sno type that can call is in its co_locate group %s: in a cluster, calls from actors of other servers fail with not_atomic; put the types that call it into the group (docs/calls.md)", about, t.CoLocate.Group), nil
+}
+
+// atOneServer reports whether all actors of a placement are at one server.
+func atOneServer(placement string) bool {
+	return strings.HasPrefix(placement, abi.PlacementStatic+":") && !strings.Contains(placement, ",")
 }
 
 // staying returns the types that stay behind on a module that others leave, since

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/routing"
 )
@@ -194,6 +195,10 @@ func TestLostThenRefused(t *testing.T) {
 			says(b, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
 			cut()
 		}, func(err error) bool { return err != nil && !ambiguous(err) }},
+		{"of a chain that has its actor", func(_ *table, _, b *member, cut func()) { // by the first try
+			says(b, &actor.GuestError{Status: 9, Code: abi.CallNotReentrant, Message: "a turn waits for this call"})
+			cut()
+		}, ambiguous},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tb, a, b := pair(t, setup{})

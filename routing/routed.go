@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/api/invokestream/caller"
@@ -427,10 +428,13 @@ func (c *routed) answer(reply actor.Reply, err error) {
 // afterLost is what a call with an idempotency key gets whose last try came to err, when
 // an earlier one may have taken effect. A reply is that one's where it has, and what a
 // guest says is answered behind a commit that keeps it out; all other errors tell of the
-// last try alone.
+// last try alone. A call that would come back into its own chain has not run, but the chain
+// may have the actor for the earlier try.
 func afterLost(inv *actor.Invocation, err error) error {
 	cond := actor.AsCondition(err)
-	if cond == nil || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
+	var guest *actor.GuestError
+	reentrant := errors.As(err, &guest) && guest.Code == abi.CallNotReentrant
+	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
 		return err
 	}
 	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}

@@ -144,7 +144,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "co_locate", "capabilities", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -168,9 +168,14 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	if raw, ok := obj.get("migrate"); ok {
 		t.Migrate = p.boolean(at+".migrate", raw)
 	}
+	if raw, ok := obj.get("reentrant"); ok {
+		t.Reentrant = p.boolean(at+".reentrant", raw)
+	}
 	if raw, ok := p.required(obj, "methods"); ok {
 		for i, raw := range p.array(at+".methods", raw, MaxMethods, "method") {
-			t.Methods = append(t.Methods, p.method(at+".methods["+strconv.Itoa(i)+"]", raw))
+			m := p.method(at+".methods["+strconv.Itoa(i)+"]", raw)
+			m.Reentrant = m.Reentrant || t.Reentrant
+			t.Methods = append(t.Methods, m)
 		}
 		names(p, at+".methods", t.Methods, func(m abi.MethodSpec) string { return m.Name })
 	}

@@ -15,5 +15,7 @@ run -run 'TestOnStores/cockroachdb' ./scheduler/reminder
 run -run 'TestRemindersFire/cockroachdb|TestLinearizableOverCutConnections/cockroachdb|TestKeyRotation/cockroachdb|TestRestoredDatabase/cockroachdb' ./internal/node
 export GREENROOM_KILL_ROUNDS=${GREENROOM_KILL_ROUNDS:-4}
 run -run 'TestKillCockroachDB|TestFrozenHostsCockroachDB|TestKillReminders/cockroachdb' ./internal/crash
-# Three servers: each fault once, with reminders, forwarded calls, drains and kills.
+# Three servers: each fault once, with reminders, forwarded calls, drains and kills; then with
+# transactions over several actors.
 GREENROOM_KILL_ROUNDS=9 run -run 'TestThreeHosts/cockroachdb_servers$' ./internal/cluster
+GREENROOM_KILL_ROUNDS=8 run -run 'TestTransfers/cockroachdb$' ./internal/cluster

@@ -101,16 +101,25 @@ func typeChange(before, now *greenroomv1.ActorType, placement string) (line stri
 	}
 	var added, removed, what []string
 	for _, m := range now.GetMethods() {
-		switch old := had[m.Name]; {
+		old := had[m.Name]
+		switch {
 		case old == nil:
 			added = append(added, m.Name)
 		case old.ReadOnly && !m.ReadOnly:
 			what = append(what, m.Name+" is no longer read-only")
 			warnings = append(warnings, fmt.Sprintf("%s of %s is no longer read-only: queries of it will get not_read_only", m.Name, now.Name))
 		}
-		if old := had[m.Name]; old != nil && m.Private && !old.Private {
+		if old != nil && m.Private && !old.Private {
 			what = append(what, m.Name+" becomes private")
 			warnings = append(warnings, fmt.Sprintf("%s of %s becomes private: callers will get method_private", m.Name, now.Name))
+		}
+		if old != nil && m.Atomic && !old.Atomic {
+			what = append(what, m.Name+" becomes atomic")
+			warnings = append(warnings, fmt.Sprintf("%s of %s becomes atomic: actors of other servers that call it will get not_atomic", m.Name, now.Name))
+		}
+		if old != nil && !m.Reentrant && old.Reentrant {
+			what = append(what, m.Name+" is no longer reentrant")
+			warnings = append(warnings, fmt.Sprintf("%s of %s is no longer reentrant: actors that call it back will get not_reentrant", m.Name, now.Name))
 		}
 		delete(had, m.Name)
 	}

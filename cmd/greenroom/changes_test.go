@@ -95,6 +95,14 @@ func TestDeployPrivateMethod(t *testing.T) {
 	if got := methodNames(typ(true)); got != "Expire~" {
 		t.Error(got)
 	}
+	was := &greenroomv1.ActorType{Name: "Cart", Methods: []*greenroomv1.Method{{Name: "Pay", Reentrant: true}}}
+	is := &greenroomv1.ActorType{Name: "Cart", Methods: []*greenroomv1.Method{{Name: "Pay", Atomic: true}}}
+	if line, warnings := typeChange(was, is, ""); line != "Pay becomes atomic; Pay is no longer reentrant" || len(warnings) != 2 {
+		t.Errorf("%q, %q", line, warnings)
+	}
+	if got := methodNames(was) + " " + methodNames(is); got != "Pay^ Pay&" {
+		t.Error(got)
+	}
 }
 
 // TestGroupOfType: types and the changes of a deployment say what the group key is.

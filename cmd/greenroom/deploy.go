@@ -120,9 +120,11 @@ func deploy(ctx context.Context, c *cli, target string, f deployFlags) error {
 	showCapabilities(c, resp.Deployments)
 	warnings := resp.Warnings
 	if len(change.warnings) > 0 {
-		// The server's are of the same changes, but for what it alone knows: reminders. At
-		// worst something is said twice.
-		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "reminder") })
+		// The server's are of the same changes, but for what it alone knows: reminders, and the
+		// other modules of the app. At worst something is said twice.
+		warnings = slices.DeleteFunc(warnings, func(w string) bool {
+			return !strings.Contains(w, "reminder") && !strings.Contains(w, "co_locate group")
+		})
 	}
 	c.warnings(warnings)
 	noteAbsentServers(ctx, c, a, placements)

@@ -310,6 +310,6 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 	}
 	curl += fmt.Sprintf(" %s/v2.0/actors/%s/%s/alice/method/%s", d.server, d.app, typ.Name, method.Name)
 	d.printf(d.stderr, "\nCall it from another terminal:\n\n  %s\n  %s\n\n", d.paint(d.stderr, cyan, call), d.paint(d.stderr, cyan, curl))
-	d.printf(d.stderr, "  %s has the methods %s (* read-only, ~ private)\n", typ.Name, methodNames(typ))
+	d.printf(d.stderr, "  %s has the methods %s (%s)\n", typ.Name, methodNames(typ), methodMarks)
 	d.printf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
 }

@@ -121,7 +121,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
 	flags.Int64Var(&f.maxStoredModules, "max-stored-modules", 0, "largest size of the modules that one app stores, in `bytes`; each counts at least 16 KiB; the least recently used make room (default 1 GiB)")
 	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; code that is not deployed goes first, then that of the app that has most (default 1 GiB)")
-	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it, unused modules are unloaded and no others are loaded; Extism plug-ins have as much again (default 256 MiB)")
+	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; apps share it; beyond it, unused modules are unloaded and no others are loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile modules; one more compiles light ones (default 1)")
 	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")

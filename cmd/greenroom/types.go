@@ -16,7 +16,7 @@ func typesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only,\n~ private), the capabilities that they use (! not given to the app), and the\ndeployment that serves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
+		Long:    "List the actor types of the app with their methods\n(" + methodMarks + "),\nthe capabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
@@ -110,17 +110,21 @@ func groupOf(t *greenroomv1.ActorType) string {
 	}
 }
 
-// methodNames lists the methods of a type, read-only ones with a star and private ones with
-// a tilde.
+// methodMarks says what stands behind the names of methodNames.
+const methodMarks = "* read-only, ~ private, & in its caller's transaction, ^ reentrant"
+
+// methodNames lists the methods of a type with their marks.
 func methodNames(t *greenroomv1.ActorType) string {
 	names := make([]string, len(t.GetMethods()))
 	for i, m := range t.GetMethods() {
 		names[i] = m.Name
-		if m.ReadOnly {
-			names[i] += "*"
-		}
-		if m.Private {
-			names[i] += "~"
+		for _, mark := range []struct {
+			is   bool
+			text string
+		}{{m.ReadOnly, "*"}, {m.Private, "~"}, {m.Atomic, "&"}, {m.Reentrant, "^"}} {
+			if mark.is {
+				names[i] += mark.text
+			}
 		}
 	}
 	return strings.Join(names, " ")

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // Programs keeps an engine's programs by digest. Those used last stay in memory
@@ -24,7 +26,8 @@ import (
 //
 // Before its code is loaded, a program is admitted: [Programs.Admit]. Go's collector
 // frees code, and it does not see how much that is; so where the bound is met, it is
-// made to run.
+// made to run. Apps share the bytes as of a [fair.Account]. A program counts for the app that
+// loaded it last.
 type Programs[P any] struct {
 	most  int64
 	inUse func(*P) bool
@@ -32,10 +35,11 @@ type Programs[P any] struct {
 
 	mu          sync.Mutex
 	recent      *simplelru.LRU[actor.Digest, *P]
-	alive       map[actor.Digest]resident[P]
+	alive       map[actor.Digest]*resident[P]
 	recentBytes int64
-	all         int64 // bytes of what was admitted and has not been freed
-	full        bool  // it was said that what is in use is as much as the bound
+	all         int64            // bytes of what was admitted and has not been freed
+	apps        map[string]int64 // the same of each app
+	full        bool             // it was said that what is in use is as much as the bound
 	loads       map[actor.Digest]*loading[P]
 
 	collecting sync.Mutex // one collection serves all who wait for it
@@ -43,15 +47,26 @@ type Programs[P any] struct {
 
 // resident is a program that is in memory for as long as anybody reaches it.
 type resident[P any] struct {
+	digest  actor.Digest
 	program weak.Pointer[P]
-	bytes   int64
+	room    Room
+	users   []string // the apps that have loaded it
 }
+
+// Room is what [Programs.Admit] has counted for a program, or for a part of it.
+type Room struct {
+	app   string
+	bytes int64
+}
+
+// With returns the room of a program that has more, which was admitted for the same app.
+func (r Room) With(more Room) Room { return Room{r.app, r.bytes + more.bytes} }
 
 // NewPrograms keeps at most so many programs of so many bytes in all; number is at
 // least 1. inUse reports whether a program has instances.
 func NewPrograms[P any](number int, bytes int64, inUse func(*P) bool, log *slog.Logger) *Programs[P] {
-	ps := &Programs[P]{most: bytes, inUse: inUse, log: log, alive: make(map[actor.Digest]resident[P]), loads: make(map[actor.Digest]*loading[P])}
-	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.recentBytes -= ps.alive[d].bytes })
+	ps := &Programs[P]{most: bytes, inUse: inUse, log: log, alive: make(map[actor.Digest]*resident[P]), apps: make(map[string]int64), loads: make(map[actor.Digest]*loading[P])}
+	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.recentBytes -= ps.alive[d].room.bytes })
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
@@ -67,98 +82,165 @@ func (ps *Programs[P]) Get(d actor.Digest) *P {
 		return p
 	}
 	r := ps.alive[d]
+	if r == nil {
+		return nil
+	}
 	p := r.program.Value()
 	if p != nil {
-		ps.keep(d, p, r.bytes)
+		ps.keep(d, p, r.room.bytes)
 	}
 	return p
 }
 
-// Admit counts a program of about so many bytes, whose code is to be loaded. Programs
-// that have no instances make room for it, and then those whose instances the context
-// can close: [engine.WithReclaim]. A program that does not fit nevertheless, since the
-// others run, is [actor.ErrOverloaded]; one that is larger than the bound is a
-// [*LimitError]. What Admit counted is given back by Release, or by the collector once
-// Put had the program.
-func (ps *Programs[P]) Admit(ctx context.Context, bytes int64) error {
+// Admit counts a program of about so many bytes, whose code is to be loaded, for the app that owns
+// the context. Where there is no room, the apps that have more than this one make some, those with
+// most first, and then this one: their programs without instances go, and then those whose
+// instances the context can close: [engine.WithReclaim]. If that is not enough, any program
+// without instances goes. A program that does not fit nevertheless, since the others run, is
+// [actor.ErrOverloaded]; one that is larger than the bound is a [*LimitError]. What Admit counted
+// is given back by Release, or by the collector once Put had the program.
+func (ps *Programs[P]) Admit(ctx context.Context, bytes int64) (Room, error) {
 	if bytes > ps.most {
-		return &LimitError{Limit: LimitProgram, Memory: ps.most}
+		return Room{}, &LimitError{Limit: LimitProgram, Memory: ps.most}
 	}
+	owners, _ := ownersOf(ctx)
+	room := Room{owners[0].App, bytes}
 	for {
-		admitted, possible := ps.admit(bytes)
+		admitted, possible := ps.admit(room, ps.gives)
+		if !possible {
+			if reclaim := engine.ReclaimOf(ctx); reclaim != nil && slices.ContainsFunc(ps.reclaimable(room.app), reclaim) {
+				continue
+			}
+			admitted, possible = ps.admit(room, func(string, string) bool { return true })
+		}
 		switch {
 		case admitted:
-			return nil
-		case possible && ps.collect(bytes):
-		case possible || !engine.Reclaim(ctx):
-			return &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: fmt.Sprintf("compiled modules that run take all of their %d bytes of memory, by --max-program-memory of the server", ps.most)}
+			return room, nil
+		case !possible || !ps.collect(room):
+			return Room{}, ps.errFull(room.app)
 		}
 	}
 }
 
-// admit counts a program if it fits, once others have made room. Otherwise it reports
-// whether it would fit if the collector freed what has no instances.
-func (ps *Programs[P]) admit(bytes int64) (admitted, possible bool) {
+func (ps *Programs[P]) errFull(app string) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.all+bytes <= ps.most {
-		ps.all += bytes
+	return &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: fmt.Sprintf(
+		"compiled modules that run, those of this app in %d and of all apps in %d of at most %d bytes of memory, leave no room for another one beside the part of other apps, by --max-program-memory of the server",
+		ps.apps[app], ps.all, ps.most)}
+}
+
+// gives reports whether programs of owner make room for one of app. ps.mu is held.
+func (ps *Programs[P]) gives(owner, app string) bool {
+	return owner == app || ps.apps[owner] > ps.apps[app]
+}
+
+// reclaimable returns the apps whose instances may keep programs that are to make room for one
+// of app, in the order in which they are to close some.
+func (ps *Programs[P]) reclaimable(app string) []string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var used []*resident[P]
+	for _, r := range ps.alive {
+		if p := r.program.Value(); p != nil && ps.inUse(p) && ps.gives(r.room.app, app) {
+			used = append(used, r)
+		}
+	}
+	slices.SortFunc(used, func(a, b *resident[P]) int {
+		return cmp.Or(cmp.Compare(ps.apps[b.room.app], ps.apps[a.room.app]), cmp.Compare(a.digest, b.digest))
+	})
+	var users []string
+	for _, r := range used {
+		for _, u := range r.users {
+			if !slices.Contains(users, u) {
+				users = append(users, u)
+			}
+		}
+	}
+	return users
+}
+
+// admit counts a program if it fits, once others have made room. Otherwise it reports
+// whether it would fit if the collector freed what has no instances and whose owner gives.
+func (ps *Programs[P]) admit(room Room, gives func(owner, app string) bool) (admitted, possible bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.fits(ps.apps[room.app], ps.all, room.bytes) {
+		ps.count(room.app, room.bytes)
 		ps.full = false
 		return true, true
 	}
-	var used, kept int64 // by those with instances, and by the others that are kept
+	var all int64 // of what the collector does not free
+	has := make(map[string]int64)
 	for d, r := range ps.alive {
-		switch p := r.program.Value(); {
-		case p != nil && ps.inUse(p):
-			used += r.bytes
-		case ps.recent.Contains(d):
-			kept += r.bytes
+		if p := r.program.Value(); p != nil && (ps.recent.Contains(d) || ps.inUse(p)) {
+			all += r.room.bytes
+			has[r.room.app] += r.room.bytes
 		}
 	}
-	if used+bytes > ps.most {
-		if !ps.full {
-			ps.full = true
-			ps.log.Warn("modules that have instances take the memory of all compiled modules; give them more with --max-program-memory, or instances are closed and modules loaded again",
-				"bytes", used, "limit", ps.most)
+	var spare []*resident[P] // the one used least recently first
+	for _, d := range ps.recent.Keys() {
+		if p, _ := ps.recent.Peek(d); !ps.inUse(p) && gives(ps.alive[d].room.app, room.app) {
+			spare = append(spare, ps.alive[d])
 		}
-		return false, false
 	}
-	for _, d := range ps.recent.Keys() { // the one used least recently first
-		if used+kept+bytes <= ps.most {
-			break
+	var gone []*resident[P]
+	for !ps.fits(has[room.app], all, room.bytes) {
+		if len(spare) == 0 {
+			ps.warnFull(all, room.bytes)
+			return false, false
 		}
-		if p, _ := ps.recent.Peek(d); !ps.inUse(p) {
-			ps.recent.Remove(d)
-			kept -= ps.alive[d].bytes
+		first := 0 // of the app that has most
+		for i, r := range spare {
+			if has[r.room.app] > has[spare[first].room.app] {
+				first = i
+			}
 		}
+		r := spare[first]
+		all -= r.room.bytes
+		has[r.room.app] -= r.room.bytes
+		gone, spare = append(gone, r), slices.Delete(spare, first, first+1)
+	}
+	for _, r := range gone {
+		ps.recent.Remove(r.digest)
 	}
 	return false, true
 }
 
-// Extend counts bytes more, which were admitted, for a program that Put had. For
-// another it does nothing.
-func (ps *Programs[P]) Extend(d actor.Digest, p *P, bytes int64) {
+// warnFull warns, until something fits again, where no app could have so many bytes more. ps.mu
+// is held.
+func (ps *Programs[P]) warnFull(all, bytes int64) {
+	if !ps.full && all+bytes > ps.most {
+		ps.full = true
+		ps.log.Warn("modules that have instances take the memory of all compiled modules; give them more with --max-program-memory, or instances are closed and modules loaded again",
+			"bytes", all, "limit", ps.most)
+	}
+}
+
+// Extend counts more, which was admitted, for a program that Put had. For another it does
+// nothing.
+func (ps *Programs[P]) Extend(d actor.Digest, p *P, more Room) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	r := ps.alive[d]
-	if r.program.Value() != p {
+	if r == nil || r.program.Value() != p {
 		return
 	}
-	r.bytes += bytes
-	ps.alive[d] = r
+	ps.count(more.app, -more.bytes)
+	ps.count(r.room.app, more.bytes)
+	r.room.bytes += more.bytes
 	if ps.recent.Contains(d) {
-		ps.recentBytes += bytes
+		ps.recentBytes += more.bytes
 	}
-	runtime.AddCleanup(p, ps.freed, freed{d, bytes})
 }
 
-// collect has the collector free what nobody reaches, and reports whether so many
-// bytes fit now. The first collection finds programs, the next one their code.
-func (ps *Programs[P]) collect(bytes int64) bool {
+// collect has the collector free what nobody reaches, and reports whether
+// a program fits now. The first collection finds programs, the next one their code.
+func (ps *Programs[P]) collect(room Room) bool {
 	ps.collecting.Lock()
 	defer ps.collecting.Unlock()
 	for range 3 {
-		if ps.fits(bytes) {
+		if ps.fitsNow(room) {
 			return true
 		}
 		runtime.GC()
@@ -167,34 +249,65 @@ func (ps *Programs[P]) collect(bytes int64) bool {
 		runtime.GC()
 		<-freed
 	}
-	return ps.fits(bytes)
+	return ps.fitsNow(room)
 }
 
 // marker is found by the next collection. It is not so small that Go keeps several in
 // one block.
 type marker [64]byte
 
-func (ps *Programs[P]) fits(bytes int64) bool {
+func (ps *Programs[P]) fitsNow(room Room) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.all+bytes <= ps.most
+	return ps.fits(ps.apps[room.app], ps.all, room.bytes)
+}
+
+// fits reports whether an app that has so many bytes, of those that all have, may have some more.
+func (ps *Programs[P]) fits(has, all, more int64) bool {
+	free := ps.most - all - more
+	return free >= 0 && fair.Leaves(has, more, free)
+}
+
+// count counts bytes more for an app, or with a negative number less. ps.mu is held.
+func (ps *Programs[P]) count(app string, bytes int64) {
+	ps.all += bytes
+	if ps.apps[app] += bytes; ps.apps[app] == 0 {
+		delete(ps.apps, app)
+	}
 }
 
 // Release takes back what Admit counted for a program that Put never had.
-func (ps *Programs[P]) Release(bytes int64) {
+func (ps *Programs[P]) Release(room Room) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.all -= bytes
+	ps.count(room.app, -room.bytes)
 }
 
-// Put keeps a program, for which so many bytes were admitted.
-func (ps *Programs[P]) Put(d actor.Digest, p *P, bytes int64) {
+// Put keeps a program that was admitted.
+func (ps *Programs[P]) Put(d actor.Digest, p *P, room Room) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.recent.Remove(d) // another program of the same module; its users keep it
-	ps.alive[d] = resident[P]{weak.Make(p), bytes}
-	runtime.AddCleanup(p, ps.freed, freed{d, bytes})
-	ps.keep(d, p, bytes)
+	r := &resident[P]{digest: d, program: weak.Make(p), room: room, users: []string{room.app}}
+	ps.alive[d] = r
+	runtime.AddCleanup(p, ps.freed, r)
+	ps.keep(d, p, room.bytes)
+}
+
+// use notes that an app has loaded a program, which counts for it from now on.
+func (ps *Programs[P]) use(d actor.Digest, p *P, app string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	r := ps.alive[d]
+	if r == nil || r.program.Value() != p || r.room.app == app {
+		return
+	}
+	ps.count(r.room.app, -r.room.bytes)
+	ps.count(app, r.room.bytes)
+	r.room.app = app
+	if !slices.Contains(r.users, app) {
+		r.users = append(r.users, app)
+	}
 }
 
 // keep makes p the program used last, and lets go of others. ps.mu is held.
@@ -206,17 +319,12 @@ func (ps *Programs[P]) keep(d actor.Digest, p *P, bytes int64) {
 	}
 }
 
-type freed struct {
-	digest actor.Digest
-	bytes  int64
-}
-
-func (ps *Programs[P]) freed(f freed) {
+func (ps *Programs[P]) freed(r *resident[P]) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.all -= f.bytes
-	if ps.alive[f.digest].program.Value() == nil {
-		delete(ps.alive, f.digest)
+	ps.count(r.room.app, -r.room.bytes)
+	if ps.alive[r.digest] == r {
+		delete(ps.alive, r.digest)
 	}
 }
 
@@ -250,9 +358,9 @@ type loading[P any] struct {
 type pending struct {
 	mu        *sync.Mutex // that of the Programs
 	owners    []engine.Owner
-	more      chan struct{} // closed when owners change
-	compiling bool          // it has a compiler
-	reclaim   func() bool   // of the first caller that has one
+	more      chan struct{}         // closed when owners change
+	compiling bool                  // it has a compiler
+	reclaim   func(app string) bool // of the first caller that has one
 }
 
 // join adds a caller. p.mu is held.
@@ -268,11 +376,11 @@ func (p *pending) join(ctx context.Context) {
 }
 
 // tryReclaim closes an instance for the callers.
-func (p *pending) tryReclaim() bool {
+func (p *pending) tryReclaim(app string) bool {
 	p.mu.Lock()
 	reclaim := p.reclaim
 	p.mu.Unlock()
-	return reclaim != nil && reclaim()
+	return reclaim != nil && reclaim(app)
 }
 
 // Load returns a module's program, and has load make it if it is not in memory.
@@ -287,14 +395,19 @@ func (ps *Programs[P]) Load(ctx context.Context, gate *confine.Gate, d actor.Dig
 	defer gate.Leave()
 	for {
 		if p := ps.Get(d); p != nil {
+			ps.use(d, p, engine.OwnerOf(ctx).App)
 			return p, nil
 		}
 		l, abandoned := ps.join(ctx, gate, d, load)
 		select {
 		case <-l.done:
-			if !abandoned {
-				return l.program, l.err
+			if abandoned {
+				continue
 			}
+			if l.err == nil {
+				ps.use(d, l.program, engine.OwnerOf(ctx).App)
+			}
+			return l.program, l.err
 		case <-ctx.Done():
 			if !abandoned {
 				ps.leave(l)

@@ -19,8 +19,6 @@ const (
 	FaultMixedHosts = "mixed_hosts"
 	// FaultNoManifest is a plug-in without a manifest in any of the places.
 	FaultNoManifest = "no_manifest"
-	// FaultReentrant is a method that is declared reentrant.
-	FaultReentrant = "reentrant"
 	// FaultMigrate is a type that declares a migrate hook.
 	FaultMigrate = "migrate"
 	// FaultReservedName is a method named like an export of another purpose.
@@ -32,6 +30,12 @@ const (
 func Accepts(wasm []byte) bool {
 	imports, err := binary.Imports(wasm)
 	return err == nil && slices.ContainsFunc(imports, func(i binary.Import) bool { return i.Module == envModule || i.Module == userModule })
+}
+
+// Calls reports whether a module may call other actors.
+func Calls(wasm []byte) bool {
+	imports, err := binary.Imports(wasm)
+	return err == nil && slices.ContainsFunc(imports, func(i binary.Import) bool { return i.Module == userModule && i.Name == "greenroom_call" })
 }
 
 // faults collects what is wrong with a module.
@@ -107,9 +111,6 @@ func checkMethods(m *binary.Module, spec *abi.Manifest, f *faults) {
 		}
 		for _, method := range t.Methods {
 			at := t.Name + "." + method.Name
-			if method.Reentrant {
-				f.Add(FaultReentrant, "method %s: is declared reentrant, which an Extism plug-in cannot be: a nested call would overwrite the output of the outer one; remove \"reentrant\"", at)
-			}
 			exp, ok := m.Export(method.Name)
 			switch {
 			case slices.Contains(reserved, method.Name):

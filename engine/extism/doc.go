@@ -26,8 +26,7 @@
 //     secrets and HTTP requests that its type declares and its app was granted.
 //   - An instance that trapped or was stopped never runs again.
 //   - The host does not call a plug-in while it runs: a nested call would overwrite the
-//     output of the outer call without an error. So methods declared reentrant are refused
-//     at upload.
+//     output of the outer call without an error. A reentrant method runs in another instance.
 //
 // # Failures
 //

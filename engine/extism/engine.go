@@ -127,7 +127,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if err != nil {
 			return nil, err
 		}
-		e.programs.Put(digest, p, p.bytes)
+		e.programs.Put(digest, p, p.room)
 		return p, nil
 	})
 	if err != nil {
@@ -139,15 +139,14 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 // compile makes a program of a plug-in that has no faults.
 func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, error) {
 	var c *compiled
-	var size int64 // of the program, about
+	var room compile.Room
 	_, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
-		if err := e.programs.Admit(ctx, bytes); err != nil {
+		if room, err = e.programs.Admit(ctx, bytes); err != nil {
 			return err
 		}
-		size = bytes
 		if c, err = newCompiled(ctx, code, e.compiler.Dir()); err != nil {
-			e.programs.Release(bytes)
+			e.programs.Release(room)
 		}
 		return err
 	})
@@ -158,7 +157,7 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 	e.open[c] = struct{}{}
 	e.mu.Unlock()
 	p := newProgram(e, code.Digest, c, m)
-	p.bytes = size
+	p.room = room
 	return p, nil
 }
 

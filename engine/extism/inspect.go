@@ -75,10 +75,10 @@ func (e *Engine) admit(ctx context.Context, code compile.Module, wasm []byte) (*
 	}
 	spec, found, err := e.tryOut(ctx, p, m, text)
 	if err == nil && len(found) == 0 {
-		e.programs.Put(code.Digest, p, p.bytes)
+		e.programs.Put(code.Digest, p, p.room)
 		return spec, nil, nil
 	}
-	e.programs.Release(p.bytes)
+	e.programs.Release(p.room)
 	e.discard(p.compiled)
 	return nil, found, err
 }

@@ -58,7 +58,7 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "reentrant", codes: []string{FaultMigrate, FaultReentrant}, text: "would overwrite the output",
+			name: "migrates", codes: []string{FaultMigrate}, text: "which an Extism plug-in cannot have",
 			spec:  `{"abi":1,"types":[{"name":"T","migrate":true,"methods":[{"name":"Do","reentrant":true}]}]}`,
 			build: func(b *Builder) { one(b); b.Func("Do", nil, i32, 0, I32Const(0)...) },
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -21,7 +22,7 @@ type program struct {
 	engine   *Engine
 	digest   actor.Digest
 	compiled *compiled
-	bytes    int64 // that it takes, about
+	room     compile.Room // for what it takes, about
 	// init is the export, under the name that rewire gave it, that starts the
 	// plug-in's language runtime; empty if there is none.
 	init string

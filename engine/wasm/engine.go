@@ -134,15 +134,14 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, error) {
 	prepared := binary.Prepare(m)
 	var compiled wazero.CompiledModule
-	var size int64 // of the program, about
+	var room compile.Room
 	_, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
-		if err := e.programs.Admit(ctx, bytes); err != nil {
+		if room, err = e.programs.Admit(ctx, bytes); err != nil {
 			return err
 		}
-		size = bytes
 		if compiled, err = guardedCompile(ctx, e.runtime, code); err != nil {
-			e.programs.Release(bytes)
+			e.programs.Release(room)
 		}
 		return err
 	})
@@ -150,7 +149,7 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 		return nil, err
 	}
 	p := newProgram(e, code.Digest, compiled, m, &prepared)
-	p.bytes = size
+	p.room = room
 	return p, nil
 }
 
@@ -171,7 +170,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if err != nil {
 			return nil, err
 		}
-		e.programs.Put(digest, p, p.bytes)
+		e.programs.Put(digest, p, p.room)
 		return p, nil
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (e *Engine) admit(ctx context.Context, module compile.Module, wasm []byte) 
 		found = f
 	}
 	if err == nil && len(found) == 0 {
-		e.programs.Put(module.Digest, p, p.bytes)
+		e.programs.Put(module.Digest, p, p.room)
 		return m, nil, nil
 	}
 	p.discard()

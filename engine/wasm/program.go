@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -22,7 +23,7 @@ type program struct {
 	engine   *Engine
 	digest   actor.Digest
 	compiled wazero.CompiledModule
-	bytes    int64           // that it takes, about
+	room     compile.Room    // for what it takes, about
 	cleanup  runtime.Cleanup // that frees compiled
 	// minPages and maxPages are what the module declares of its memory.
 	minPages, maxPages uint64
@@ -72,7 +73,7 @@ func (p *program) inUse() bool { return p.instances.Load() > 0 }
 
 // discard frees a program that nobody else has.
 func (p *program) discard() {
-	p.engine.programs.Release(p.bytes)
+	p.engine.programs.Release(p.room)
 	p.cleanup.Stop()
 	_ = p.compiled.Close(context.Background()) // memory alone
 }
@@ -147,15 +148,15 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 		return nil, nil
 	}
 	img := takeImage(i)
-	bytes := img.bytes()
-	if p.engine.programs.Admit(ctx, bytes) != nil {
+	room, err := p.engine.programs.Admit(ctx, img.bytes())
+	if err != nil {
 		return nil, nil // the next instance tries again
 	}
 	if !p.image.CompareAndSwap(nil, img) {
-		p.engine.programs.Release(bytes)
+		p.engine.programs.Release(room)
 		return p.image.Load(), nil
 	}
-	p.bytes += bytes // of one that Put has yet to see
-	p.engine.programs.Extend(p.digest, p, bytes)
+	p.room = p.room.With(room) // of one that Put has yet to see
+	p.engine.programs.Extend(p.digest, p, room)
 	return img, nil
 }

@@ -471,7 +471,8 @@ func (a *Activation) NestedInstance(ctx context.Context, waiting func(func()), s
 func (a *Activation) WarmFor(s *serving.Type) bool {
 	a.Shard.Mu.Lock()
 	defer a.Shard.Mu.Unlock()
-	return a.Serving == s && a.Tip != nil && !a.Unfenced(s)
+	newest := !a.Member.Committed() || !a.Outdated()
+	return a.Serving == s && s.Lane == serving.LaneWarm && a.Tip != nil && newest && !a.Unfenced(s)
 }
 
 // Unfenced reports whether the newest state is to be read again before the first turn, since no
@@ -501,7 +502,9 @@ type Chain struct {
 	Members []*Enlisted        // the outermost turn's actor first
 	Undo    []Undo             // what called turns have done, in order
 	Tokens  []actor.ReminderID // of the reminders that they have set, in order
-	Fuel    uint64             // of the called turns
+	// Fuel is what called turns have used, and ofAll the part of it that the calls of an opAll turn
+	// have used, which have the limits of their types. fuelLimit bounds the rest; 0: no bound.
+	Fuel, OfAll, FuelLimit uint64
 	// Called counts what was called, records are the called turns to record, and name is what
 	// [chain.Chain.SetName] was given.
 	Called  int
@@ -527,6 +530,9 @@ type Enlisted struct {
 	Row     *residency.Row
 	Rev     uint64
 	Changed bool
+	// Failed means that the caller of a recorded call knows that it has failed: the chain's commit keeps
+	// earlier runs of the call from being applied.
+	Failed  bool
 	Effects turn.SideEffects
 	Open    OpenTurn // the turn of it that is under way, the innermost one; nil: none
 }
@@ -600,6 +606,14 @@ func (ch *Chain) Key(outermost *call.Call) string {
 	}
 	sum := sha256.Sum256([]byte(began))
 	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.Called)
+}
+
+// FuelLeft is what called turns may still use; 0: as much as their types allow.
+func (ch *Chain) FuelLeft() uint64 {
+	if ch.FuelLimit == 0 {
+		return 0
+	}
+	return max(1, ch.FuelLimit-min(ch.FuelLimit, ch.Fuel-ch.OfAll))
 }
 
 // Size is what the chain adds to a commit, in bytes, beside the outermost turn.

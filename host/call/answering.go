@@ -54,6 +54,10 @@ func (an *Answering) Conclude(c *Call, r Result) (actor.Reply, error) {
 			// count a wait for a place.
 			r.Err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
 		}
+		// A call of an actor of another host has a key, but what began its chain may have none.
+		if r.Stats.Committed && (r.Stats.Sent || c.Inv.Origin != nil) {
+			r.Err = afterCommit(r.Err)
+		}
 		if r.Stats.Sent {
 			r.Err = finalError(r.Err)
 		}

@@ -148,7 +148,9 @@ type progress struct {
 	Copied bool
 	// Migrated means that the state was migrated for the call, or a migration was tried.
 	Migrated bool
-	// Elsewhere means that another host committed what a turn called.
+	// Holder is the host that a turn's call is sent to, and elsewhere means that it has committed
+	// there.
+	Holder    actor.HostID
 	Elsewhere bool
 	// Chained means that the read-only method calls other actors, and needs a turn for that.
 	Chained bool
@@ -190,13 +192,15 @@ type Result struct {
 
 // Stats is what TurnEnd tells beside the outcome.
 type Stats struct {
-	Lane  serving.Lane
-	Sent  bool      // something was sent to the outside that may not be sent again: ErrLeft
-	Began time.Time // zero: never started
-	Ended time.Time // when its answer was there; zero: not known
-	Runs  int
-	Fuel  uint64
-	Chain *ChainRecord // of all runs; nil: it has called nothing
+	Lane serving.Lane
+	Sent bool // something was sent to the outside that may not be sent again: ErrLeft
+	// Committed: another host has committed what the turn called, or perhaps has.
+	Committed bool
+	Began     time.Time // zero: never started
+	Ended     time.Time // when its answer was there; zero: not known
+	Runs      int
+	Fuel      uint64
+	Chain     *ChainRecord // of all runs; nil: it has called nothing
 }
 
 // KeyedCall names c for the store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -23,6 +24,10 @@ type ChainRecord struct {
 	ChainStats
 	Born uint64 // the place of the first run in the order of chains
 	tree []calledTurn
+	// Unsettled has the idempotency keys of the calls, of all runs, whose outcome at another host is unknown.
+	Unsettled []string
+	// waits is what the last run waited for when its time was over; empty: for nothing.
+	waits string
 }
 
 // calledTurn is one call of the last run, in the order of their beginnings.
@@ -37,7 +42,10 @@ type calledTurn struct {
 const maxTree = 64
 
 // Begin readies the record for the chain of one more run.
-func (r *ChainRecord) Begin() { r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0] }
+func (r *ChainRecord) Begin() {
+	r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0]
+	r.waits = ""
+}
 
 // Began records that a call begins, and returns its place.
 func (r *ChainRecord) Began(inv *actor.Invocation, depth int) (place int) {
@@ -58,6 +66,26 @@ func (r *ChainRecord) Failed(place int, code string) {
 	if r != nil && place >= 0 {
 		r.tree[place].failed = code
 	}
+}
+
+// IsUnsettled reports whether the outcome of an earlier run's call with an idempotency key is unknown.
+func (r *ChainRecord) IsUnsettled(key string) bool { return slices.Contains(r.Unsettled, key) }
+
+// Late records that the time of the run was over during a call, which waited for something; empty: it
+// ran.
+func (r *ChainRecord) Late(waits string) {
+	if r != nil && r.waits == "" {
+		r.waits = waits
+	}
+}
+
+// Explain adds to the error of a turn whose time was over what it waited for.
+func (r *ChainRecord) Explain(err error) error {
+	var late *actor.ReasonError
+	if r == nil || r.waits == "" || !errors.As(err, &late) {
+		return err
+	}
+	return &actor.ReasonError{Condition: late.Condition, Reason: late.Reason + "; " + r.waits}
 }
 
 // log logs that the chain of an invocation has failed. Errors that guests return on purpose are of no interest

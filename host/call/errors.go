@@ -21,8 +21,9 @@ var (
 	ErrUnmigrated = errors.New("the state has an older schema")
 	// ErrRecorded ends a guest whose call is answered with what is recorded of it.
 	ErrRecorded = errors.New("the call is recorded already")
-	// ErrChained ends a guest of a read-only method that calls other actors: the method gets a turn,
-	// so that there is one moment at which all that it sees was the newest.
+	// ErrChained ends a guest that calls other actors, and runs where there is no chain: a read-only
+	// method gets a turn, so that there is one moment at which all that it sees was the newest, and
+	// a locked turn gives its row back.
 	ErrChained = errors.New("the method calls other actors")
 	// ErrReadOnly is a call of a method that is not read-only, by a turn that is.
 	ErrReadOnly = errors.New("a read-only turn calls a method that is not read-only")
@@ -85,6 +86,19 @@ func FromGuest(err error) bool {
 func Unrecorded(err error) bool {
 	var condition *actor.Condition
 	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !IsContextError(err)
+}
+
+// afterCommit is the error of a turn of which another host has committed a part. A guest's error that
+// says that the request had no effect says so no more: often it is that of a further call, which has
+// had none.
+func afterCommit(err error) error {
+	var guest *actor.GuestError
+	if !errors.As(err, &guest) || !guest.Retryable {
+		return err
+	}
+	final := *guest
+	final.Retryable, final.RetryAfter = false, 0
+	return &final
 }
 
 // finalError is the error of a turn that left the host and was not committed. It

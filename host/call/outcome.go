@@ -43,6 +43,8 @@ type Sealed struct {
 	// Reminders is what the turn does to its actor's reminders, the step of its own
 	// among it.
 	Reminders actor.ReminderEffects
+	// Tokens are those of the reminders that the turn itself has set.
+	Tokens []actor.ReminderID
 }
 
 // Size is what the turn adds to a commit, in bytes.

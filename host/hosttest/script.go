@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Op struct {
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
 	Ops []Op   `json:"ops,omitempty"`
+	// Type is that of the actor to call; empty: that of the caller.
+	Type string `json:"type,omitempty"`
 	// Look calls the read-only method, and Again the one that may be called by turns that the
 	// actor's own waits for.
 	Look  bool `json:"look,omitempty"`
@@ -62,7 +65,7 @@ func Scripted(t *Turn) error {
 			if o.Again {
 				method += "Again"
 			}
-			reply, err := t.Call(t.Frame.Type, o.ID, method, Script(o.Ops...))
+			reply, err := t.Call(cmp.Or(o.Type, t.Frame.Type), o.ID, method, Script(o.Ops...))
 			var refused *actor.GuestError
 			switch {
 			case errors.As(err, &refused) && o.Do == "call":

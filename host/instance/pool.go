@@ -117,6 +117,14 @@ func (ps *Pools) Reclaim() bool {
 	return slices.ContainsFunc(apps, ps.closeIdleOf)
 }
 
+// ReclaimOf closes one instance of an app that is not in use, and reports whether there was any.
+func (ps *Pools) ReclaimOf(name string) bool {
+	ps.mu.Lock()
+	a := ps.apps[name]
+	ps.mu.Unlock()
+	return a != nil && ps.closeIdleOf(a)
+}
+
 // CloseIdle closes the instances that nobody used since a time, and has the others give
 // back what they do not hold.
 func (ps *Pools) CloseIdle(since time.Time) {
@@ -320,7 +328,8 @@ func (p *Pool) closed() {
 }
 
 func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instance, error) {
-	program, err := p.load(ctx)
+	ctx = engine.WithOwner(ctx, engine.Owner{App: p.key.App, Serving: true})
+	program, err := p.load(engine.WithReclaim(ctx, p.pools.ReclaimOf))
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +377,6 @@ func (p *Pool) load(ctx context.Context) (engine.Program, error) {
 		return program, nil
 	}
 	cfg := p.pools.cfg
-	ctx = engine.WithReclaim(engine.WithOwner(ctx, engine.Owner{App: p.key.App, Serving: true}), p.pools.Reclaim)
 	program, err := cfg.Engine.Load(ctx, p.key.Digest, func(ctx context.Context) ([]byte, error) {
 		return cfg.ModuleBytes(ctx, p.key.App, p.key.Digest)
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// Locked runs the turns of any types.
+// Locked runs the turns of any types that call no other actors.
 type Locked struct {
 	Places      *fair.Places // one for each turn under way
 	Table       *activation.Table
@@ -81,7 +81,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		} else if err = ctx.Err(); err == nil {
 			done, err = t.Close(s, l)
 		}
-		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil {
+		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil && !errors.Is(err, call.ErrChained) {
 			failure, made = err, l.Bump(c.Inv.Key)
 			return &made, nil
 		}

@@ -183,7 +183,7 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.Reminders = t.Effects()
+	done.Tokens, done.Reminders = t.Tokens(), t.Effects()
 	// A migration that changed nothing is committed as well, so that it is not
 	// run again each time. An actor that has reminders is there, and what was set or
 	// cancelled moves its version on.
@@ -266,23 +266,12 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
-// LimitFuel bounds the turn by what the outermost turn's type allows, of which other called
-// turns have used some.
-func (t *Run) LimitFuel(used uint64) {
+// LimitFuel bounds the turn by what the chain leaves to it.
+func (t *Run) LimitFuel() {
 	fuel := t.Fuel()
-	if left := t.FuelLeft(used); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
+	if left := t.Chain.FuelLeft(); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
 		fuel.Limit = left
 	}
-}
-
-// FuelLeft is what the outermost turn's type leaves to called turns when others have used some;
-// 0: it has no limit.
-func (t *Run) FuelLeft(used uint64) uint64 {
-	limit := t.Outermost.Fuel().Limit
-	if limit == 0 {
-		return 0
-	}
-	return max(1, limit-min(limit, used))
 }
 
 // Call implements [turn.Caller].

@@ -90,6 +90,19 @@ func (ts *Turns) EnsureLoaded(ctx context.Context, a *activation.Activation, s *
 	return l, nil
 }
 
+// Load is ensureLoaded for a turn that may be in a chain. The row of a type placed any is read anew
+// for each turn, since no host keeps it; the activation has no batch then.
+func (ts *Turns) Load(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+	if s.Lane == serving.LaneLocked {
+		a.DropAll()
+	}
+	l, err := ts.EnsureLoaded(ctx, a, s)
+	if err == nil && l != nil && s.Lane == serving.LaneLocked {
+		err = ts.Locked.lockedHere(a.Key, s)
+	}
+	return l, err
+}
+
 // fence moves the version of an activation's row on from l, so that no commit of an
 // earlier owner can land, and returns what l is then, and when that was asked for.
 func (ts *Turns) fence(a *activation.Activation, l *residency.Row) (next *residency.Row, asked time.Time, err error) {
@@ -134,7 +147,8 @@ func (ts *Turns) CheckMemory(app string) error {
 
 // warm runs one attempt of a turn on the activation's tip.
 func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call, s *serving.Type, readOnly bool, now time.Time) call.Outcome {
-	if c.Cause == actor.CauseKeyedCall {
+	keyed := c.Cause == actor.CauseKeyedCall && !readOnly
+	if keyed {
 		if o, ok := ts.Records.Known(ctx, a, c); ok {
 			return o
 		}
@@ -142,7 +156,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	if err := ts.CheckMemory(a.Key.App); err != nil {
 		return call.Failed(err)
 	}
-	l, err := ts.EnsureLoaded(ctx, a, s)
+	l, err := ts.Load(ctx, a, s)
 	if err != nil {
 		return call.Failed(err)
 	}
@@ -200,18 +214,18 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		if errors.Is(err, actor.ErrDeadlock) && !c.Stats.Sent {
 			return call.Outcome{Retry: true, Deadlock: true, Ended: ran}
 		}
-		if a.Chain != nil && (errors.Is(err, call.ErrDropped) || errors.Is(err, call.ErrMoved)) {
+		if a.Chain != nil && (errors.Is(err, call.ErrDropped) || errors.Is(err, call.ErrMoved) || errors.Is(err, actor.ErrStale)) {
 			return call.Outcome{Retry: true, Ended: ran}
 		}
 		o := call.Outcome{Result: call.Result{Err: err}, Resting: !call.IsContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), Ended: ran}
-		o.Fails, o.Since = c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && !errors.Is(err, call.ErrDropped), ts.Ownership.Since(s, now, true)
+		o.Fails, o.Since = keyed && call.Unrecorded(err) && !errors.Is(err, call.ErrDropped), ts.Ownership.Since(s, now, true)
 		return o
 	}
 	if !readOnly {
 		a.Rev = o.Sealed.Rev
 	}
 	o.Reply = o.Sealed.Reply
-	o.Commits, o.Since = o.Sealed.Changed || c.Cause.Recorded(), ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
+	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause == actor.CauseFiring, ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
 	return o
 }
 
@@ -245,7 +259,7 @@ func (ts *Turns) Run(a *activation.Activation, c *call.Call, now time.Time) call
 		over := c.Overdue(ctx)
 		switch {
 		case over != nil && (call.IsContextError(o.Err) || errors.Is(o.Err, call.ErrMoved)):
-			return call.Failed(over)
+			return call.Failed(c.Stats.Chain.Explain(over))
 		case c.Stats.Sent:
 			return o // and not again
 		case errors.Is(o.Err, call.ErrMoved):
@@ -303,7 +317,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		return ts.timer(ctx, a, c, s)
 	}
 	if c.Op == call.OpAll {
-		if s.Lane != serving.LaneWarm {
+		if s.Lane == serving.LaneStateless {
 			return call.Failed(NotTogether(s))
 		}
 		c.Stats.Lane = s.Lane
@@ -327,8 +341,15 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	var r call.Result
 	switch s.Lane {
 	case serving.LaneLocked:
+		if c.Chained || m.Calls.Load() {
+			return ts.warm(ctx, a, c, s, m.ReadOnly, now)
+		}
 		a.DropAll()
 		r.Reply, r.Err = ts.Locked.turn(ctx, c, s, m.ReadOnly)
+		if errors.Is(r.Err, call.ErrChained) {
+			s.CallsOthers(m.Name)
+			return ts.warm(ctx, a, c, s, m.ReadOnly, time.Now())
+		}
 		c.NotTimed(r.Err)
 		r = ts.Records.orRecorded(ctx, c, r)
 	case serving.LaneStateless:
@@ -369,7 +390,7 @@ func (ts *Turns) timer(ctx context.Context, a *activation.Activation, c *call.Ca
 
 // NotTogether refuses calls of several actors if one is of the type that s serves.
 func NotTogether(s *serving.Type) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.Deployment.Type + " is placed any or stateless"}
+	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.Deployment.Type + " is placed stateless"}
 }
 
 // delete leaves a tombstone in place of the actor's state, and removes its reminders.

@@ -127,7 +127,6 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		Deployment:  d,
 		Lane:        LaneWarm,
 		Placement:   spec.Placement,
-		Dedicated:   spec.Instance == abi.InstanceDedicated,
 		Sticky:      spec.Placement == abi.PlacementSticky,
 		Shared:      strings.HasPrefix(spec.Placement, abi.PlacementRing+":"),
 		migrate:     spec.Migrate,
@@ -150,8 +149,9 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
+	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired}
+		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -14,7 +15,7 @@ import (
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
-// out once. It is immutable.
+// out once. It is immutable, but for method.calls.
 type Type struct {
 	Deployment actor.Deployment
 	Lane       Lane   // of methods that are not read-only
@@ -45,6 +46,9 @@ type Method struct {
 	Reentrant bool // other turns of the actor may wait for it
 	Atomic    bool // turns that call it are of this host, and commit with it
 	Private   bool // calls from outside are refused
+	// Calls becomes true when a turn of the method, of a type placed any, has called another actor.
+	// Its turns take no lock of the row from then on.
+	Calls *atomic.Bool
 }
 
 // Placed reports whether the type's actors have one place each in a cluster.
@@ -108,3 +112,6 @@ func (s *Type) Migration(l *residency.Row) *uint32 {
 	}
 	return &l.StateSchema
 }
+
+// CallsOthers records that turns of a method call other actors.
+func (s *Type) CallsOthers(name string) { s.methods[name].Calls.Store(true) }

@@ -84,6 +84,9 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 	if ch != nil {
 		sealChain(ch, b)
 	}
+	if ch != nil && ch.Members[0].Failed {
+		b.Fence(i)
+	}
 	if done.Changed {
 		b.Set(i, done.State, s)
 		done.Reply.Version = b.Rows[i].NewVersion
@@ -107,6 +110,8 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 		}
 		if m.Activation.Rev = m.Rev; m.Changed {
 			b.Set(b.Part(m.Activation), m.Row.State, m.Served)
+		} else if m.Failed {
+			b.Fence(b.Part(m.Activation))
 		}
 		b.Remind(&m.Effects.Reminders)
 	}
@@ -146,6 +151,7 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 		a.Weigh()
 	}
 	for _, f := range did.Lost {
+		w.Refused(&f.Payload.Reminders)
 		f.Payload.Forgo(now)
 		then.changed(f.Payload)
 	}

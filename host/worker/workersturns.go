@@ -101,6 +101,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	}
 	switch {
 	case dropped != nil && o.Resting: // what it ran on is gone
+		w.Unused(a.Key.App, o.Sealed.Tokens)
 		c.RunAgain(dropped, &then.answered)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
@@ -164,7 +165,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 	var adds int64
 	if o.Commits {
 		if adds = ch.Size() + o.Sealed.Size(); adds > actor.MaxCommitBytes {
-			*o = call.Outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, Ended: o.Ended}
+			*o = call.Outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, Sealed: o.Sealed, Ended: o.Ended}
 		}
 	}
 	var then followUp
@@ -245,7 +246,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		w.proceed(m.Activation.Shard, m.Activation, now, &then)
 	}
 	if !folded {
-		w.Unused(a.Key.App, ch.Tokens)
+		w.Unused(a.Key.App, append(ch.Tokens, o.Sealed.Tokens...))
 	}
 	a.Chain = nil
 	if goOn {
@@ -281,6 +282,9 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	a.Busy = false
 	if a.Called {
 		a.Called, a.LastUsed = false, now
+	}
+	if a.Serving != nil && a.Serving.Lane == serving.LaneLocked && a.Loaded != nil { // its chain is over
+		a.Forget()
 	}
 	gone := a.Leaving || a.Empty()
 	if gone {

@@ -264,18 +264,36 @@ func TestThreeHosts(t *testing.T) {
 // threeHosts runs on a database, which is restarted if it is of this test's own server.
 func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string) {
 	t.Helper()
-	rounds := defaultRounds
-	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
-		var err error
-		if rounds, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-		}
-	}
 	r, random := load(t, startCluster(t, storeURL, nil, args...))
 	reminders := newAlarms(t, r)
-	all, fired := faults(db), map[string]int{}
+	r.breakAll(t, random, faults(db), func() { reminders.wave(t) })
+	r.end(t)
+	reminders.end(t)
+	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
+}
+
+// roundsOr is how many rounds GREENROOM_KILL_ROUNDS asks for, or the usual number.
+func roundsOr(t *testing.T, usual int) int {
+	t.Helper()
+	s := os.Getenv("GREENROOM_KILL_ROUNDS")
+	if s == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+	}
+	return n
+}
+
+// breakAll has each fault happen at least once, and others as the randomness has it, and calls
+// before ahead of each.
+func (r *run) breakAll(t *testing.T, random *rand.Rand, all []fault, before func()) {
+	t.Helper()
+	rounds := roundsOr(t, defaultRounds)
+	fired := map[string]int{}
 	for n := range rounds {
-		reminders.wave(t)
+		before()
 		f := all[random.IntN(len(all))]
 		if n < len(all) {
 			f = all[n] // each at least once
@@ -285,9 +303,7 @@ func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string
 		fired[f.name]++
 		r.everyCounter(t) // the cluster settles
 	}
-	r.end(t)
-	reminders.end(t)
-	t.Logf("%d rounds %v, %d calls, %d attempts", rounds, fired, r.calls.Len(), r.attempts.Load())
+	t.Logf("%d rounds %v", rounds, fired)
 }
 
 // TestRoles: a server that leads and runs no actors, and two that run them and do not lead.
@@ -465,6 +481,7 @@ func (r *run) speak(t *testing.T, protocols ...int) {
 type run struct {
 	members  []*member
 	client   *client.Client
+	names    int // of what is called
 	acks     chan string
 	stop     chan struct{}
 	calls    history.History
@@ -475,34 +492,59 @@ type run struct {
 }
 
 // load has callers call all counters until [run.end]. It returns the randomness of the
-// test as well, whose seed it logs.
+// test as well.
 func load(t *testing.T, members []*member) (*run, *rand.Rand) {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	c, err := client.New(client.Config{URL: members[0].process.URL, URLs: []string{members[1].process.URL, members[2].process.URL}})
+	r := &run{members: members, client: newClient(t, members, 0), names: counters}
+	return r, r.begin(t, r.call)
+}
+
+// newClient returns a client of all members; attempts is how often it makes a call, 0 the usual.
+func newClient(t *testing.T, members []*member, attempts int) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{URL: members[0].process.URL, URLs: []string{members[1].process.URL, members[2].process.URL}, MaxAttempts: attempts})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// begin starts the callers, and waits until everything has answered. It returns the randomness of
+// the test, whose seed it logs; GREENROOM_KILL_SEED sets it.
+func (r *run) begin(t *testing.T, call func(ctx context.Context, t *testing.T, caller int, random *rand.Rand)) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("GREENROOM_KILL_SEED: %v", err)
+		}
+	}
+	t.Logf("GREENROOM_KILL_SEED=%d", seed)
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &run{members: members, client: c, acks: make(chan string, 1<<16), stop: make(chan struct{})}
+	r.acks, r.stop = make(chan string, 1<<16), make(chan struct{})
 	t.Cleanup(func() {
 		cancel()
 		r.callers.Wait()
-		_ = c.Close()
 	})
 	for caller := range callers {
-		r.callers.Go(func() { r.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+		r.callers.Go(func() { call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
 	}
 	r.everyCounter(t)
-	return r, rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// finish lets the callers finish.
+func (r *run) finish() {
+	close(r.stop)
+	r.callers.Wait()
 }
 
 // end lets the callers finish, and checks what they saw.
 func (r *run) end(t *testing.T) {
 	t.Helper()
-	close(r.stop)
-	r.callers.Wait()
+	r.finish()
 	if !t.Failed() {
 		r.calls.Check(t)
 		r.calls.CheckCallers(t)
@@ -559,7 +601,7 @@ func (r *run) everyCounter(t *testing.T) {
 		<-r.acks
 	}
 	seen := map[string]int{}
-	for done := 0; done < counters; {
+	for done := 0; done < r.names; {
 		counter := r.next(t)
 		if seen[counter]++; seen[counter] == callers+1 { // the first ones may have begun before
 			done++

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -39,16 +37,7 @@ var alarmDue = map[string]int{"often": 40, "each": 20, "soon": 1, "later": 1}
 // newAlarms deploys what the reminders call.
 func newAlarms(t *testing.T, r *run) *alarms {
 	t.Helper()
-	built, err := guestbuild.Build(t.Context(), guestbuild.Request{
-		Dir: "../node/testdata/alarm", Out: filepath.Join(t.TempDir(), "alarm.wasm"), Toolchain: guestbuild.Go,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	deploy := exec.CommandContext(t.Context(), binary, "deploy", built.Path, "--server", r.members[0].process.URL)
-	if out, err := deploy.CombinedOutput(); err != nil {
-		t.Fatalf("deploy: %v\n%s", err, out)
-	}
+	deployGuest(t, r.members[0], "../node/testdata/alarm", guestbuild.Go)
 	a := &alarms{run: r}
 	t.Cleanup(a.setting.Wait)
 	return a

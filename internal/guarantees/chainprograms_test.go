@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
@@ -44,6 +45,18 @@ func (r *setOnly) ThinReminders(ctx context.Context, row actor.RowFence, damaged
 
 var programActors = []string{"a", "b", "c"}
 
+// programType is the type of a program's actor. That of c is placed otherwise.
+func programType(id string) string {
+	if id == "c" {
+		return "Loose"
+	}
+	return "Counter"
+}
+
+func (r *rig) programKey(id string) actor.Key {
+	return actor.Key{App: r.app, Type: programType(id), ID: id}
+}
+
 // program returns calls, failures, reminders and timers, nested at random.
 func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -54,6 +67,7 @@ func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 			o.N = int64(rng.IntN(10) - 3)
 		case "call", "must":
 			o.ID, o.Again = pick(programActors...), rng.IntN(2) == 0
+			o.Type = programType(o.ID)
 			if o.Look = depth == 0 || rng.IntN(5) == 0; !o.Look {
 				o.Ops = program(rng, depth-1)
 			}
@@ -69,7 +83,7 @@ func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 
 // TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders and timers, one
 // after the other, with faults of the store, and compares every reply and what is stored with a
-// sequential model.
+// sequential model. No host holds one of the actors.
 func TestChainsAgainstModel(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s store.Store) {
 		const calls = 120
@@ -78,7 +92,10 @@ func TestChainsAgainstModel(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		r := newRig(t, s, "programs", faultstore.Config{Seed: 5})
 		r.reminders = &setOnly{Store: r.store}
-		r.world.Deploy(r.app, "Counter", hosttest.ScriptedActor())
+		loose := hosttest.ScriptedActor()
+		r.world.Deploy(r.app, "Counter", loose)
+		loose.Placement = abi.PlacementAny
+		r.world.Deploy(r.app, "Loose", loose)
 		hosts := []*host.Host{r.host(t, host.Limits{}), r.host(t, host.Limits{})} // that commit by themselves, and by their callers
 		h := hosts[rng.IntN(len(hosts))]
 		m := hosttest.Model{}
@@ -88,7 +105,7 @@ func TestChainsAgainstModel(t *testing.T) {
 			}
 			id, ops := programActors[rng.IntN(len(programActors))], program(rng, 4)
 			after, want, code := m.Run(id, ops)
-			reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.key(id), Method: "Do", Payload: actor.Payload{Data: []byte(hosttest.Script(ops...))}})
+			reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.programKey(id), Method: "Do", Payload: actor.Payload{Data: []byte(hosttest.Script(ops...))}})
 			r.store.Calm()
 			var guest *actor.GuestError
 			var trap *actor.TrapError
@@ -123,13 +140,13 @@ func TestChainsAgainstModel(t *testing.T) {
 // programmed returns what a scripted actor has, from the store and in the memory of a host.
 func (r *rig) programmed(t *testing.T, h *host.Host, id string) hosttest.ModelActor {
 	t.Helper()
-	reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.key(id), Method: "Look", Consistency: actor.ConsistencyStrong})
+	reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.programKey(id), Method: "Look", Consistency: actor.ConsistencyStrong})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := hosttest.ModelActor{Has: map[string]bool{}}
 	fmt.Sscan(string(reply.Payload.Data), &a.N)
-	names, err := r.reminders.ReminderNames(t.Context(), r.key(id), "", 10)
+	names, err := r.reminders.ReminderNames(t.Context(), r.programKey(id), "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +154,7 @@ func (r *rig) programmed(t *testing.T, h *host.Host, id string) hosttest.ModelAc
 		a.Has[name] = true
 	}
 	for _, name := range []string{"tx", "ty"} {
-		if _, err := h.GetTimer(t.Context(), r.key(id), name); err == nil {
+		if _, err := h.GetTimer(t.Context(), r.programKey(id), name); err == nil {
 			a.Has[name] = true
 		}
 	}

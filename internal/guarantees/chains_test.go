@@ -18,8 +18,8 @@ import (
 
 // transferring is an actor that transfers to others, in calls, and that keeps its balance as
 // a counter keeps its number.
-func transferring() hosttest.Actor {
-	a := counter("")
+func transferring(placement string) hosttest.Actor {
+	a := counter(placement)
 	add := func(t *hosttest.Turn, n int64) error {
 		sum, err := t.Add("left", n)
 		if err != nil {
@@ -58,6 +58,11 @@ func transferring() hosttest.Actor {
 		_, err = t.Call("Counter", args[2], "Deposit", "14")
 		return err
 	}
+	// Stamp changes the account, and calls nobody: a locked turn, of a type placed any.
+	a.Methods["Stamp"] = func(t *hosttest.Turn) error {
+		_, err := t.Add("stamp", 1)
+		return err
+	}
 	// Sum adds up the balances of others, without a change.
 	a.Methods["Sum"] = func(t *hosttest.Turn) error {
 		var sum int64
@@ -82,51 +87,57 @@ func transferring() hosttest.Actor {
 // callers are told, and every sum that a turn answers is right.
 func TestChainsConserveMoney(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s store.Store) {
-		const accounts, callers, each = 5, 6, 12
-		r := newRig(t, s, "chains", faultstore.Config{Seed: 5})
-		r.world.Deploy(r.app, "Counter", transferring())
-		hosts := []*host.Host{r.host(t, host.Limits{}), r.host(t, host.Limits{})}
-		var names []string
-		for i := range accounts {
-			names = append(names, fmt.Sprint("acc", i))
-		}
-		invoke := func(h *host.Host, id, method, payload string) (string, error) {
-			reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.key(id), Method: method, Payload: actor.Payload{Data: []byte(payload)}})
-			return string(reply.Payload.Data), err
-		}
-		var all sync.WaitGroup
-		for caller := range callers {
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(3, uint64(caller)))
-				for i := range each {
-					h := hosts[(caller+i/4)%len(hosts)]
-					if i%4 == caller%4 {
-						r.store.Arm([]faultstore.Fault{faultstore.CommitFails, faultstore.CommitLost, faultstore.CommitReplyLost}[rng.IntN(3)], 1)
-					}
-					method, id := "Transfer", names[rng.IntN(accounts)]
-					payload := fmt.Sprint(rng.IntN(15), " ", names[rng.IntN(accounts)], " ", names[rng.IntN(accounts)])
-					if i%5 == 0 {
-						method, id, payload = "Sum", "auditor", strings.Join(names, " ")
-					}
-					reply, err := invoke(h, id, method, payload)
-					var guest *actor.GuestError
-					switch {
-					case err == nil && method == "Sum" && reply != "0":
-						t.Errorf("a sum is %s", reply)
-					case err == nil, errors.As(err, &guest), errors.Is(err, actor.ErrUnavailable), errors.Is(err, actor.ErrAmbiguous):
-					default:
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		var sum int64
-		for _, id := range names {
-			sum += r.strong(t, hosts[0], id)
-		}
-		if sum != 0 {
-			t.Errorf("the sum is %d", sum)
-		}
+		inEveryLane(t, func(t *testing.T, placement string) { conserveMoney(t, s, placement) })
 	})
+}
+
+func conserveMoney(t *testing.T, s store.Store, placement string) {
+	const accounts, callers, each = 5, 6, 12
+	r := newRig(t, s, "chains-"+placement, faultstore.Config{Seed: 5})
+	r.world.Deploy(r.app, "Counter", transferring(placement))
+	hosts := []*host.Host{r.host(t, host.Limits{}), r.host(t, host.Limits{})}
+	var names []string
+	for i := range accounts {
+		names = append(names, fmt.Sprint("acc", i))
+	}
+	invoke := func(h *host.Host, id, method, payload string) (string, error) {
+		reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.key(id), Method: method, Payload: actor.Payload{Data: []byte(payload)}})
+		return string(reply.Payload.Data), err
+	}
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(3, uint64(caller)))
+			for i := range each {
+				h := hosts[(caller+i/4)%len(hosts)]
+				if i%4 == caller%4 {
+					r.store.Arm([]faultstore.Fault{faultstore.CommitFails, faultstore.CommitLost, faultstore.CommitReplyLost}[rng.IntN(3)], 1)
+				}
+				method, id := "Transfer", names[rng.IntN(accounts)]
+				payload := fmt.Sprint(rng.IntN(15), " ", names[rng.IntN(accounts)], " ", names[rng.IntN(accounts)])
+				if i%5 == 0 {
+					method, id, payload = "Sum", "auditor", strings.Join(names, " ")
+				} else if i%5 == 1 {
+					method = "Stamp"
+				}
+				reply, err := invoke(h, id, method, payload)
+				var guest *actor.GuestError
+				switch {
+				case err == nil && method == "Sum" && reply != "0":
+					t.Errorf("a sum is %s", reply)
+				case err == nil, errors.As(err, &guest), errors.Is(err, actor.ErrUnavailable), errors.Is(err, actor.ErrAmbiguous):
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	var sum int64
+	for _, id := range names {
+		sum += r.strong(t, hosts[0], id)
+	}
+	if sum != 0 {
+		t.Errorf("the sum is %d", sum)
+	}
 }

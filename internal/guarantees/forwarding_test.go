@@ -117,7 +117,7 @@ func (givenUp) GiveUp() {}
 // paying is an actor that pays others, which may be at another host: a saga without a way back.
 // The payee is paid once, however often the turn runs; the turn is repeated until it is sure.
 func paying() hosttest.Actor {
-	a := transferring()
+	a := transferring("")
 	add := func(t *hosttest.Turn, n int64) error {
 		sum, err := t.Add("left", n)
 		return errors.Join(err, t.SetNumber("right", sum), t.ReplyNumber(sum))

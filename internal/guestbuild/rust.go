@@ -51,6 +51,12 @@ func (b *build) rustGuest(ctx context.Context) error {
 		env = append(env, "CARGO_PROFILE_RELEASE_STRIP=debuginfo")
 	}
 	stdout, err := b.run(ctx, Cargo, env, tc.cargo, args...)
+	if failed := (*CompileError)(nil); errors.As(err, &failed) && lacksLibrary(failed.Output) {
+		note := fmt.Sprintf("note: %s has built with %s; a rust-toolchain file of the folder may choose another toolchain, which needs the target as well: %s\n",
+			located(tc.cargo), tc.where(), addTarget)
+		failed.Output += note
+		_, _ = io.WriteString(b.log, note) // behind the compiler's own
+	}
 	if err != nil {
 		return err
 	}
@@ -63,6 +69,24 @@ func (b *build) rustGuest(ctx context.Context) error {
 	}
 	name := strings.TrimSuffix(filepath.Base(artifact), ".wasm")
 	return b.place(name, func(tmp string) error { return copyFile(tmp, artifact) })
+}
+
+// lacksLibrary reports whether a compiler has found no standard library for the target.
+func lacksLibrary(output string) bool {
+	return strings.Contains(output, "target may not be installed") || strings.Contains(output, "can't find crate for `core`") || strings.Contains(output, "can't find crate for `std`")
+}
+
+// located returns where on PATH a program is, or its name.
+func located(program string) string {
+	if path, err := exec.LookPath(program); err == nil {
+		return path
+	}
+	return program
+}
+
+// where names the compiler, for people.
+func (r *rust) where() string {
+	return fmt.Sprintf("%s at %s, whose libraries are in %s", r.version, located(r.rustc), r.sysroot)
 }
 
 // stackFlag returns the environment that makes the stack [rustStack] bytes.
@@ -203,7 +227,7 @@ func findRust(ctx context.Context, distribution string) (rust, error) {
 		if first.ofRustup(distribution) {
 			remedy = "run " + addTarget
 		}
-		return chosen, &ToolchainError{Problem: fmt.Sprintf("%s %s", first.version, lacksTarget), Remedy: remedy}
+		return chosen, &ToolchainError{Problem: fmt.Sprintf("%s, %s", first.where(), lacksTarget), Remedy: remedy}
 	case tooOld:
 		v, _ := findVersion(chosen.version)
 		return chosen, &ToolchainError{Problem: fmt.Sprintf("Rust %s is too old", v), Remedy: fmt.Sprintf("install Rust %s or newer, as by rustup (https://rustup.rs)", minRust)}

@@ -24,7 +24,7 @@ esac
 const fakeCargo = `
 env > "$PWD/env"
 echo "$@" > "$PWD/args"
-if [ -n "$FAIL" ]; then echo "error[E0425]: cannot find value" >&2; exit 101; fi
+if [ -n "$FAIL" ]; then echo "error[E0425]: $FAIL" >&2; exit 101; fi
 printf '\000asm\001\000\000\000' > "$PWD/ledger.wasm"
 echo '{"reason":"compiler-artifact","target":{"name":"serde","crate_types":["lib"]},"filenames":["/x/libserde.rlib"]}'
 echo '{"reason":"compiler-artifact","target":{"name":"ledger","crate_types":["cdylib","rlib"]},"filenames":["/x/libledger.rlib","'"$PWD"'/ledger.wasm"]}'
@@ -101,11 +101,20 @@ func TestRustWithoutWasmLibrary(t *testing.T) {
 func TestRustCompileError(t *testing.T) {
 	tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
 	rustSysroot(t, true)
-	t.Setenv("FAIL", "1")
-	_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", "")})
-	var compile *guestbuild.CompileError
-	if !errors.As(err, &compile) || !strings.Contains(compile.Output, "error[E0425]") {
-		t.Errorf("got %v, want a CompileError with the compiler's output", err)
+	for why, names := range map[string]bool{"cannot find value": false, "can't find crate for `core`": true} {
+		t.Setenv("FAIL", why)
+		var log strings.Builder
+		_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", ""), Log: &log})
+		var compile *guestbuild.CompileError
+		if !errors.As(err, &compile) || !strings.Contains(compile.Output, why) {
+			t.Errorf("got %v, want a CompileError with the compiler's output", err)
+			continue
+		}
+		for _, text := range []string{compile.Output, log.String()} { // who has no library for the target learns whose it is
+			if strings.Contains(text, "/cargo has built with rustc 1.95.0 (test) at ") != names {
+				t.Errorf("%s: %s", why, text)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,13 +111,67 @@ func TestHostileTenant(t *testing.T) {
 	}
 }
 
-// serve starts a server with the neighbours' guest deployed to all apps but the first.
-func serve(t *testing.T, dir string, names ...string) (*crash.Process, []hostile.App) {
+// TestMaxRunningTurnsReachesTheHost: of turns that do not end, one runs and the others wait for a
+// processor, where serve is given one.
+func TestMaxRunningTurnsReachesTheHost(t *testing.T) {
+	const turns = 5
+	dir := t.TempDir()
+	server, err := crash.Start(t.Context(), crash.Options{
+		Binary: buildServer(t, dir), Args: []string{"--data-dir", filepath.Join(dir, "data"), "--max-running-turns", "1"}, Log: io.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	f := hostile.Floods("turns, endless")[0]
+	f.N = turns
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	run, err := f.Prepare(ctx, hostile.App{URL: server.URL, Name: "default"}, time.Time{}, &hostile.Count{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flooding sync.WaitGroup
+	flooding.Go(run)
+	for want := fmt.Sprintf("\ngreenroom_turns_waiting_for_processor %d\n", turns-1); !strings.Contains(metrics(ctx, t, server.URL), want); {
+	}
+	cancel()
+	flooding.Wait()
+}
+
+// metrics is what a server counts.
+func metrics(ctx context.Context, t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// buildServer builds the program into a folder, and returns its path.
+func buildServer(t *testing.T, dir string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "greenroom")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/greenroom").CombinedOutput(); err != nil {
 		t.Fatalf("build greenroom: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// serve starts a server with the neighbours' guest deployed to all apps but the first.
+func serve(t *testing.T, dir string, names ...string) (*crash.Process, []hostile.App) {
+	t.Helper()
+	binary := buildServer(t, dir)
 	guest, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: "../../bench/reminderguest", Out: filepath.Join(dir, "guest.wasm")})
 	if err != nil {
 		t.Fatal(err)

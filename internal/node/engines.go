@@ -25,7 +25,7 @@ type engines struct {
 	// that is in memory needs no bytes.
 	plugins *lru.Cache[actor.Digest, bool]
 	// reclaim closes an instance that the host does not use. Set before use.
-	reclaim func() bool
+	reclaim func(app string) bool
 }
 
 var (

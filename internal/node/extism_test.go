@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/extism"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
@@ -119,13 +120,13 @@ func TestExtismPluginsThatMisbehave(t *testing.T) {
 			}
 		}
 	}
-	_, err := r.upload(t.Context(), "", build(`{"abi":1,"types":[{"name":"T","methods":[{"name":"Do","reentrant":true},{"name":"Gone"}]}]}`, wasmtest.I32Const(0)))
+	_, err := r.upload(t.Context(), "", build(`{"abi":1,"types":[{"name":"T","migrate":true,"methods":[{"name":"Do"},{"name":"Gone"}]}]}`, wasmtest.I32Const(0)))
 	var found []string
 	for _, f := range detail(err).GetFaults() {
 		found = append(found, f.Code)
 	}
-	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "reentrant missing_export" {
-		t.Errorf("a reentrant method, and one that is not there: %v, %v", err, found)
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "migrate missing_export" {
+		t.Errorf("a migrate hook, and a method that is not there: %v, %v", err, found)
 	}
 }
 
@@ -146,14 +147,19 @@ func extismAlarm(t *testing.T) []byte {
 // TestExtismCalls has a plug-in call accounts of a guest in Go, and actors of its own type.
 func TestExtismCalls(t *testing.T) {
 	r := start(t, node.Config{})
-	r.deploy(t, "", build(t, filepath.Join("testdata", "bank"), guestbuild.Go))
-	r.deploy(t, "", extismAlarm(t))
+	bank, alarm := build(t, filepath.Join("testdata", "bank"), guestbuild.Go), extismAlarm(t)
+	if extism.Calls(bank) || !extism.Calls(alarm) {
+		t.Error("it is not known which plug-in calls")
+	}
+	r.deploy(t, "", bank)
+	r.deploy(t, "", alarm)
 	for _, call := range []struct{ message, want string }{
 		{`{"type":"Account","id":"ann","method":"Deposit","input":40}`, `{"reply":40}`},
 		{`{"type":"Account","id":"ann","method":"Deposit","input":13}`, `{"error":{"status":"failed_precondition","code":"unlucky","message":"nobody deposits 13"}}`},
 		{`{"type":"Account","id":"ann","method":"Transfer","input":{"to":"bob","amount":10},"timeout":"1m","atomic":true}`, `{"reply":30}`},
 		{`{"type":"Alarm","id":"b","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
 		{`{"type":"Alarm","id":"a","method":"who"}`, `{"error":{"status":"failed_precondition","code":"not_reentrant","message":"a turn of Alarm a is waiting for this call, and the method who is not declared reentrant"}}`},
+		{`{"type":"Alarm","id":"a","method":"ask","input":{"type":"Account","id":"ann","method":"Get"}}`, `{"reply":{"reply":30}}`},
 		{`{"type":"Alarm","id":"b","method":"ring","input":"none"}`, `{}`},
 	} {
 		r.mustCall(t, "", "Alarm", "a", "ask", call.message, call.want)

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/extism"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
@@ -94,7 +96,11 @@ func (n *Node) start(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			return wasm.HostFunctions(code)
+			functions, err := wasm.HostFunctions(code)
+			if err == nil && extism.Calls(code) {
+				functions = append(functions, abi.FuncCall)
+			}
+			return functions, err
 		},
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {

@@ -338,6 +338,7 @@ func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
 	for _, m := range t.Methods {
 		msg.Methods = append(msg.Methods, &greenroomv1.Method{
 			Name: m.Name, ReadOnly: m.ReadOnly, Idempotent: m.Idempotent, Reentrant: m.Reentrant, Private: m.Private,
+			Atomic: m.Atomic == abi.AtomicRequired,
 		})
 	}
 	return msg

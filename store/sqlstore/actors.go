@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -111,16 +112,16 @@ func (s *actors) loadSome(ctx context.Context, opts actor.LoadOptions, keys []ac
 		}
 		return err
 	}
-	err = s.read(ctx, "load actors", func(ctx context.Context) error {
+	err = s.readFor(ctx, shareOfKeys(keys), "load actors", func(ctx context.Context, conn *pgxpool.Conn) error {
 		if s.dialect != cockroach || !opts.AllowStale && !opts.BesideLocks {
-			return load(ctx, s.general, loadHead)
+			return load(ctx, conn, loadHead)
 		}
 		if opts.AllowStale {
-			if err := load(ctx, s.general, loadHead+staleClause); !beforeItsTime(err) {
+			if err := load(ctx, conn, loadHead+staleClause); !beforeItsTime(err) {
 				return err
 			}
 		}
-		return s.besideLocks(ctx, func(q querier) error { return load(ctx, q, loadHead) })
+		return s.besideLocks(ctx, conn, func() error { return load(ctx, conn, loadHead) })
 	})
 	damaged.Rows = append(damaged.Rows, faults...)
 	return read, err
@@ -142,17 +143,12 @@ const boundBeside = `SET LOCAL lock_timeout = '1s'`
 // lock_timeout's bound is given up as unavailable as well.
 const besideTimeout = 3 * time.Second
 
-// besideLocks reads on CockroachDB beside the locks of turns.
-func (s *actors) besideLocks(ctx context.Context, read func(querier) error) error {
-	conn, err := s.general.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	// A connection that is left within its transaction is closed.
-	defer conn.Release()
+// besideLocks has read read on CockroachDB beside the locks of turns. A connection that is left
+// within its transaction is closed.
+func (s *actors) besideLocks(ctx context.Context, conn *pgxpool.Conn, read func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, besideTimeout)
 	defer cancel()
-	_, err = conn.Exec(ctx, beginBeside)
+	_, err := conn.Exec(ctx, beginBeside)
 	if s.dialect.judge(err) == refused {
 		// A server that does not take the options. What is locked is then waited
 		// for, as long as boundBeside allows.
@@ -164,7 +160,7 @@ func (s *actors) besideLocks(ctx context.Context, read func(querier) error) erro
 	if _, err := conn.Exec(ctx, boundBeside); err != nil {
 		return err
 	}
-	if err := read(conn); err != nil {
+	if err := read(); err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, `COMMIT`)
@@ -213,11 +209,11 @@ func (s *actors) versionsOf(ctx context.Context, keys []actor.Key, into []actor.
 	for _, key := range keys {
 		k.add(key)
 	}
-	return s.read(ctx, "read versions", func(ctx context.Context) error {
+	return s.readFor(ctx, shareOfKeys(keys), "read versions", func(ctx context.Context, conn *pgxpool.Conn) error {
 		clear(into)
 		var n, version, life int64
 		var deleted bool
-		return each(ctx, s.general, []any{&n, &version, &life, &deleted}, func() error {
+		return each(ctx, conn, []any{&n, &version, &life, &deleted}, func() error {
 			into[n] = actor.RowVersion{Version: addressable(version), Life: addressable(life), Deleted: deleted}
 			return nil
 		}, readVersions, k.apps, k.types, k.ids, k.places)
@@ -252,14 +248,14 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (list []sto
 			within += ` AND id < $7`
 		}
 	}
-	err = s.read(ctx, "list actors", func(ctx context.Context) error {
+	err = s.readFor(ctx, share(q.App), "list actors", func(ctx context.Context, conn *pgxpool.Conn) error {
 		list, next = nil, ""
 		// The last row that is examined comes along in any case: the list goes on after it.
 		var id string
 		var n, version, generation, schema, size int64
 		var at time.Time
 		var live, sound bool
-		return each(ctx, s.general, []any{&n, &id, &live, &version, &generation, &schema, &size, &at, &sound}, func() error {
+		return each(ctx, conn, []any{&n, &id, &live, &version, &generation, &schema, &size, &at, &sound}, func() error {
 			if n == store.MaxExamined || len(list) == q.Limit-1 {
 				next = id
 			}

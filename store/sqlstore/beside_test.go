@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
@@ -20,10 +22,10 @@ func TestReadBesideLocksIsBounded(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	count := func() (n int, err error) {
-		err = s.read(t.Context(), "load", func(ctx context.Context) error {
-			return s.besideLocks(ctx, func(q querier) error {
+		err = s.readFor(t.Context(), hostItself, "load", func(ctx context.Context, conn *pgxpool.Conn) error {
+			return s.besideLocks(ctx, conn, func() error {
 				// FOR UPDATE, since a plain read waits for nobody here.
-				rows, err := q.Query(ctx, `SELECT name FROM greenroom_schema FOR UPDATE`)
+				rows, err := conn.Query(ctx, `SELECT name FROM greenroom_schema FOR UPDATE`)
 				if err != nil {
 					return err
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -48,8 +49,8 @@ func (s *buckets) AllocateBucket(ctx context.Context, app string, creator actor.
 		return row, err
 	}
 	for range maxAttempts {
-		err = s.read(ctx, "allocate a bucket", func(ctx context.Context) error {
-			rows, err := s.general.Query(ctx, allocateBucket, app, actor.BucketsOfLap, fresh.String(), string(creator))
+		err = s.readFor(ctx, share(app), "allocate a bucket", func(ctx context.Context, conn *pgxpool.Conn) error {
+			rows, err := conn.Query(ctx, allocateBucket, app, actor.BucketsOfLap, fresh.String(), string(creator))
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ func (s *buckets) AllocateBucket(ctx context.Context, app string, creator actor.
 			}
 			// The first bucket of an app. Another app may take the same number at the
 			// same moment: then nothing is inserted, and the next try sees it.
-			_, err = s.general.Exec(ctx, `INSERT INTO greenroom_lap (app, prefix, vector, next)
+			_, err = conn.Exec(ctx, `INSERT INTO greenroom_lap (app, prefix, vector, next)
 				SELECT $1, COALESCE(max(prefix), 0) + 1, $2, 0 FROM greenroom_lap ON CONFLICT DO NOTHING`, app, fresh.String())
 			return err
 		})
@@ -95,7 +96,7 @@ func (s *buckets) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64
 }
 
 func (s *buckets) CloseBucket(ctx context.Context, b actor.Bucket) error {
-	_, err := s.exec(ctx, "close a bucket", s.general, `UPDATE greenroom_bucket SET closed_at = now()`+thisBucket+` AND closed_at IS NULL`, bucketArgs(b)...)
+	_, err := s.execFor(ctx, shareOfPrefix(b.Prefix), "close a bucket", `UPDATE greenroom_bucket SET closed_at = now()`+thisBucket+` AND closed_at IS NULL`, bucketArgs(b)...)
 	return err
 }
 
@@ -110,7 +111,7 @@ func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgre
 		}
 		used, epochs, tills, rates = append(used, int64(p.Used)), append(epochs, int64(p.Epoch)), append(tills, till), append(rates, int64(p.Rate))
 	}
-	_, err := s.exec(ctx, "save buckets", s.general, `UPDATE greenroom_bucket AS b SET used = GREATEST(b.used, c.used),
+	_, err := s.execFor(ctx, hostItself, "save buckets", `UPDATE greenroom_bucket AS b SET used = GREATEST(b.used, c.used),
 		delivered_till = CASE WHEN c.epoch = b.epoch AND c.till > -9223372036854775808 THEN GREATEST(b.delivered_till, c.till) ELSE b.delivered_till END,
 		rate = CASE WHEN c.epoch = b.epoch THEN c.rate ELSE b.rate END
 		FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[]) AS c (prefix, vector, idx, used, epoch, till, rate)
@@ -119,13 +120,13 @@ func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgre
 }
 
 func (s *buckets) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
-	err = s.read(ctx, "remove a bucket", func(ctx context.Context) error {
-		if _, err := s.general.Exec(ctx, `DELETE FROM greenroom_bucket`+thisBucket+` AND closed_at < $4
+	err = s.readFor(ctx, shareOfPrefix(b.Prefix), "remove a bucket", func(ctx context.Context, conn *pgxpool.Conn) error {
+		if _, err := conn.Exec(ctx, `DELETE FROM greenroom_bucket`+thisBucket+` AND closed_at < $4
 			AND NOT EXISTS (SELECT 1 FROM greenroom_reminder AS r WHERE r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN $5 AND $6)`,
 			append(bucketArgs(b), closedBefore, int64(b.First()), int64(b.First())+actor.BucketSize-1)...); err != nil {
 			return err
 		}
-		return s.general.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM greenroom_bucket`+thisBucket+`)`, bucketArgs(b)...).Scan(&gone)
+		return conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM greenroom_bucket`+thisBucket+`)`, bucketArgs(b)...).Scan(&gone)
 	})
 	return gone && err == nil, err
 }
@@ -138,6 +139,6 @@ func (s *buckets) Buckets(ctx context.Context, after actor.Bucket, limit int) ([
 	if after != (actor.Bucket{}) {
 		vector = after.Vector.String()
 	}
-	return query(ctx, s.db, "list buckets", scanBucket, `SELECT `+bucketFields+` FROM greenroom_bucket WHERE (prefix, vector, idx) > ($1, $2, $3)
+	return query(ctx, s.db, hostItself, "list buckets", scanBucket, `SELECT `+bucketFields+` FROM greenroom_bucket WHERE (prefix, vector, idx) > ($1, $2, $3)
 		ORDER BY prefix, vector, idx LIMIT $4`, int64(after.Prefix), vector, int64(after.Index), limit)
 }

@@ -22,6 +22,17 @@ import (
 // that the server held up may come after a later one, on whose end its holder counts.
 type cluster struct{ *db }
 
+// exec runs a statement that is the same when done twice, and returns how many rows it
+// changed the last time.
+func (s *cluster) exec(ctx context.Context, name, statement string, args ...any) (changed int64, err error) {
+	err = s.read(ctx, name, func(ctx context.Context) error {
+		tag, err := s.leases.Exec(ctx, statement, args...)
+		changed = tag.RowsAffected()
+		return err
+	})
+	return changed, err
+}
+
 func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := s.read(ctx, "register host", func(ctx context.Context) error {
 		if _, err := s.leases.Exec(ctx, `INSERT INTO greenroom_cluster (id, name) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, h.Cluster); err != nil {
@@ -63,7 +74,7 @@ func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Du
 }
 
 func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
-	_, err := s.exec(ctx, "remove host", s.leases, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
+	_, err := s.exec(ctx, "remove host", `DELETE FROM greenroom_host WHERE id = $1`, string(id))
 	return err
 }
 
@@ -131,13 +142,13 @@ func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.Ho
 }
 
 func (s *cluster) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
-	changed, err := s.exec(ctx, "renew lease", s.leases, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
+	changed, err := s.exec(ctx, "renew lease", `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
 		l.Name, string(l.Holder), int64(l.Epoch), length)
 	return changed > 0 && err == nil, err
 }
 
 func (s *cluster) ReleaseLease(ctx context.Context, l actor.Lease) error {
-	_, err := s.exec(ctx, "release lease", s.leases, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
+	_, err := s.exec(ctx, "release lease", `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
 		l.Name, string(l.Holder), int64(l.Epoch))
 	return err
 }

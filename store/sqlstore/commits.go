@@ -320,7 +320,7 @@ func (s *commits) makeRoom(ctx context.Context, group []*attempt, cause error) (
 	for _, a := range group {
 		k.add(a.commit)
 	}
-	if _, err := s.exec(ctx, "remove expired records", s.general, removeExpired, k.ids); err != nil {
+	if _, err := s.execFor(ctx, shareOfCommits(commitsOf(group)), "remove expired records", removeExpired, k.ids); err != nil {
 		return group, err
 	}
 	own, err := s.outcomes.records.recordedBy(ctx, commitsOf(group))

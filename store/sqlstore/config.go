@@ -22,7 +22,8 @@ type Config struct {
 	// TurnConns is how many locked turns may run or wait for their row at once.
 	// Defaults to 16.
 	TurnConns int
-	// GeneralConns is how many other operations may run at once. Defaults to 8.
+	// GeneralConns is how many other operations may run at once. Apps share them; of 8 or
+	// more, one app leaves some to others. Defaults to 8.
 	// Leases and the settling of lost commits have a few connections of their own.
 	GeneralConns int
 

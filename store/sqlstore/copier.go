@@ -22,7 +22,7 @@ type copier struct {
 // wholeConn opens a connection for reading and writing whole tables, which takes as long as
 // it takes. One whose rows are copied elsewhere reads on only when those are written.
 func (s *copier) wholeConn(ctx context.Context) (*pgx.Conn, error) {
-	cfg := s.general.Config().ConnConfig
+	cfg := s.general.pool.Config().ConnConfig
 	for _, name := range []string{
 		"statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout", "tcp_user_timeout",
 		"disallow_full_table_scans", "large_full_scan_rows", "enable_seqscan", "enable_hashjoin", "enable_mergejoin",

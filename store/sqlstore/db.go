@@ -57,8 +57,8 @@ func (d *db) Shared() bool { return true }
 // Now returns database time, to the microsecond.
 func (d *db) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	err := d.read(ctx, "read the time", func(ctx context.Context) error {
-		return d.general.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	err := d.readFor(ctx, hostItself, "read the time", func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
 	})
 	return now.UTC(), err
 }
@@ -90,10 +90,19 @@ func (d *db) read(ctx context.Context, name string, op func(ctx context.Context)
 	return d.repeat(ctx, name, op, func(v verdict) bool { return v == conflict })
 }
 
-// untilFree is read for sessions with a short lock_timeout: if a row is locked for longer,
-// it gives its connection to others for a moment and tries again.
-func (d *db) untilFree(ctx context.Context, name string, op func(ctx context.Context) error) error {
-	return d.repeat(ctx, name, op, func(v verdict) bool { return v == conflict || v == blocked })
+// readFor is read with a connection of the general pool, for each attempt anew.
+func (d *db) readFor(ctx context.Context, of share, name string, op func(ctx context.Context, conn *pgxpool.Conn) error) error {
+	return d.read(ctx, name, func(ctx context.Context) error {
+		return d.general.use(ctx, of, func(conn *pgxpool.Conn) error { return op(ctx, conn) })
+	})
+}
+
+// untilFree is readFor with the connections for settling, whose lock_timeout is short: if a row
+// is locked for longer, others have the connection before the next attempt.
+func (d *db) untilFree(ctx context.Context, of share, name string, op func(ctx context.Context, conn *pgxpool.Conn) error) error {
+	return d.repeat(ctx, name, func(ctx context.Context) error {
+		return d.settling.use(ctx, of, func(conn *pgxpool.Conn) error { return op(ctx, conn) })
+	}, func(v verdict) bool { return v == conflict || v == blocked })
 }
 
 func (d *db) repeat(ctx context.Context, name string, op func(ctx context.Context) error, passes func(verdict) bool) error {
@@ -123,21 +132,21 @@ func (d *db) repeat(ctx context.Context, name string, op func(ctx context.Contex
 	return asStoreError(ctx, name, err)
 }
 
-// exec runs a statement that is the same when done twice, and returns how many rows it
-// changed the last time.
-func (d *db) exec(ctx context.Context, name string, pool *pgxpool.Pool, statement string, args ...any) (changed int64, err error) {
-	err = d.read(ctx, name, func(ctx context.Context) error {
-		tag, err := pool.Exec(ctx, statement, args...)
+// execFor runs a statement that is the same when done twice, with a connection of the general
+// pool, and returns how many rows it changed the last time.
+func (d *db) execFor(ctx context.Context, of share, name, statement string, args ...any) (changed int64, err error) {
+	err = d.readFor(ctx, of, name, func(ctx context.Context, conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, statement, args...)
 		changed = tag.RowsAffected()
 		return err
 	})
 	return changed, err
 }
 
-// query returns what a statement reads.
-func query[T any](ctx context.Context, d *db, name string, scan pgx.RowToFunc[T], statement string, args ...any) (list []T, err error) {
-	err = d.read(ctx, name, func(ctx context.Context) error {
-		rows, err := d.general.Query(ctx, statement, args...)
+// query returns what a statement reads, with a connection of the general pool.
+func query[T any](ctx context.Context, d *db, of share, name string, scan pgx.RowToFunc[T], statement string, args ...any) (list []T, err error) {
+	err = d.readFor(ctx, of, name, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, statement, args...)
 		if err != nil {
 			return err
 		}
@@ -190,12 +199,12 @@ var errDone = &finalError{}
 // transaction runs fn on the general pool in a transaction, for rare writes that
 // are the same when done twice: fn recognizes its own earlier success, so a lost
 // COMMIT is simply tried again, and answers errDone then. Sentinels that fn returns come back as they are.
-func (d *db) transaction(ctx context.Context, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (d *db) transaction(ctx context.Context, of share, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for tries := 0; ; tries++ {
-		err := d.transact(ctx, d.general, 2*d.cfg.StatementTimeout, func(tx pgx.Tx) error {
+		err := d.transactFor(ctx, of, func(tx pgx.Tx) error {
 			err := fn(ctx, tx)
 			if err != nil && isContract(err) {
 				return &finalError{err}
@@ -217,16 +226,21 @@ func (d *db) transaction(ctx context.Context, op string, fn func(ctx context.Con
 	}
 }
 
-// transact runs fn in a transaction, again after serialization failures, COMMIT
-// included. Its errors are lostCommitError, finalError, or what judge reads as
-// not applied. The context is for getting a connection; what may wait longer in
-// fn brings its own, and nothing that ends in the middle leaves a lock behind.
-func (d *db) transact(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, fn func(pgx.Tx) error) error {
-	conn, err := pool.Acquire(ctx)
+// transactFor is transact with a connection of the general pool.
+func (d *db) transactFor(ctx context.Context, of share, fn func(pgx.Tx) error) error {
+	conn, err := d.general.acquire(ctx, of)
 	if err != nil {
 		return &notSentError{err}
 	}
 	defer conn.Release()
+	return d.transact(ctx, conn.Conn, 2*d.cfg.StatementTimeout, fn)
+}
+
+// transact runs fn in a transaction, again after serialization failures, COMMIT
+// included. Its errors are lostCommitError, finalError, or what judge reads as
+// not applied. Only the beginning depends on the context; what may wait longer in
+// fn brings its own, and nothing that ends in the middle leaves a lock behind.
+func (d *db) transact(ctx context.Context, conn *pgxpool.Conn, limit time.Duration, fn func(pgx.Tx) error) error {
 	// The caller's context must not cut the COMMIT.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

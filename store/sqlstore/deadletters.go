@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -24,11 +26,11 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 		vector, token, due = q.AfterID.Vector.String(), int64(q.AfterID.Token), q.AfterDue.UnixMicro()
 	}
 	var list []actor.DeadLetter
-	err := s.read(ctx, "list dead letters", func(ctx context.Context) error {
+	err := s.readFor(ctx, share(q.App), "list dead letters", func(ctx context.Context, conn *pgxpool.Conn) error {
 		list = nil
 		var r scannedReminder
 		var d actor.DeadLetter
-		return each(ctx, s.general, append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
+		return each(ctx, conn, append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
 			var damage string
 			if d.Reminder, damage = r.reminder(); damage == "" {
 				d.FailedAt = d.FailedAt.UTC()
@@ -41,8 +43,8 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 }
 
 func (s *deadLetters) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
-	err = s.read(ctx, "remove a dead letter", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, `DELETE FROM greenroom_dead_reminder WHERE prefix = $1 AND vector = $2 AND token = $3 AND due = $4`,
+	err = s.readFor(ctx, shareOfPrefix(id.Prefix), "remove a dead letter", func(ctx context.Context, conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, `DELETE FROM greenroom_dead_reminder WHERE prefix = $1 AND vector = $2 AND token = $3 AND due = $4`,
 			int64(id.Prefix), id.Vector.String(), int64(id.Token), due.UnixMicro())
 		was = was || tag.RowsAffected() > 0
 		return err

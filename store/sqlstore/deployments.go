@@ -33,7 +33,7 @@ func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	digests = slices.Compact(digests)
 	// Marks this call's rows, so that it knows them when it runs again.
 	id := uuid(newUUID())
-	return s.transaction(ctx, "deploy", func(ctx context.Context, tx pgx.Tx) error {
+	return s.transaction(ctx, share(ds[0].App), "deploy", func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT m.digest FROM unnest($2::text[]) AS d (digest)
 			JOIN greenroom_module AS m ON m.app = $1 AND m.digest = d.digest ORDER BY m.digest FOR UPDATE OF m`, ds[0].App, digests)
 		if err != nil {
@@ -107,11 +107,11 @@ func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
 
 // Deployments reads what serves now.
 func (s *deployments) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
-	apps := "t.app = $1"
+	apps, of := "t.app = $1", share(app)
 	if app == "" {
-		apps = "t.app > $1" // all of them, as a range
+		apps, of = "t.app > $1", hostItself // all of them, as a range
 	}
-	return query(ctx, s.db, "read deployments", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_type AS t
+	return query(ctx, s.db, of, "read deployments", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_type AS t
 		JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation = t.generation
 		WHERE `+apps+` ORDER BY d.app, d.type`, app)
 }
@@ -124,7 +124,7 @@ func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, be
 	if before == 0 || before > math.MaxInt64 {
 		before = math.MaxInt64
 	}
-	return query(ctx, s.db, "read deployment history", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_deployment AS d
+	return query(ctx, s.db, share(app), "read deployment history", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_deployment AS d
 		WHERE d.app = $1 AND d.type = $2 AND d.generation < $3 ORDER BY d.app, d.type, d.generation DESC LIMIT $4`,
 		app, typ, int64(before), limit)
 }
@@ -134,7 +134,7 @@ func (s *deployments) ListApps(ctx context.Context, after string, limit int) ([]
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	return query(ctx, s.db, "list apps", scanApp, `WITH apps AS (
+	return query(ctx, s.db, listsOfApps, "list apps", scanApp, `WITH apps AS (
 				SELECT app FROM greenroom_module WHERE app > $1 UNION SELECT app FROM greenroom_type WHERE app > $1
 				ORDER BY app LIMIT $2
 			), module_counts AS (

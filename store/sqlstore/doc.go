@@ -10,6 +10,7 @@
 // [Store] composes one type for each family of tables, in the file of its name. They share db.
 //
 //	db, pools, sessions      connections, and how statements and transactions are repeated
+//	sharedPool               connections that apps share (internal/fair)
 //	reaper                   the end of sessions whose clients are gone
 //	dialect, errors          differences of the databases; what an error means
 //	commits, group, unit     commits: sorted, cut into groups, sent as one batch

@@ -45,7 +45,7 @@ func StepsBefore(text string) int {
 // PlanOfRecentReminders returns how PostgreSQL reads recent reminders, as a session of this
 // store has it planned.
 func (s *Store) PlanOfRecentReminders(ctx context.Context) (string, error) {
-	conn, err := s.general.Acquire(ctx)
+	conn, err := s.general.pool.Acquire(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -68,9 +68,12 @@ var Spans = map[string]string{
 	dueReminders:    "[/1/'t2'/3/4/6 - /1/'t2'/3/5]",
 }
 
+// WaitingToSettle returns how many wait for a connection for settling.
+func (s *Store) WaitingToSettle() int { return s.settling.places.Waiting() }
+
 // Session opens a connection with the settings that those of the store's pools have.
 func (s *Store) Session(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, s.general.Config().ConnConfig)
+	return pgx.ConnectConfig(ctx, s.general.pool.Config().ConnConfig)
 }
 
 // Statements are the texts that stores have sent.

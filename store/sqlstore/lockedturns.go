@@ -63,7 +63,7 @@ func (s *lockedTurns) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx
 		commit = next
 		return s.write(tx, held, next)
 	}
-	err := s.transact(ctx, s.turns, s.cfg.TurnTimeout, turn)
+	err := s.runTurn(ctx, turn)
 	if err == nil {
 		return commit, nil
 	}
@@ -78,6 +78,17 @@ func (s *lockedTurns) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx
 		return commit, a.err
 	}
 	return nil, asStoreError(ctx, "locked turn", err)
+}
+
+// runTurn is transact with a connection for turns. The connection is given back before an
+// outcome that was lost is settled.
+func (s *lockedTurns) runTurn(ctx context.Context, turn func(pgx.Tx) error) error {
+	conn, err := s.turns.Acquire(ctx)
+	if err != nil {
+		return &notSentError{err}
+	}
+	defer conn.Release()
+	return s.transact(ctx, conn, s.cfg.TurnTimeout, turn)
 }
 
 // check refuses what cannot be committed, before anything is written.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -39,7 +40,7 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	damaged, err := s.readModule(ctx, m.App, m.Digest, nil)
 	switch {
 	case err == nil:
-		there, err := s.exec(ctx, "store module again", s.general, `UPDATE greenroom_module SET created_at = clock_timestamp()
+		there, err := s.execFor(ctx, share(m.App), "store module again", `UPDATE greenroom_module SET created_at = clock_timestamp()
 			WHERE app = $1 AND digest = $2`, m.App, string(m.Digest))
 		if err != nil || there > 0 {
 			return err
@@ -48,11 +49,11 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	case !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged):
 		return err
 	}
-	if err := s.removeExpiredUploads(ctx); err != nil {
+	if err := s.removeExpiredUploads(ctx, share(m.App)); err != nil {
 		return err
 	}
 	if damaged == (uuid{}) { // or else it takes the place of its damaged bytes
-		if err := s.transaction(ctx, "store module: look for room", func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.transaction(ctx, share(m.App), "store module: look for room", func(ctx context.Context, tx pgx.Tx) error {
 			_, err := roomFor(ctx, tx, m, most)
 			return err
 		}); err != nil {
@@ -60,7 +61,7 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		}
 	}
 	upload := uuid(newUUID())
-	if _, err := s.exec(ctx, "store module: begin", s.general, `INSERT INTO greenroom_module_upload (upload, expires_at)
+	if _, err := s.execFor(ctx, share(m.App), "store module: begin", `INSERT INTO greenroom_module_upload (upload, expires_at)
 		VALUES ($1, clock_timestamp() + $2::interval) ON CONFLICT (upload) DO NOTHING`, upload, uploadLife); err != nil {
 		return err
 	}
@@ -70,14 +71,14 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 		if err != nil {
 			return err
 		}
-		if _, err := s.exec(ctx, "store module: write a chunk", s.general, `INSERT INTO greenroom_module_chunk (upload, n, data)
+		if _, err := s.execFor(ctx, share(m.App), "store module: write a chunk", `INSERT INTO greenroom_module_chunk (upload, n, data)
 			VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING`, upload, n, chunk); err != nil {
 			return err
 		}
 	}
 	gone, err := s.finishUpload(ctx, m, upload, damaged, most)
 	for _, unused := range gone {
-		if err := s.removeUpload(ctx, unused); err != nil {
+		if err := s.removeUpload(ctx, share(m.App), unused); err != nil {
 			s.log.WarnContext(ctx, "chunks of no module left for later", "error", err)
 		}
 	}
@@ -91,7 +92,7 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid, most int64) (gone []uuid, err error) {
 	var stored bool
 	var full error
-	err = s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transaction(ctx, share(m.App), "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
 		stored, full = false, nil
 		// Uploads of an app follow each other: each finds room beside those before.
 		if _, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, 1)
@@ -221,12 +222,12 @@ func makeRoom(ctx context.Context, tx pgx.Tx, m actor.Module, most int64) ([]uui
 
 // removeExpiredUploads removes chunks that no module has, of crashed uploads and
 // of deleted modules.
-func (s *modules) removeExpiredUploads(ctx context.Context) error {
-	expired, err := query(ctx, s.db, "find expired uploads", pgx.RowTo[uuid], `SELECT upload FROM greenroom_module_upload
+func (s *modules) removeExpiredUploads(ctx context.Context, of share) error {
+	expired, err := query(ctx, s.db, of, "find expired uploads", pgx.RowTo[uuid], `SELECT upload FROM greenroom_module_upload
 		WHERE upload > '00000000-0000-0000-0000-000000000000' AND expires_at < clock_timestamp() LIMIT 16`) // any of them, as a range
 	for _, upload := range expired {
 		if err == nil {
-			err = s.removeUpload(ctx, upload)
+			err = s.removeUpload(ctx, of, upload)
 		}
 	}
 	return err
@@ -241,8 +242,8 @@ func abandonUpload(ctx context.Context, tx pgx.Tx, upload uuid) error {
 
 // removeUpload takes the upload's row out first, if it has expired: once that is
 // committed, finishUpload can no longer make a module of it.
-func (s *modules) removeUpload(ctx context.Context, upload uuid) error {
-	return s.transaction(ctx, "remove an upload", func(ctx context.Context, tx pgx.Tx) error {
+func (s *modules) removeUpload(ctx context.Context, of share, upload uuid) error {
+	return s.transaction(ctx, of, "remove an upload", func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1 AND expires_at < clock_timestamp()`, upload)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
@@ -264,7 +265,7 @@ func scanModule(row pgx.CollectableRow) (actor.Module, error) {
 
 // Module reads a module's description.
 func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
-	found, err := query(ctx, s.db, "read module", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d))
+	found, err := query(ctx, s.db, share(app), "read module", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d))
 	switch {
 	case err != nil:
 		return actor.Module{}, err
@@ -288,14 +289,14 @@ func (s *modules) ModuleBytes(ctx context.Context, app string, d actor.Digest) (
 // of. Without into they are in memory chunk by chunk alone.
 func (s *modules) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) (upload uuid, err error) {
 	sum := sha256.New()
-	err = s.read(ctx, "read module", func(ctx context.Context) error {
+	err = s.readFor(ctx, share(app), "read module", func(ctx context.Context, conn *pgxpool.Conn) error {
 		sum.Reset()
 		if into != nil {
 			into.Reset()
 		}
 		found := false
 		var chunk []byte
-		if err := each(ctx, s.general, []any{&upload, &chunk}, func() error {
+		if err := each(ctx, conn, []any{&upload, &chunk}, func() error {
 			found = true
 			_, _ = sum.Write(chunk) // never fails
 			if into != nil {
@@ -323,7 +324,7 @@ func (s *modules) ListModules(ctx context.Context, app string, after actor.Diges
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	return query(ctx, s.db, "list modules", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module
+	return query(ctx, s.db, share(app), "list modules", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module
 		WHERE app = $1 AND digest > $2 ORDER BY app, digest LIMIT $3`, app, string(after), limit)
 }
 
@@ -332,7 +333,7 @@ func (s *modules) ListModules(ctx context.Context, app string, after actor.Diges
 func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
 	var upload uuid
 	removed := false // by a COMMIT whose answer may have been lost
-	err := s.transaction(ctx, "delete module", func(ctx context.Context, tx pgx.Tx) error {
+	err := s.transaction(ctx, share(app), "delete module", func(ctx context.Context, tx pgx.Tx) error {
 		// Deploy holds the same row while it looks at the module, so what serves
 		// now cannot change between the next statements.
 		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`, app, string(d)).Scan(&upload)
@@ -361,7 +362,7 @@ func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 	if err != nil {
 		return err
 	}
-	if err := s.removeUpload(ctx, upload); err != nil {
+	if err := s.removeUpload(ctx, share(app), upload); err != nil {
 		s.log.WarnContext(ctx, "chunks of a deleted module left for later", "module", d.Short(), "error", err)
 	}
 	return nil

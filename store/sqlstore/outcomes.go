@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -93,13 +94,9 @@ func (s *outcomes) settleSome(ctx context.Context, commits []*actor.Commit) ([]e
 	if err != nil {
 		return nil, err
 	}
+	of := shareOfCommits(commits)
 	if len(lost) > 0 {
-		err := s.untilFree(ctx, "settle: fence out", func(ctx context.Context) error {
-			conn, err := s.settling.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			defer conn.Release()
+		err := s.untilFree(ctx, of, "settle: fence out", func(ctx context.Context, conn *pgxpool.Conn) error {
 			return sendUnit(ctx, conn.Conn(), fenceBatch(lost), func(int, [][]byte) error { return nil })
 		})
 		if err != nil {
@@ -112,12 +109,12 @@ func (s *outcomes) settleSome(ctx context.Context, commits []*actor.Commit) ([]e
 		k.addRows(c)
 	}
 	found := make([]store.FoundRow, len(k.ids))
-	err = s.untilFree(ctx, "settle: read", func(ctx context.Context) error {
+	err = s.untilFree(ctx, of, "settle: read", func(ctx context.Context, conn *pgxpool.Conn) error {
 		clear(found)
 		var n, version int64
 		var id uuid
 		var sound bool
-		return each(ctx, s.settling, []any{&n, &version, &id, &sound}, func() error {
+		return each(ctx, conn, []any{&n, &version, &id, &sound}, func() error {
 			found[n] = store.FoundRow{Version: uint64(version), CommitID: actor.CommitID(id), Damaged: !sound}
 			return nil
 		}, readFences, k.apps, k.types, k.ids, k.places)
@@ -206,7 +203,7 @@ func (s *outcomes) refusals(ctx context.Context, refused []*attempt) {
 	if len(keyed.ids) == 0 {
 		return
 	}
-	exist, err := s.records.takenBy(ctx, &keyed)
+	exist, err := s.records.takenBy(ctx, shareOfCommits(commitsOf(refused)), &keyed)
 	var own map[actor.CommitID]bool
 	if err == nil && len(exist) > 0 {
 		own, err = s.records.recordedBy(ctx, commitsOf(refused))
@@ -227,8 +224,9 @@ func (s *outcomes) refusals(ctx context.Context, refused []*attempt) {
 // refuseTaken answers the commits with a step that was taken.
 func (s *outcomes) refuseTaken(ctx context.Context, refused []*attempt) {
 	var taken map[actor.CommitID]bool
-	err := s.read(ctx, "find taken firings", func(ctx context.Context) (err error) {
-		taken, err = stepsTaken(ctx, s.general, commitsOf(refused))
+	commits := commitsOf(refused)
+	err := s.readFor(ctx, shareOfCommits(commits), "find taken firings", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		taken, err = stepsTaken(ctx, conn, commits)
 		return err
 	})
 	for _, a := range refused {

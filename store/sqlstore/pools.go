@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 const (
@@ -32,13 +33,13 @@ const (
 type pools struct {
 	commits  *pgxpool.Pool
 	turns    *pgxpool.Pool
-	general  *pgxpool.Pool
+	general  sharedPool
 	leases   *pgxpool.Pool // what keeps this host alive, and nothing that apps cause
-	settling *pgxpool.Pool // writes that may meet locked rows again and again
+	settling sharedPool    // writes that may meet locked rows again and again
 }
 
 func (p *pools) all() []*pgxpool.Pool {
-	return []*pgxpool.Pool{p.turns, p.commits, p.settling, p.general, p.leases}
+	return []*pgxpool.Pool{p.turns, p.commits, p.settling.pool, p.general.pool, p.leases}
 }
 
 // close waits until all connections have been given back.
@@ -61,7 +62,10 @@ type opener struct {
 
 // open makes the pools; after an error, those that it has made so far.
 func (o *opener) open(ctx context.Context, base *pgxpool.Config) (pools, error) {
-	var made pools
+	made := pools{
+		general:  sharedPool{places: fair.NewPlaces(o.cfg.GeneralConns)},
+		settling: sharedPool{places: fair.NewPlaces(settleConns)},
+	}
 	shared := o.settings(ctx, base.ConnConfig.RuntimeParams)
 	supported := func(settings map[string]string) map[string]string {
 		ok := make(map[string]string)
@@ -83,11 +87,11 @@ func (o *opener) open(ctx context.Context, base *pgxpool.Config) (pools, error) 
 	}{
 		{&made.commits, o.cfg.CommitConns, map[string]string{
 			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout), "transaction_timeout": unit}},
-		{&made.general, o.cfg.GeneralConns, map[string]string{
+		{&made.general.pool, o.cfg.GeneralConns, map[string]string{
 			"statement_timeout": statement, "idle_in_transaction_session_timeout": statement, "transaction_timeout": unit}},
 		{&made.leases, leaseConns, map[string]string{
 			"statement_timeout": statement, "lock_timeout": milliseconds(leaseLockTimeout), "transaction_timeout": unit}},
-		{&made.settling, settleConns, map[string]string{
+		{&made.settling.pool, settleConns, map[string]string{
 			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout), "transaction_timeout": unit}},
 		{&made.turns, o.cfg.TurnConns, map[string]string{
 			"statement_timeout": turn, "idle_in_transaction_session_timeout": turn, "transaction_timeout": turn}},

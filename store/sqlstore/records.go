@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -18,8 +19,8 @@ type records struct {
 }
 
 // takenBy returns the commits that have a key that is recorded already.
-func (s *records) takenBy(ctx context.Context, k *recordColumns) (map[actor.CommitID]bool, error) {
-	ids, err := query(ctx, s.db, "find recorded keys", pgx.RowTo[uuid], taken, k.commitIDs, k.ids)
+func (s *records) takenBy(ctx context.Context, of share, k *recordColumns) (map[actor.CommitID]bool, error) {
+	ids, err := query(ctx, s.db, of, "find recorded keys", pgx.RowTo[uuid], taken, k.commitIDs, k.ids)
 	return commitSet(ids), err
 }
 
@@ -40,7 +41,7 @@ func (s *records) recordedBy(ctx context.Context, commits []*actor.Commit) (map[
 	if len(k.ids) == 0 {
 		return nil, nil
 	}
-	ids, err := query(ctx, s.db, "settle: read records", pgx.RowTo[uuid], `SELECT i.commit_id FROM unnest($1::uuid[], $2::uuid[]) AS r (commit_id, id)
+	ids, err := query(ctx, s.db, shareOfCommits(commits), "settle: read records", pgx.RowTo[uuid], `SELECT i.commit_id FROM unnest($1::uuid[], $2::uuid[]) AS r (commit_id, id)
 		JOIN greenroom_idempotency AS i ON i.id = r.id AND i.commit_id = r.commit_id`, k.commitIDs, k.ids)
 	return commitSet(ids), err
 }
@@ -73,12 +74,13 @@ func (s *records) loadRecords(ctx context.Context, calls []actor.KeyedCall, into
 		ids = append(ids, uuid(store.RecordIDOf(c)))
 		places = append(places, int64(i))
 	}
-	return s.read(ctx, "load recorded calls", func(ctx context.Context) error {
+	of := shareOf(len(calls), func(i int) string { return calls[i].Actor.App })
+	return s.readFor(ctx, of, "load recorded calls", func(ctx context.Context, conn *pgxpool.Conn) error {
 		clear(into)
 		var n int64
 		var value []byte
 		var expires, now time.Time
-		return each(ctx, s.general, []any{&n, &value, &expires, &now}, func() error {
+		return each(ctx, conn, []any{&n, &value, &expires, &now}, func() error {
 			if expires.After(now) {
 				into[n] = recordedAs(calls[n], value, expires.Sub(now))
 			}

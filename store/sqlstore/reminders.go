@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -82,8 +84,8 @@ func (s *reminders) DueReminders(ctx context.Context, q store.DueQuery) ([]store
 		token = int64(*q.AfterToken)
 	}
 	var heads []store.ReminderHead
-	err := s.read(ctx, "read due reminders", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, dueReminders, int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index),
+	err := s.readFor(ctx, shareOfPrefix(q.Bucket.Prefix), "read due reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, dueReminders, int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index),
 			from, token, q.Before.UnixMicro(), q.Limit)
 		if err != nil {
 			return err
@@ -107,13 +109,13 @@ func (s *reminders) RecentReminders(ctx context.Context, b actor.Bucket, ranges 
 		return nil, err
 	}
 	var heads []store.ReminderHead
-	err := s.read(ctx, "read recent reminders", func(ctx context.Context) error {
+	err := s.readFor(ctx, shareOfPrefix(b.Prefix), "read recent reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
 		heads = nil
 		var batch pgx.Batch
 		for _, r := range ranges {
 			batch.Queue(recentReminders, int64(b.Prefix), b.Vector.String(), int64(r.From), int64(r.To), limit)
 		}
-		results := s.general.SendBatch(ctx, &batch)
+		results := conn.SendBatch(ctx, &batch)
 		for range ranges {
 			rows, err := results.Query()
 			if err == nil {
@@ -143,7 +145,11 @@ func appendHeads(heads []store.ReminderHead, b actor.Bucket, rows pgx.Rows) ([]s
 }
 
 func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
-	return s.readReminders(ctx, len(ids), func(from, to int) (string, []any) {
+	of := severalApps
+	if !slices.ContainsFunc(ids, func(id actor.ReminderID) bool { return id.Prefix != ids[0].Prefix }) && len(ids) > 0 {
+		of = shareOfPrefix(ids[0].Prefix)
+	}
+	return s.readReminders(ctx, of, len(ids), func(from, to int) (string, []any) {
 		var k tokenColumns
 		var ns int8s
 		for i := from; i < to; i++ {
@@ -162,7 +168,8 @@ func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderNam
 			return nil, err
 		}
 	}
-	return s.readReminders(ctx, len(names), func(from, to int) (string, []any) {
+	of := shareOf(len(names), func(i int) string { return names[i].Key.App })
+	return s.readReminders(ctx, of, len(names), func(from, to int) (string, []any) {
 		var k reminderColumns
 		var ns int8s
 		for i := from; i < to; i++ {
@@ -176,17 +183,17 @@ func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderNam
 }
 
 // readReminders reads n reminders, in groups.
-func (s *reminders) readReminders(ctx context.Context, n int, query func(from, to int) (string, []any)) ([]actor.Reminder, error) {
+func (s *reminders) readReminders(ctx context.Context, of share, n int, query func(from, to int) (string, []any)) ([]actor.Reminder, error) {
 	found := make([]actor.Reminder, n)
 	var damaged []store.DamagedReminder
 	for from := 0; from < n; from += maxGroupRows {
 		text, args := query(from, min(from+maxGroupRows, n))
 		start := len(damaged)
-		err := s.read(ctx, "read reminders", func(ctx context.Context) error {
+		err := s.readFor(ctx, of, "read reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
 			damaged = damaged[:start]
 			var place int64
 			var r scannedReminder
-			return each(ctx, s.general, append([]any{&place, &r.paused}, r.targets()...), func() error {
+			return each(ctx, conn, append([]any{&place, &r.paused}, r.targets()...), func() error {
 				var damage string
 				if found[place], damage = r.reminder(); damage != "" {
 					damaged = append(damaged, store.DamagedReminder{ID: r.id(), Reason: damage})
@@ -234,12 +241,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		and("(r.type, r.id, r.name) > (?, ?, ?)", q.After.Key.Type, q.After.Key.ID, q.After.Name)
 	}
 	const order = " ORDER BY r.type, r.id, r.name LIMIT "
-	err = s.read(ctx, "list reminders", func(ctx context.Context) error {
+	err = s.readFor(ctx, share(q.App), "list reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
 		list, next = nil, actor.ReminderName{}
 		where, args := where, args[:len(args):len(args)]
 		if q.ByDue() {
 			last := actor.ReminderName{Key: actor.Key{App: q.App}}
-			err := s.general.QueryRow(ctx, `SELECT r.type, r.id, r.name FROM greenroom_reminder AS r WHERE `+where+order+`1 OFFSET `+itoa(store.MaxExamined-1), args...).
+			err := conn.QueryRow(ctx, `SELECT r.type, r.id, r.name FROM greenroom_reminder AS r WHERE `+where+order+`1 OFFSET `+itoa(store.MaxExamined-1), args...).
 				Scan(&last.Key.Type, &last.Key.ID, &last.Name)
 			switch {
 			case err == nil:
@@ -259,7 +266,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 				where += " AND r.due < $" + itoa(len(args))
 			}
 		}
-		rows, err := s.general.Query(ctx, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r WHERE `+where+order+itoa(q.Limit), args...)
+		rows, err := conn.Query(ctx, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r WHERE `+where+order+itoa(q.Limit), args...)
 		if err != nil {
 			return err
 		}
@@ -287,7 +294,7 @@ func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery
 	if err := store.ValidateReminderNameQuery(&q); err != nil {
 		return nil, err
 	}
-	return query(ctx, s.db, "list the names of reminders", pgx.RowTo[string], `SELECT r.name FROM greenroom_reminder AS r
+	return query(ctx, s.db, share(q.Key.App), "list the names of reminders", pgx.RowTo[string], `SELECT r.name FROM greenroom_reminder AS r
 		WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($4)) = $4
 		ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.Prefix, q.After, q.Limit)
 }

@@ -18,7 +18,7 @@ func (s *settings) PutSetting(ctx context.Context, set actor.Setting) error {
 	if err := store.ValidateSetting(set); err != nil {
 		return err
 	}
-	_, err := s.exec(ctx, "write setting", s.general, `INSERT INTO greenroom_setting (app, kind, name, value, updated_at)
+	_, err := s.execFor(ctx, share(set.App), "write setting", `INSERT INTO greenroom_setting (app, kind, name, value, updated_at)
 		VALUES ($1, $2, $3, $4, clock_timestamp())
 		ON CONFLICT (app, kind, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
 		set.App, string(set.Kind), set.Name, notNull(set.Value))
@@ -30,7 +30,7 @@ func (s *settings) ReplaceSetting(ctx context.Context, set actor.Setting, was []
 	if err := store.ValidateSetting(set); err != nil {
 		return false, err
 	}
-	changed, err := s.exec(ctx, "replace setting", s.general, `UPDATE greenroom_setting SET value = $4, updated_at = clock_timestamp()
+	changed, err := s.execFor(ctx, share(set.App), "replace setting", `UPDATE greenroom_setting SET value = $4, updated_at = clock_timestamp()
 		WHERE app = $1 AND kind = $2 AND name = $3 AND value = $5`,
 		set.App, string(set.Kind), set.Name, notNull(set.Value), notNull(was))
 	return changed > 0 && err == nil, err
@@ -41,7 +41,7 @@ func (s *settings) DeleteSetting(ctx context.Context, app string, kind actor.Set
 	if err := store.ValidateSetting(actor.Setting{App: app, Kind: kind, Name: name}); err != nil {
 		return err
 	}
-	_, err := s.exec(ctx, "delete setting", s.general, `DELETE FROM greenroom_setting WHERE app = $1 AND kind = $2 AND name = $3`, app, string(kind), name)
+	_, err := s.execFor(ctx, share(app), "delete setting", `DELETE FROM greenroom_setting WHERE app = $1 AND kind = $2 AND name = $3`, app, string(kind), name)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (s *settings) Settings(ctx context.Context, app string) ([]actor.Setting, e
 	if err := actor.ValidateName("app", app); err != nil {
 		return nil, err
 	}
-	return query(ctx, s.db, "read settings", scanSetting, `SELECT `+settingColumns+` FROM greenroom_setting
+	return query(ctx, s.db, share(app), "read settings", scanSetting, `SELECT `+settingColumns+` FROM greenroom_setting
 		WHERE app = $1 ORDER BY app, kind, name`, app)
 }
 
@@ -69,6 +69,6 @@ func (s *settings) SettingApps(ctx context.Context, after string, limit int) ([]
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	return query(ctx, s.db, "list apps with settings", pgx.RowTo[string],
+	return query(ctx, s.db, listsOfApps, "list apps with settings", pgx.RowTo[string],
 		`SELECT DISTINCT app FROM greenroom_setting WHERE app > $1 ORDER BY app LIMIT $2`, after, limit)
 }

@@ -42,7 +42,7 @@ func (w *sweeper) sweep(ctx context.Context, limit int, bound func(context.Conte
 	for shard := range shards {
 		for removed < limit {
 			batch := min(limit-removed, maxGroupRows)
-			changed, err := w.exec(ctx, "sweep", w.general, w.statement, shard, w.from(shard, before), before, batch)
+			changed, err := w.execFor(ctx, hostItself, "sweep", w.statement, shard, w.from(shard, before), before, batch)
 			n := int(changed)
 			removed += n
 			if err != nil {

@@ -31,7 +31,7 @@ func TestSynchronousCommit(t *testing.T) {
 				}
 				t.Cleanup(func() { _ = s.Close() })
 				var sessions []*pgxpool.Conn
-				for _, pool := range []*pgxpool.Pool{s.pools.commits, s.turns, s.general} {
+				for _, pool := range []*pgxpool.Pool{s.pools.commits, s.turns, s.general.pool} {
 					conn, err := pool.Acquire(t.Context())
 					if err != nil {
 						t.Fatal(err)

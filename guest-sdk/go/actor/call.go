@@ -22,13 +22,19 @@ func (r Remote[In, Out]) Call(ctx *Context, id string, in In, options ...CallOpt
 }
 
 // CallOption changes a call.
-type CallOption func(*abi.Message)
+type CallOption func(*message)
+
+// message is what [Call] sends, and where the caller wants to know of the commit.
+type message struct {
+	abi.Message
+	committed *bool
+}
 
 // Timeout bounds how long a call may take, with the wait until the other actor is free. It is
 // rounded up to whole milliseconds; a negative one is a millisecond, the shortest. 0: as long
 // as the turn.
 func Timeout(d time.Duration) CallOption {
-	return func(m *abi.Message) {
+	return func(m *message) {
 		m.LimitMillis = 0
 		if d != 0 {
 			m.LimitMillis = uint32(min((max(d, 1)-1)/time.Millisecond+1, 1<<32-1))
@@ -39,11 +45,15 @@ func Timeout(d time.Duration) CallOption {
 // Atomic makes a call part of the caller's transaction, or fails it before it has run, with
 // [ErrNotAtomic].
 func Atomic() CallOption {
-	return func(m *abi.Message) { m.Flags |= flagAtomic }
+	return func(m *message) { m.Flags |= abi.MessageAtomic }
 }
 
-// flagAtomic is bit 0 of the flags of a message.
-const flagAtomic = 1
+// Committed sets own to whether the called turn was committed on its own, at another server: then
+// it stays, whatever becomes of the caller. It may be true for an error as well, if the reply
+// could not be read.
+func Committed(own *bool) CallOption {
+	return func(m *message) { m.committed = own }
+}
 
 // Errors of calls that did not run, to compare with [errors.Is]. abi/SPEC.md section 5,
 // Calls, has the codes of the others.
@@ -80,14 +90,17 @@ func PerhapsRan(err error) bool {
 //
 //	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
 func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
-	m := abi.Message{Type: to.Type, ID: to.ID, Method: method}
+	m := message{Message: abi.Message{Type: to.Type, ID: to.ID, Method: method}}
 	for _, option := range options {
 		option(&m)
+	}
+	if m.committed != nil {
+		*m.committed = false
 	}
 	if m.ContentType, m.Payload, err = ctx.live().values.input(in); err != nil {
 		return out, err
 	}
-	data, code, err := callOther(ctx, abi.AppendMessage(nil, &m))
+	data, code, err := callOther(ctx, abi.AppendMessage(nil, &m.Message))
 	switch {
 	case err != nil:
 		return out, err
@@ -99,6 +112,9 @@ func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallO
 	var r abi.Result
 	if err := abi.DecodeResult(data, &r); err != nil {
 		return out, NewError(StatusInternal, "bad_frame", err.Error())
+	}
+	if m.committed != nil {
+		*m.committed = r.Flags&abi.ResultCommitted != 0
 	}
 	if r.Status != 0 {
 		return out, &Error{

@@ -26,7 +26,7 @@ func TestTimeout(t *testing.T) {
 		0: 0, -time.Hour: 1, math.MinInt64: 1, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2,
 		time.Second: 1000, math.MaxInt64: math.MaxUint32,
 	} {
-		m := abi.Message{LimitMillis: 7}
+		m := message{Message: abi.Message{LimitMillis: 7}}
 		Timeout(d)(&m)
 		if m.LimitMillis != want {
 			t.Errorf("Timeout(%v) is %d ms, want %d", d, m.LimitMillis, want)

@@ -16,6 +16,13 @@ func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent =
 // of another server, the caller gets [ErrNotReentrant].
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
+// AllReentrant makes all methods of the type [Reentrant].
+func AllReentrant() Part { return allReentrant{} }
+
+type allReentrant struct{}
+
+func (allReentrant) addTo(t *actorType) { t.spec.Reentrant, t.reentrant = true, true }
+
 // Private keeps callers from outside from the method: only actors of the app call it, with
 // [Call], and reminders and timers of the actor itself.
 func Private() MethodOption { return func(m *abi.MethodSpec) { m.Private = true } }

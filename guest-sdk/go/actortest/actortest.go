@@ -82,14 +82,29 @@ type guest struct {
 type outside struct {
 	config, secrets map[string]string
 	http            func(http.Request) (*http.Response, error)
-	fakes           map[method]fake
+	fakes           map[method]*fake
 }
 
 // method is one of an actor type.
 type method struct{ typ, name string }
 
 // fake stands for a method.
-type fake func(id string, in actor.Payload) (any, error)
+type fake struct {
+	answer              func(id string, in actor.Payload) (any, error)
+	readOnly, elsewhere bool
+}
+
+// FakeOption says more about the method that a fake stands for.
+type FakeOption func(*fake)
+
+// ReadOnly makes the method of a fake read-only: others are not called by read-only methods. That of
+// a type of the test is what the type says.
+func ReadOnly() FakeOption { return func(f *fake) { f.readOnly = true } }
+
+// Elsewhere puts the actors of a fake at another server: calls are committed on their own
+// ([actor.Committed]), and those that must be in the caller's transaction get
+// [actor.ErrNotAtomic].
+func Elsewhere() FakeOption { return func(f *fake) { f.elsewhere = true } }
 
 // LogLine is a line of an actor's log.
 type LogLine struct {
@@ -109,7 +124,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]fake{}}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]*fake{}}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -155,8 +170,12 @@ func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) 
 // a []byte or an [actor.Payload], or with its error. Without fakes, such calls run turns of
 // what the test's package registered. A call that answer makes with [Harness.Call] is part of
 // the same transaction.
-func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error)) {
-	h.fakes[method{typ, name}] = answer
+func (h *Harness) Fake(typ, name string, answer func(id string, in actor.Payload) (any, error), options ...FakeOption) {
+	f := &fake{answer: answer}
+	for _, option := range options {
+		option(f)
+	}
+	h.fakes[method{typ, name}] = f
 }
 
 // Now is the time of the next turn.

@@ -25,9 +25,32 @@ func (p *Payer) Pay(ctx *actor.Context, amount int) (int, error) {
 	return deposit.Call(ctx, "bob", amount)
 }
 
+// Own deposits at another account, in any way and in one transaction, and replies with whether that
+// was committed on its own.
+func (p *Payer) Own(ctx *actor.Context, amount int) (own [2]bool, err error) {
+	own[1] = true
+	_, first := deposit.Call(ctx, "bob", amount, actor.Committed(&own[0]))
+	_, second := deposit.Call(ctx, "bob", amount, actor.Committed(&own[1]), actor.Atomic())
+	if !errors.Is(second, actor.ErrNotAtomic) {
+		return own, errors.Join(first, second)
+	}
+	return own, nil
+}
+
 // Check calls in a read-only method.
 func (p *Payer) Check(ctx *actor.Context, method string) (int, error) {
 	return actor.Call[int](ctx, actor.Ref{Type: "Ledger", ID: "bob"}, method, 1)
+}
+
+// Peek calls in a read-only method.
+func (p *Payer) Peek(ctx *actor.Context, _ actor.None) (int, error) {
+	return deposit.Call(ctx, "bob", 1)
+}
+
+// Crash panics, after a change.
+func (p *Payer) Crash(*actor.Context, actor.None) (actor.None, error) {
+	p.Paid = 1000
+	panic("on purpose")
 }
 
 // Split adds amounts to ledgers, each of them if it is even.
@@ -142,10 +165,11 @@ func (p *Payer) Ask(ctx *actor.Context, to [3]string) (actor.None, error) {
 
 func init() {
 	actor.Register("Ledger", actor.Method("Add", (*Ledger).Add), actor.Method("Audit", (*Ledger).Audit, actor.Private()), actor.ReadOnly("Sum", (*Ledger).Total))
-	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check),
+	actor.Register("Payer", actor.Method("Pay", (*Payer).Pay), actor.Method("Own", (*Payer).Own), actor.Method("Ask", (*Payer).Ask), actor.ReadOnly("Check", (*Payer).Check), actor.ReadOnly("Peek", (*Payer).Peek), actor.Method("Crash", (*Payer).Crash),
 		actor.Method("Split", (*Payer).Split), actor.Method("Down", (*Payer).Down), actor.Method("Many", (*Payer).Many))
 	actor.Register("Loop", actor.Method("Start", (*Loop).Start), actor.Method("Wipe", (*Loop).Wipe), actor.Method("Inner", (*Loop).Inner, actor.Reentrant()),
 		actor.Method("Refuse", (*Loop).Refuse, actor.Reentrant()), actor.ReadOnly("Peek", (*Loop).Peek, actor.Reentrant()))
+	actor.Register("Spiral", actor.AllReentrant(), actor.Method("Start", (*Loop).Start), actor.Method("Inner", (*Loop).Inner))
 }
 
 func TestFake(t *testing.T) {
@@ -173,6 +197,72 @@ func TestFake(t *testing.T) {
 	if err := h.Call("Payer", "a", "Pay", 5, &got); !errors.As(err, &e) || e.Code != "type_not_found" {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestElsewhere has a fake of actors at another server.
+func TestElsewhere(t *testing.T) {
+	h := actortest.New(t)
+	balance := 0
+	add := func(_ string, in actor.Payload) (any, error) {
+		balance++
+		if string(in.Data) == "13" {
+			return "no number", nil
+		}
+		return balance, nil
+	}
+	var own [2]bool
+	for _, step := range []struct {
+		options []actortest.FakeOption
+		amount  int
+		own     [2]bool
+		balance int
+	}{
+		{nil, 1, [2]bool{}, 2},
+		{[]actortest.FakeOption{actortest.Elsewhere()}, 1, [2]bool{true, false}, 3},
+		{[]actortest.FakeOption{actortest.Elsewhere()}, 13, [2]bool{true, false}, 4}, // with the error of a bad reply
+	} {
+		h.Fake("Account", "Deposit", add, step.options...)
+		if err := h.Call("Payer", "a", "Own", step.amount, &own); err != nil || own != step.own || balance != step.balance {
+			t.Errorf("%+v: %v, %d, %v", step, own, balance, err)
+		}
+	}
+}
+
+// TestReadOnlyFake: a read-only method calls no method that may change its actor.
+func TestReadOnlyFake(t *testing.T) {
+	h := actortest.New(t)
+	five := func(string, actor.Payload) (any, error) { return 5, nil }
+	var got int
+	h.Fake("Account", "Deposit", five)
+	if err := h.Call("Payer", "a", "Peek", nil, &got); !errors.Is(err, actor.ErrReadOnly) {
+		t.Errorf("got %v", err)
+	}
+	h.Fake("Account", "Deposit", five, actortest.ReadOnly())
+	if err := h.Call("Payer", "a", "Peek", nil, &got); err != nil || got != 5 {
+		t.Errorf("%d, %v", got, err)
+	}
+}
+
+// TestPanics: the panic of a called method is a trap to its caller, and that of a fake ends the test.
+func TestPanics(t *testing.T) {
+	h := actortest.New(t)
+	var e *actor.Error
+	err := h.Call("Payer", "a", "Ask", [3]string{"Payer", "b", "Crash"}, nil)
+	if !errors.As(err, &e) || e.Code != "trap" || e.Message != "Payer.Crash trapped: on purpose" {
+		t.Errorf("got %v", err)
+	}
+	if state := h.State("Payer", "b"); len(state) != 0 {
+		t.Errorf("state %v", state)
+	}
+	h.Fake("Account", "Deposit", func(string, actor.Payload) (any, error) { panic("of the test") })
+	h.Fake("Account", "Forward", func(string, actor.Payload) (any, error) { return nil, h.Call("Payer", "c", "Pay", 1, nil) })
+	defer func() {
+		if v := recover(); v != "of the test" {
+			t.Errorf("panic %v", v)
+		}
+	}()
+	err = h.Call("Payer", "a", "Ask", [3]string{"Account", "b", "Forward"}, nil)
+	t.Errorf("no panic, and %v", err)
 }
 
 // TestForward has fakes that run turns of the test's own types.
@@ -316,5 +406,9 @@ func TestReentrant(t *testing.T) {
 			t.Errorf("%v: state %v", step, state)
 		}
 		h.DropInstance()
+	}
+	var got string
+	if err := h.Call("Spiral", "s", "Start", "Inner", &got); err != nil || got != "(.)10" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

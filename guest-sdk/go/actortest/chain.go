@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type chain struct {
 	harness *Harness
 	members map[actor.Ref]*member
 	open    []actor.Ref // whose turns run, the outermost first
+	faking  bool        // a fake runs, or has panicked
 }
 
 // member is an actor of a chain, as the chain has changed it so far.
@@ -84,34 +86,46 @@ func (c *chain) commit(ref actor.Ref, m *member) {
 	h.commitTimers(ref, m.overlay.timers)
 }
 
-// call answers what a guest calls, in a turn that is perhaps read-only.
-func (c *chain) call(m *abi.Message, readOnly bool) (actor.Payload, error) {
+// call answers what a guest calls, in a turn that is perhaps read-only. own means that it was
+// committed on its own.
+func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bool, err error) {
 	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
 	name := method{to.Type, strings.Clone(m.Method)}
 	in := actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
 	if to.Type == "" || to.ID == "" || name.name == "" {
-		return actor.Payload{}, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
-	}
-	if fake := c.harness.fakes[name]; fake != nil {
-		if slices.Contains(c.open, to) {
-			return actor.Payload{}, notReentrant(to)
-		}
-		before := c.save()
-		reply, err := fake(to.ID, in)
-		if err != nil {
-			c.goBack(before)
-			return actor.Payload{}, err
-		}
-		return encodePayload(reply)
+		return reply, false, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
 	}
 	spec, err := c.harness.method(to.Type, name.name)
-	if err == nil && readOnly && !spec.ReadOnly {
-		err = actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
+	fake := c.harness.fakes[name]
+	if fake != nil && err != nil {
+		spec, err = abi.MethodSpec{ReadOnly: fake.readOnly}, nil
 	}
-	if err != nil {
-		return actor.Payload{}, err
+	switch {
+	case err != nil:
+		return reply, false, err
+	case readOnly && !spec.ReadOnly:
+		return reply, false, actor.ErrReadOnly.Messagef("a read-only method calls %s.%s, which is not read-only", to.Type, name.name)
 	}
-	return c.nested(to, name.name, in)
+	if fake != nil {
+		switch {
+		case slices.Contains(c.open, to):
+			return reply, false, notReentrant(to)
+		case fake.elsewhere && m.Flags&abi.MessageAtomic != 0:
+			return reply, false, actor.ErrNotAtomic.Messagef("%s is at another server, as its fake says", to)
+		}
+		before := c.save()
+		c.faking = true
+		answer, err := fake.answer(to.ID, in)
+		c.faking = false
+		if err != nil {
+			c.goBack(before)
+			return reply, false, err
+		}
+		reply, err = encodePayload(answer)
+		return reply, fake.elsewhere, err
+	}
+	reply, err = c.nested(to, name.name, in)
+	return reply, false, err
 }
 
 // method returns what a type says of a method.
@@ -260,12 +274,24 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 
 // run hands one frame to the guest: to the harness's instance, or to a new one if another
 // turn waits for it.
-func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, error) {
+func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (reply actor.Payload, failure error) {
 	h, o := c.harness, m.overlay
 	instance, host, frame := h.instance, h.host, &h.frame
 	if len(c.open) > 0 {
 		host, frame = &turnHost{harness: h}, new([]byte)
 		instance = bridge.NewInstance(host)
+		faking := c.faking // a fake calls
+		c.faking = false
+		defer func() {
+			if c.faking { // its panic is the test's
+				return
+			}
+			if v := recover(); v != nil {
+				h.t.Logf("%s: %s panicked: %v\n%s", ref, turn.Method, v, debug.Stack())
+				reply, failure = actor.Payload{}, actor.NewError(actor.StatusInternal, abi.CallTrap, fmt.Sprintf("%s.%s trapped: %v", ref.Type, turn.Method, v))
+			}
+			c.faking = faking
+		}()
 	} else if ref != h.last {
 		h.DropInstance()
 		instance, h.last = h.instance, ref
@@ -284,19 +310,22 @@ func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (actor.Payload, err
 	for i := range *frame {
 		(*frame)[i] = 0xAA
 	}
-	reply, failure := host.end()
+	reply, failed := host.end()
 	switch {
 	case result == abi.TurnDone:
 		return reply, nil
-	case failure == nil:
+	case failed == nil:
 		return actor.Payload{}, actor.NewError(actor.StatusInternal, "guest_protocol", "the turn failed and gave no error")
 	}
-	return actor.Payload{}, failure
+	return actor.Payload{}, failed
 }
 
 // resultOf returns the result frame of a call.
-func resultOf(reply actor.Payload, err error) []byte {
+func resultOf(reply actor.Payload, own bool, err error) []byte {
 	r := abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
+	if own {
+		r.Flags = abi.ResultCommitted
+	}
 	var e *actor.Error
 	switch {
 	case errors.As(err, &e):

@@ -150,7 +150,20 @@ impl Message {
     /// the error takes back everything. `bad_reply`: the reply is no `R`; what the callee has
     /// changed stays.
     pub fn call<R: Input>(self, ctx: &Context, actor: &mut impl Actor) -> Result<R, Error> {
-        turn::calling(ctx, actor, || self.send(ctx))
+        self.call_committed(ctx, actor).0
+    }
+
+    /// As [`call`](Message::call), and whether the called turn was committed on its own, at
+    /// another server: then it stays, whatever becomes of the caller. It may be so for an
+    /// error as well, if the reply could not be read.
+    pub fn call_committed<R: Input>(
+        self,
+        ctx: &Context,
+        actor: &mut impl Actor,
+    ) -> (Result<R, Error>, bool) {
+        let mut own = false;
+        let result = turn::calling(ctx, actor, || self.send(ctx, &mut own));
+        (result, own)
     }
 
     /// As [`call`](Message::call), from a read-only method, which may call read-only ones.
@@ -166,10 +179,10 @@ impl Message {
                 "`query` is for read-only methods; this one may change its actor: take &mut self, and write `call(ctx, self)`",
             ));
         }
-        self.send(ctx)
+        self.send(ctx, &mut false)
     }
 
-    fn send<R: Input>(self, ctx: &ReadContext) -> Result<R, Error> {
+    fn send<R: Input>(self, ctx: &ReadContext, committed: &mut bool) -> Result<R, Error> {
         if let Some(e) = self.unfit {
             return Err(e
                 .with_code("not_json")
@@ -196,6 +209,7 @@ impl Message {
         };
         let result = codec::decode_result(&bytes)
             .map_err(|e| Error::new(Status::Internal, "bad_frame", e.to_string()))?;
+        *committed = result.flags & codec::FLAG_COMMITTED != 0;
         if result.error.status != 0 {
             return Err(Error::from_frame(&result.error));
         }
@@ -244,6 +258,11 @@ impl<R: Input> TypedMessage<R> {
     /// As those of [`Message::call`].
     pub fn call(self, ctx: &Context, actor: &mut impl Actor) -> Result<R, Error> {
         self.message.call(ctx, actor)
+    }
+
+    /// As [`Message::call_committed`].
+    pub fn call_committed(self, ctx: &Context, actor: &mut impl Actor) -> (Result<R, Error>, bool) {
+        self.message.call_committed(ctx, actor)
     }
 
     /// As [`Message::query`].

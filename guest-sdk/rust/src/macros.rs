@@ -88,6 +88,7 @@
 ///   }
 ///   # fn main() {}
 ///   ```
+/// - **`reentrant`**: `true` makes all methods reentrant.
 /// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
 ///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
 ///   about one simple instruction; tests outside of a host do not count it) and
@@ -216,6 +217,7 @@ macro_rules! __option {
     };
     ($spec:ident, $actor:path, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
     ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
+    ($spec:ident, $actor:path, reentrant: $value:tt) => { $spec.reentrant = $value; };
     ($spec:ident, $actor:path, co_locate: { $($part:ident : $value:expr),* $(,)? }) => {
         $($spec.co_locate.$part = $value;)*
     };
@@ -239,7 +241,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, limits, capabilities"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities"
         ));
     };
 }

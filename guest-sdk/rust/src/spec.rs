@@ -77,6 +77,8 @@ pub struct TypeSpec {
     pub state_schema: u32,
     /// Whether it migrates older state.
     pub migrate: bool,
+    /// Whether all its methods are reentrant.
+    pub reentrant: bool,
     /// Its methods.
     pub methods: &'static [MethodSpec],
     /// Its own limits.
@@ -97,6 +99,7 @@ impl TypeSpec {
             pool: Pool::User,
             state_schema: 0,
             migrate: false,
+            reentrant: false,
             methods,
             limits: Limits::NONE,
             capabilities: Capabilities::NONE,
@@ -350,6 +353,9 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     if spec.migrate {
         out.push_str(",\"migrate\":true");
     }
+    if spec.reentrant {
+        out.push_str(",\"reentrant\":true");
+    }
     out.push_str(",\"methods\":[");
     separated(out, spec.methods, write_method);
     out.push(']');
@@ -458,6 +464,7 @@ mod tests {
             pool: Pool::Batch,
             state_schema: 3,
             migrate: true,
+            reentrant: true,
             limits: Limits {
                 state_bytes: 10,
                 turn_ms: 20,
@@ -488,7 +495,7 @@ mod tests {
                 r#"{"name":"Read","placement":"ring:3","#,
                 r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
-                r#""state_schema":3,"migrate":true,"methods":["#,
+                r#""state_schema":3,"migrate":true,"reentrant":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
                 r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30,"idempotency_window_ms":40},"#,
                 r#""capabilities":{"http":["a.example","*"],"secrets":["key"]}}]}"#

@@ -418,7 +418,8 @@ pub(crate) fn calling<A: Actor, T>(
     call: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
     let stateless = A::SPEC.placement == Placement::Stateless;
-    if stateless || !A::SPEC.methods.iter().any(|method| method.reentrant) {
+    let spec = A::SPEC;
+    if stateless || !spec.reentrant && !spec.methods.iter().any(|method| method.reentrant) {
         return call();
     }
     save(ctx, actor, &mut Vec::new())?;

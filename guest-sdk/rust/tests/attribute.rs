@@ -27,6 +27,7 @@ mod cart {
         instance = shared,
         pool = batch,
         state_schema = SCHEMA,
+        reentrant,
         limits(state_bytes = 64 << 10, turn_ms = 500),
         capabilities(http = ["api.example.com", "*"], secrets = ["key"]),
     )]
@@ -116,7 +117,10 @@ fn the_attribute_says_what_the_macro_says() {
     );
     assert_eq!(spec.instance, Some(Instance::Shared));
     assert_eq!(spec.pool, Pool::Batch);
-    assert_eq!((spec.state_schema, spec.migrate), (2, true));
+    assert_eq!(
+        (spec.state_schema, spec.migrate, spec.reentrant),
+        (2, true, true)
+    );
     assert_eq!((spec.limits.state_bytes, spec.limits.turn_ms), (65536, 500));
     assert_eq!(spec.capabilities.http, ["api.example.com", "*"]);
     assert_eq!(spec.capabilities.secrets, ["key"]);

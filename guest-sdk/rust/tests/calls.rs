@@ -38,6 +38,11 @@ impl Account {
         Ok(self.balance)
     }
 
+    fn crash(&mut self, _: &Context) -> Result<(), Error> {
+        self.balance = 1000;
+        panic!("the balance is {}", self.balance)
+    }
+
     fn audit(&mut self, _: &Context) -> Result<(), Error> {
         self.note.push('a');
         Ok(())
@@ -82,6 +87,17 @@ impl Teller {
             .timeout(Duration::from_micros(1500))
             .atomic()
             .call(ctx, self)
+    }
+
+    /// Whether a call was committed on its own, and what a call in one transaction got.
+    fn own(&mut self, ctx: &Context) -> Result<String, Error> {
+        let message = Ref::of::<Account>("x").message("Who", &());
+        let (reply, own) = message.clone().call_committed::<i64>(ctx, self);
+        let (atomic, never) = message.atomic().call_committed::<i64>(ctx, self);
+        assert!(!never);
+        let code =
+            |r: Result<i64, Error>| r.map_or_else(|e| e.code().to_string(), |n| n.to_string());
+        Ok(format!("{} {own} {}", code(reply), code(atomic)))
     }
 
     fn number(&mut self, ctx: &Context, id: String) -> Result<i64, Error> {
@@ -156,7 +172,29 @@ mod again {
         }
     }
 
+    greenroom::record! {
+        #[derive(Debug, Default)]
+        pub struct Spiral {
+            pub turns: u32,
+        }
+    }
+
+    impl Spiral {
+        fn down(&mut self, ctx: &Context, depth: u32) -> Result<u32, Error> {
+            self.turns += 1;
+            if depth > 0 {
+                let me = Ref::of::<Spiral>(ctx.id());
+                me.message("Down", &(depth - 1)).call::<u32>(ctx, self)?;
+            }
+            Ok(self.turns)
+        }
+    }
+
     greenroom::actors! {
+        Spiral {
+            methods: { "Down" => down },
+            reentrant: true,
+        }
         Loop {
             methods: {
                 "Start" => start,
@@ -174,6 +212,7 @@ greenroom::actors! {
             "Deposit" => deposit,
             "Transfer" => transfer,
             "Audit" => private atomic audit,
+            "Crash" => crash,
             "Balance" => read_only balance,
             "Who" => who,
         }
@@ -182,6 +221,7 @@ greenroom::actors! {
         methods: {
             "Ask" => ask,
             "Number" => number,
+            "Own" => own,
             "Look" => read_only look,
             "LookAndWrite" => look_and_write,
             "Sink" => sink,
@@ -329,6 +369,61 @@ fn a_method_that_is_called_back_finds_the_struct_and_leaves_it() {
     host.drop_memory();
     assert_eq!(call("Wipe", false), "(.)10");
     assert_eq!(actor.state_json(), r#"{"count":11,"trace":"(.)10"}"#);
+    assert_eq!(
+        host.actor::<again::Spiral>("s").call("Down", 3u32),
+        Ok(4u32)
+    );
+}
+
+#[test]
+fn a_call_of_another_server_commits_on_its_own() {
+    let host = Host::new();
+    let teller = host.actor::<Teller>("t");
+    let own = || teller.call::<String>("Own", ()).unwrap();
+    let number = host.fake("Account", "Who", |_: &str, (): ()| Ok(1i64));
+    assert_eq!(own(), "1 false 1");
+    number.elsewhere();
+    assert_eq!(own(), "1 true not_atomic");
+    host.fake("Account", "Who", |_: &str, (): ()| Ok("no number"))
+        .elsewhere();
+    assert_eq!(own(), "bad_reply true not_atomic");
+}
+
+#[test]
+fn a_callee_that_panics_traps() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let teller = host.actor::<Teller>("t");
+    let ask = |method| teller.call::<String>("Ask", texts(&["Account", "a", method]));
+    let error = ask("Crash").unwrap_err();
+    assert_eq!(error.code(), call::TRAP);
+    assert_eq!(
+        error.message(),
+        "Account.Crash trapped: the balance is 1000"
+    );
+    let balance = host.actor::<Account>("a").query("Balance", ());
+    assert_eq!(balance, Ok(0));
+}
+
+#[test]
+#[should_panic(expected = "of the test")]
+fn a_fake_that_panics_ends_the_test() {
+    let host = Host::of(&GREENROOM_MODULE);
+    host.fake("Account", "Who", |_: &str, (): ()| -> Result<(), Error> {
+        panic!("of the test")
+    });
+    let teller = host.actor::<Teller>("t");
+    let _ = teller.call::<String>("Ask", texts(&["Teller", "u", "Own"]));
+}
+
+#[test]
+fn a_read_only_method_calls_fakes_of_read_only_ones() {
+    let host = Host::new();
+    let teller = host.actor::<Teller>("t");
+    let look = || teller.query::<i64>("Look", texts(&["a", "Sum"]));
+    let fake = host.fake("Account", "Sum", |_: &str, (): ()| Ok(5i64));
+    assert_eq!(look().unwrap_err().code(), "read_only");
+    fake.read_only();
+    assert_eq!(look(), Ok(5));
 }
 
 #[test]

@@ -405,10 +405,13 @@ type Method struct {
 	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	ReadOnly   bool                   `protobuf:"varint,2,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	Idempotent bool                   `protobuf:"varint,3,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	Reentrant  bool                   `protobuf:"varint,4,opt,name=reentrant,proto3" json:"reentrant,omitempty"`
+	// It may be called back by turns that its actor waits for.
+	Reentrant bool `protobuf:"varint,4,opt,name=reentrant,proto3" json:"reentrant,omitempty"`
 	// It takes no call from outside: only actors of the app, their reminders and their
 	// timers call it.
-	Private       bool `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"`
+	Private bool `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"`
+	// An actor that calls it is in one transaction with it, or the call fails with not_atomic.
+	Atomic        bool `protobuf:"varint,6,opt,name=atomic,proto3" json:"atomic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +477,13 @@ func (x *Method) GetReentrant() bool {
 func (x *Method) GetPrivate() bool {
 	if x != nil {
 		return x.Private
+	}
+	return false
+}
+
+func (x *Method) GetAtomic() bool {
+	if x != nil {
+		return x.Atomic
 	}
 	return false
 }
@@ -2224,7 +2234,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\fCapabilities\x12\x12\n" +
 	"\x04http\x18\x01 \x03(\tR\x04http\x12\x16\n" +
 	"\x06config\x18\x02 \x03(\tR\x06config\x12\x18\n" +
-	"\asecrets\x18\x03 \x03(\tR\asecrets\"\x91\x01\n" +
+	"\asecrets\x18\x03 \x03(\tR\asecrets\"\xa9\x01\n" +
 	"\x06Method\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\x12\x1e\n" +
@@ -2232,7 +2242,8 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"idempotent\x18\x03 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
 	"\treentrant\x18\x04 \x01(\bR\treentrant\x12\x18\n" +
-	"\aprivate\x18\x05 \x01(\bR\aprivate\"\xe7\x03\n" +
+	"\aprivate\x18\x05 \x01(\bR\aprivate\x12\x16\n" +
+	"\x06atomic\x18\x06 \x01(\bR\x06atomic\"\xe7\x03\n" +
 	"\n" +
 	"Deployment\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +

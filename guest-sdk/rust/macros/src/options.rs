@@ -17,7 +17,7 @@ pub(crate) struct Options {
 }
 
 const ALL: &str =
-    "name, reference, placement, co_locate, instance, pool, state_schema, limits, capabilities";
+    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -84,6 +84,7 @@ impl Options {
                 let schema: Expr = input.parse()?;
                 self.assign(quote!(spec.state_schema = #schema));
             }
+            "reentrant" => self.assign(quote!(spec.reentrant = true)),
             "limits" => {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);

@@ -21,7 +21,13 @@ const MAX_DEPTH: usize = 32;
 const MAX_ACTORS: usize = 64;
 
 /// Stands for a method.
-pub(super) type Fake = Rc<dyn Fn(&str, Payload) -> Result<Payload, Error>>;
+pub(super) struct FakeMethod {
+    pub(super) answer: Box<Answer>,
+    pub(super) read_only: Cell<bool>,
+    pub(super) elsewhere: Cell<bool>,
+}
+
+pub(super) type Answer = dyn Fn(&str, Payload) -> Result<Payload, Error>;
 
 /// A turn that nobody called, and the turns that it calls.
 #[derive(Default)]
@@ -29,6 +35,8 @@ pub(super) struct Chain {
     members: RefCell<HashMap<Key, Rc<Member>>>,
     /// The actors whose turns run, the outermost first.
     open: RefCell<Vec<Key>>,
+    /// A fake runs, or has panicked.
+    pub(super) faking: Cell<bool>,
 }
 
 /// An actor of a chain, as the chain has changed it so far.
@@ -103,13 +111,14 @@ fn refuse(status: Status, code: &str, message: String) -> Error {
 }
 
 impl Chain {
-    /// Answers what a guest calls, in a turn that is perhaps `read_only`.
+    /// Answers what a guest calls, in a turn that is perhaps `read_only`: with the reply, and
+    /// whether that was committed on its own.
     pub(super) fn call(
         &self,
         host: &Host,
         m: &MessageFrame<'_>,
         read_only: bool,
-    ) -> Result<Payload, Error> {
+    ) -> Result<(Payload, bool), Error> {
         let world = &host.0;
         let (actor_type, method) = (m.actor_type, m.method);
         if actor_type.is_empty() || m.id.is_empty() || method.is_empty() {
@@ -124,24 +133,49 @@ impl Chain {
         let payload = Payload::new(m.content_type, m.payload);
         let name = (actor_type.to_string(), method.to_string());
         let fake = world.fakes.borrow().get(&name).cloned();
-        if let Some(fake) = fake {
-            self.check_closed(&key)?;
-            let before = self.save();
-            let result = fake(m.id, payload);
-            if result.is_err() {
-                self.go_back(before);
-            }
-            return result;
-        }
         let entry = world.types.borrow().get(actor_type).copied();
-        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
-        match entry.and_then(|entry| Some((entry, entry.spec.method(method)?))) {
-            Some((_, target)) if read_only && !target.read_only => Err(refuse(
+        let target = entry.and_then(|entry| Some((entry, entry.spec.method(method)?)));
+        let may_be_read = match (&target, &fake) {
+            (Some((_, target)), _) => target.read_only,
+            (None, Some(fake)) => fake.read_only.get(),
+            (None, None) => true, // it is not there
+        };
+        if read_only && !may_be_read {
+            return Err(refuse(
                 Status::FailedPrecondition,
                 "read_only",
                 format!("a read-only method calls {actor_type}.{method}, which is not read-only"),
-            )),
-            Some((entry, method)) => self.nested(host, &entry, &key, method, &payload),
+            ));
+        }
+        if let Some(fake) = fake {
+            self.check_closed(&key)?;
+            let elsewhere = fake.elsewhere.get();
+            if elsewhere && m.flags & codec::FLAG_ATOMIC != 0 {
+                let message = format!(
+                    "{actor_type} {} is at another server, as its fake says",
+                    m.id
+                );
+                return Err(refuse(
+                    Status::FailedPrecondition,
+                    call::NOT_ATOMIC,
+                    message,
+                ));
+            }
+            let before = self.save();
+            self.faking.set(true);
+            let result = (fake.answer)(m.id, payload);
+            self.faking.set(false);
+            if result.is_err() {
+                self.go_back(before);
+            }
+            return result.map(|reply| (reply, elsewhere));
+        }
+        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
+        match target {
+            Some((entry, method)) => {
+                let reply = self.nested(host, &entry, &key, method, &payload)?;
+                Ok((reply, false))
+            }
             None if entry.is_some() || faked => Err(refuse(
                 Status::NotFound,
                 call::METHOD_NOT_FOUND,
@@ -179,7 +213,7 @@ impl Chain {
         method: &MethodSpec,
         payload: &Payload,
     ) -> Result<Payload, Error> {
-        if !method.reentrant {
+        if !method.reentrant && !entry.spec.reentrant {
             self.check_closed(key)?;
         }
         if self.open.borrow().len() > MAX_DEPTH {

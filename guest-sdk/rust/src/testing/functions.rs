@@ -147,9 +147,10 @@ impl Host for TurnHost {
         }
         let read_only = self.overlay.borrow().read_only;
         Ok(match self.chain.call(&self.host, &message, read_only) {
-            Ok(reply) => codec::encode_result(&ResultFrame {
+            Ok((reply, committed)) => codec::encode_result(&ResultFrame {
                 content_type: &reply.content_type,
                 payload: &reply.body,
+                flags: if committed { codec::FLAG_COMMITTED } else { 0 },
                 ..ResultFrame::default()
             }),
             Err(error) => codec::encode_result(&ResultFrame {

@@ -59,6 +59,7 @@ mod timers;
 mod zone;
 
 use crate::actor::Actor;
+use crate::call;
 use crate::capability::{Request, Response};
 use crate::codec::{self, time, TurnFrame};
 use crate::context::Key;
@@ -66,7 +67,7 @@ use crate::convert::{Input, Output, Payload};
 use crate::error::{Error, Status};
 use crate::host::Host as Functions;
 use crate::turn::{self, Entry, Memory, Module};
-use chain::{Chain, Fake, Member};
+use chain::{Chain, FakeMethod, Member};
 use functions::{mix, TurnHost};
 use outside::Outside;
 use overlay::{next, Entries};
@@ -101,6 +102,33 @@ const MAX_FIRINGS: u32 = 1_000_000;
 #[derive(Clone)]
 pub struct Host(Rc<World>);
 
+/// What [`Host::fake`] made, which may be told more of the method that it stands for.
+#[derive(Clone)]
+pub struct Fake(Rc<FakeMethod>);
+
+impl Fake {
+    /// Makes the method read-only: others are not called by read-only methods. That of a type
+    /// of the host is what the type says.
+    pub fn read_only(&self) -> &Fake {
+        self.0.read_only.set(true);
+        self
+    }
+
+    /// Puts the actors of the fake at another server: calls are committed on their own
+    /// ([`Message::call_committed`](crate::call::Message::call_committed)), and those that must be
+    /// in the caller's transaction get [`NOT_ATOMIC`](crate::call::NOT_ATOMIC).
+    pub fn elsewhere(&self) -> &Fake {
+        self.0.elsewhere.set(true);
+        self
+    }
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
 struct World {
     types: RefCell<HashMap<&'static str, Entry>>,
     rows: RefCell<HashMap<Key, Row>>,
@@ -114,7 +142,7 @@ struct World {
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
     reminders: Rc<Reminders>,
-    fakes: RefCell<HashMap<(String, String), Fake>>,
+    fakes: RefCell<HashMap<(String, String), Rc<FakeMethod>>>,
     /// What runs now.
     chain: RefCell<Option<Rc<Chain>>>,
 }
@@ -242,12 +270,17 @@ impl Host {
         actor_type: &str,
         method: &str,
         answer: impl Fn(&str, I) -> Result<O, Error> + 'static,
-    ) {
-        let fake: Fake = Rc::new(move |id, input| {
-            answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
+    ) -> Fake {
+        let fake = Rc::new(FakeMethod {
+            answer: Box::new(move |id, input| {
+                answer(id, I::from_payload(&input.content_type, &input.body)?)?.into_payload()
+            }),
+            read_only: Cell::new(false),
+            elsewhere: Cell::new(false),
         });
         let name = (actor_type.to_string(), method.to_string());
-        self.0.fakes.borrow_mut().insert(name, fake);
+        self.0.fakes.borrow_mut().insert(name, fake.clone());
+        Fake(fake)
     }
 
     /// Moves the clock on, and fires what is due until then, reminders and timers, in
@@ -424,7 +457,7 @@ impl Host {
         let overlay = &member.overlay;
         let turn_host = Rc::new(TurnHost {
             host: self.clone(),
-            chain,
+            chain: chain.clone(),
             migrates: frame.what == codec::WHAT_MIGRATE,
             key: key.clone(),
             version: member.row.version,
@@ -444,6 +477,7 @@ impl Host {
             revision: overlay.borrow().revision,
             ..frame.clone()
         });
+        let faking = chain.faking.replace(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let functions: Rc<dyn Functions> = turn_host.clone();
             let result = codec::decode_turn(&bytes)
@@ -451,6 +485,8 @@ impl Host {
                 .and_then(|frame| (entry.run)(memory, &functions, &frame));
             turn::finish(functions.as_ref(), result)
         }));
+        // The panic of a fake, or of the outermost turn, is the test's.
+        let called = chain.is_nested() && !chain.faking.replace(faking);
         match outcome {
             Ok(0) => Ok(turn_host.reply.take()),
             Ok(_) => Err(turn_host.failure.take().unwrap_or_else(|| {
@@ -460,7 +496,16 @@ impl Host {
                     "the turn failed and gave no error",
                 )
             })),
+            Err(panic) if called => {
+                let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_default();
+                let (actor_type, method) = (&key.actor_type, frame.method);
+                let message = format!("{actor_type}.{method} trapped: {text}");
+                Err(Error::new(Status::Internal, call::TRAP, message))
+            }
             Err(panic) => {
+                chain.faking.set(true); // also those that wait for it
                 self.drop_memory();
                 resume_unwind(panic)
             }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestJudgeCalls: types are warned of whose transactions deadlock often, the worst first.
+func TestJudgeCalls(t *testing.T) {
+	findings := judgeCalls(strings.NewReader(`# HELP greenroom_chains_total Turns that called other actors, by outcome.
+greenroom_chains_total{app="shop",outcome="ok",type="Transfer"} 90
+greenroom_chains_total{app="shop",outcome="canceled",type="Transfer"} 10
+greenroom_chain_deadlocks_total{app="shop",type="Transfer"} 10
+greenroom_chains_total{app="shop",outcome="ok",type="Often"} 1e+06
+greenroom_chain_deadlocks_total{app="shop",type="Often"} 19999
+greenroom_chains_total{app="shop",outcome="ok",type="Seldom"} 9
+greenroom_chain_deadlocks_total{app="shop",type="Seldom"} 9
+greenroom_chains_total{app="other",outcome="ok",type="Transfer"} 500
+greenroom_chain_deadlocks_total{app="other",type="Transfer"} 300
+`))
+	var found []string
+	for _, f := range findings {
+		what, _, _ := strings.Cut(f.Found, ":")
+		found = append(found, what)
+		if f.Check != "calls" || f.Verdict != verdictWarn || f.Remedy == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if got := strings.Join(found, ", "); got != "Transfer of app other, Transfer of app shop" {
+		t.Error(got)
+	}
+	if len(findings) == 2 && !strings.Contains(findings[1].Found, "of 100 turns that called others, 10 were taken back") {
+		t.Error(findings[1].Found)
+	}
+}
