@@ -155,7 +155,6 @@ func (c *traceCarrier) Get(key string) string {
 	return c.state
 }
 
-// Set implements [propagation.TextMapCarrier].
 func (c *traceCarrier) Set(key, value string) {
 	if key == "traceparent" {
 		c.parent = value
@@ -164,5 +163,4 @@ func (c *traceCarrier) Set(key, value string) {
 	c.state = value
 }
 
-// Keys implements [propagation.TextMapCarrier].
 func (*traceCarrier) Keys() []string { return []string{"traceparent", "tracestate"} }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -75,20 +76,13 @@ type Config struct {
 // WithDefaults returns a copy with every unset optional field at its default,
 // but HTTPClient.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Streams, DefaultStreams)
-	setDefault(&c.MaxInFlight, DefaultMaxInFlight)
-	setDefault(&c.MaxOwners, DefaultMaxOwners)
-	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
-	setDefault(&c.MinBackoff, DefaultMinBackoff)
-	setDefault(&c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff))
+	c.Streams = cmp.Or(c.Streams, DefaultStreams)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
+	c.MaxOwners = cmp.Or(c.MaxOwners, DefaultMaxOwners)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	c.MinBackoff = cmp.Or(c.MinBackoff, DefaultMinBackoff)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff))
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) validate() error {

@@ -51,12 +51,12 @@ type Instance interface {
 	Close(ctx context.Context) error
 }
 
-// Settler is an instance that may hold less than is counted for it once its turn has
+// Trimmer is an instance that may hold less than is counted for it once its turn has
 // ended.
-type Settler interface {
-	// Settle counts what the instance holds, and gives the rest back to its [Memory].
+type Trimmer interface {
+	// Trim counts what the instance holds, and gives the rest back to its [Memory].
 	// While a turn runs it does nothing and returns false. Any goroutine may call it.
-	Settle() bool
+	Trim() bool
 }
 
 // Memory is what the guests of an instance's app may hold together. Its methods may be

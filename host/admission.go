@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -33,8 +32,8 @@ type admission struct {
 	workers     *worker.Workers
 	timers      *lane.Timers
 	timerFired  func(TimerFired)
-	logger      *slog.Logger
 	graph       *chain.Graph[*activation.Activation]
+	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -260,7 +259,7 @@ func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Re
 	reply, err := run(ctx, c, s, warm)
 	if c.Timers != nil {
 		sh.Mu.Lock()
-		c.SettleTimers(&sh.Timers, err == nil)
+		c.DecideTimers(&sh.Timers, err == nil)
 		sh.Mu.Unlock()
 	}
 	if err != nil {

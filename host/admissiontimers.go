@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -50,7 +49,7 @@ func (ad *admission) fire(t *timer.Timer) {
 	}
 	c := &call.Call{Request: call.Request{
 		Ctx: context.Background(), Op: call.OpInvoke, Cause: actor.CauseTimer, Arrived: time.Now(), Timer: t,
-		Inv: actor.Invocation{ID: cryptorand.Text(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
+		Inv: actor.Invocation{ID: ad.newName(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
 	}}
 	c.Receiver = &firing{ad, t}
 	if r := ad.admitFired(c); !r.Later {
@@ -96,7 +95,7 @@ func (f *firing) Answer(_ actor.Reply, err error) {
 	}
 	f.by.timerFired(fired)
 	if err != nil {
-		f.by.logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
+		f.by.answering.Logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
 			"timer", spec.Name, "method", spec.Method, "removed", timer.Unserved(err), "error", err)
 	}
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -17,12 +16,8 @@ import (
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun {
-	arrived := time.Now()
-	if inv.ID == "" {
-		inv.ID = cryptorand.Text()
-	}
 	b := &begun{by: &h.admission}
-	b.Request = call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}
+	b.Request = h.invocation(ctx, inv)
 	b.Receiver = to
 	if r := h.admission.admit(&b.Call); !r.Later {
 		h.answering.Respond(&b.Call, r)

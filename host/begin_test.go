@@ -169,10 +169,10 @@ func TestGiveUpOfASealedTurn(t *testing.T) {
 func TestNoTurnBeginsBeforeItsCallCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closes, closed := make(chan struct{}, 100), make(chan struct{})
-		s := newStage(t, host.Config{Events: host.Events{InstanceClosed: func(host.InstanceEvent) {
+		s := newStage(t, host.Config{Observers: []host.Events{{InstanceClosed: func(host.InstanceEvent) {
 			closes <- struct{}{}
 			<-closed
-		}}})
+		}}}})
 		g := newGate()
 		var at int64
 		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{

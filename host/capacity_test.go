@@ -17,13 +17,13 @@ import (
 func TestActivationsAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out atomic.Int64
-		s := newStage(t, host.Config{MaxActivations: 3, Events: host.Events{
-			Deactivated: func(_ actor.Key, r host.DeactivateReason) {
-				if r == host.DeactivatePressure {
+		s := newStage(t, host.Config{MaxActivations: 3, Observers: []host.Events{{
+			Deactivated: func(d host.Deactivation) {
+				if d.Reason == host.DeactivatePressure {
 					out.Add(1)
 				}
 			},
-		}})
+		}}})
 		g := newGate()
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementSticky, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait}})
 		for i := range 20 {

@@ -20,7 +20,7 @@ func anyStage(t *testing.T, cfg host.Config) (s *stage, runs func(id string) int
 	fake.shared = true
 	ran := map[string]int{}
 	cfg.Committer = fake
-	cfg.Events.TurnEnd = func(e host.TurnEnd) { ran[e.Key.ID] = e.Runs }
+	cfg.Observers = append(cfg.Observers, host.Events{TurnEnd: func(e host.TurnEnd) { ran[e.Key.ID] = e.Runs }})
 	s = newStage(t, cfg)
 	s.store = fake
 	a := scriptedActor()

@@ -21,8 +21,8 @@ func TestChainsAreReported(t *testing.T) {
 		var log bytes.Buffer
 		var ends []host.TurnEnd
 		s := newStage(t, host.Config{
-			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			Events: host.Events{TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }},
+			Logger:    slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }}},
 		})
 		a := scriptedActor()
 		a.Methods["Do"] = func(t *hosttest.Turn) error {

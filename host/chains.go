@@ -200,7 +200,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		m.Rev = next()
 		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
-	if ch.Settle(t.Undone, before.Undo); recorded {
+	if ch.PruneUndo(t.Undone, before.Undo); recorded {
 		if full := ch.Record(m, c, reply); full != nil {
 			err = &decidedError{err: full}
 		}

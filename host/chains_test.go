@@ -593,13 +593,13 @@ func conserve(t *testing.T, shared bool, seed uint64) {
 	fake := newFakeStore()
 	fake.shared = shared
 	var folded atomic.Int64
-	s := newChainStage(t, host.Config{Committer: fake, Limits: host.Limits{Instances: 3, TurnDeadline: time.Minute}, Events: host.Events{
+	s := newChainStage(t, host.Config{Committer: fake, Limits: host.Limits{Instances: 3, TurnDeadline: time.Minute}, Observers: []host.Events{{
 		Commit: func(e host.CommitEnd) {
 			if e.GroupSize > 1 {
 				folded.Add(1)
 			}
 		},
-	}})
+	}}})
 	s.store = fake
 	name := func(i int) string { return fmt.Sprint("acc", i) }
 	total := func() (sum int64) {

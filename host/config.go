@@ -2,6 +2,8 @@ package host
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,11 +42,15 @@ type Config struct {
 	// only what this host holds.
 	Peers Peers
 
-	// Logger gets state changes of the host and, unless Events.GuestLog is set,
+	// Random fills its argument with random bytes, for the seeds of guests and the names of calls.
+	// Defaults to crypto/rand.
+	Random func([]byte)
+
+	// Logger gets state changes of the host and, unless an observer has a GuestLog,
 	// what guests log. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
-	// Events are called at the points that [Events] names. Defaults to none.
-	Events Events
+	// Observers are called, in this order, at the points that [Events] names. Defaults to none.
+	Observers []Events
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
@@ -121,9 +127,10 @@ const (
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Random == nil {
+		c.Random = func(p []byte) { rand.Read(p) } // never fails
 	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Limits = c.Limits.Over(serving.DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
 	c.MaxActivations = cmp.Or(c.MaxActivations, DefaultMaxActivations)
@@ -209,6 +216,13 @@ func (c *Config) fits(l serving.Limits) error {
 		return fmt.Errorf("PayloadBytes is %d; CallMemory must be at least %d times as much", l.PayloadBytes, PayloadsInMemory)
 	}
 	return nil
+}
+
+// newName returns a name that no call had before.
+func (c *Config) newName() string {
+	var b [16]byte
+	c.Random(b[:])
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
 }
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.

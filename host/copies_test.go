@@ -30,14 +30,14 @@ func TestReaderReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []host.TurnEnd
 		var mu sync.Mutex
-		o := newReader(t, host.Config{Events: host.Events{
+		o := newReader(t, host.Config{Observers: []host.Events{{
 			TurnEnd: func(e host.TurnEnd) {
 				mu.Lock()
 				defer mu.Unlock()
 				ends = append(ends, e)
 			},
 			Activated: func(key actor.Key) { t.Errorf("%v was activated", key) },
-		}})
+		}}})
 		o.store.write(key("a"), setTo(5))
 		o.must(t, "a", "View", "5")
 		time.Sleep(time.Millisecond)
@@ -236,11 +236,11 @@ func TestCopiesGoFirst(t *testing.T) {
 		o := newOwned(t, shared, actor.NotHeld, host.Config{
 			CallMemory: 128 << 10, StateMemory: budget, SweepEvery: time.Second,
 			Limits: host.Limits{PayloadBytes: 8 << 10, StateBytes: 16 << 10, IdleTimeout: time.Hour},
-			Events: host.Events{Deactivated: func(key actor.Key, why host.DeactivateReason) {
-				if why == host.DeactivatePressure {
-					t.Errorf("%v left memory", key)
+			Observers: []host.Events{{Deactivated: func(d host.Deactivation) {
+				if d.Reason == host.DeactivatePressure {
+					t.Errorf("%v left memory", d.Key)
 				}
-			}},
+			}}},
 		})
 		o.holdings.Set(func(key actor.Key) actor.Hold {
 			if key.ID[0] == 'h' {

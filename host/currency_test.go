@@ -189,7 +189,7 @@ func TestRepeatingClientCostsOneRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		refused, again := 0, 0
-		s := newStage(t, host.Config{Events: host.Events{
+		s := newStage(t, host.Config{Observers: []host.Events{{
 			Commit: func(e host.CommitEnd) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -202,7 +202,7 @@ func TestRepeatingClientCostsOneRefusal(t *testing.T) {
 				defer mu.Unlock()
 				again += max(0, e.Runs-1)
 			},
-		}})
+		}}})
 		s.world.Deploy("app", "T", counted())
 		repeat := actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: "K"}
 		if _, err := s.Invoke(t.Context(), repeat); err != nil {
@@ -290,11 +290,11 @@ func TestFailuresBehindFences(t *testing.T) {
 		faults := faultstore.New(committer{fakeStore: newFakeStore()}, faultstore.Config{})
 		var mu sync.Mutex
 		commits := 0
-		s := newStage(t, host.Config{Committer: faults, Events: host.Events{Commit: func(host.CommitEnd) {
+		s := newStage(t, host.Config{Committer: faults, Observers: []host.Events{{Commit: func(host.CommitEnd) {
 			mu.Lock()
 			defer mu.Unlock()
 			commits++
-		}}})
+		}}}})
 		a := counted()
 		a.Placement = abi.PlacementRing
 		a.Methods["Fail"] = func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") }

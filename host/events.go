@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/storage"
 )
@@ -24,7 +24,7 @@ type Events struct {
 	// Activated is called when an actor's state has come into memory.
 	Activated func(actor.Key)
 	// Deactivated is called when an actor has left memory.
-	Deactivated func(actor.Key, activation.DeactivateReason)
+	Deactivated func(Deactivation)
 	// IdleSkipped is called when an actor was unused for so long that it would have left
 	// memory if its type were not sticky: once, until it is used again.
 	IdleSkipped func(actor.Key)
@@ -39,43 +39,46 @@ type Events struct {
 	GuestLog func(GuestLog)
 }
 
-// callback makes f safe to call: it may be nil, and a panic of it is logged and
-// keeps nobody from an answer.
-func callback[T any](log *slog.Logger, f func(T)) func(T) {
-	if f == nil {
-		return func(T) {}
+// allOf returns Events whose callbacks call those of all observers, and are safe to call. Without a
+// GuestLog among them, lines go to the logger: it stays nil.
+func allOf(log *slog.Logger, observers []Events) Events {
+	var all Events
+	combine(log, observers, &all, func(e *Events) *func(call.TurnEnd) { return &e.TurnEnd })
+	combine(log, observers, &all, func(e *Events) *func(storage.CommitEnd) { return &e.Commit })
+	combine(log, observers, &all, func(e *Events) *func(actor.Key) { return &e.Activated })
+	combine(log, observers, &all, func(e *Events) *func(Deactivation) { return &e.Deactivated })
+	combine(log, observers, &all, func(e *Events) *func(actor.Key) { return &e.IdleSkipped })
+	combine(log, observers, &all, func(e *Events) *func(InstanceEvent) { return &e.InstanceMade })
+	combine(log, observers, &all, func(e *Events) *func(InstanceEvent) { return &e.InstanceClosed })
+	combine(log, observers, &all, func(e *Events) *func(EgressEnd) { return &e.Egress })
+	combine(log, observers, &all, func(e *Events) *func(TimerFired) { return &e.TimerFired })
+	if slices.ContainsFunc(observers, func(e Events) bool { return e.GuestLog != nil }) {
+		combine(log, observers, &all, func(e *Events) *func(GuestLog) { return &e.GuestLog })
 	}
-	return func(event T) {
-		defer func() {
-			if v := recover(); v != nil {
-				log.Error("event callback panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			}
-		}()
-		f(event)
+	return all
+}
+
+// combine sets one callback of all to one that calls those of the observers in turn.
+func combine[T any](log *slog.Logger, observers []Events, all *Events, callback func(*Events) *func(T)) {
+	var fs []func(T)
+	for i := range observers {
+		if f := *callback(&observers[i]); f != nil {
+			fs = append(fs, f)
+		}
+	}
+	*callback(all) = func(event T) {
+		for _, f := range fs {
+			safely(log, f, event)
+		}
 	}
 }
 
-// withDefaults makes every callback safe to call. Without GuestLog, lines go to
-// the logger: it stays nil.
-func (e Events) withDefaults(log *slog.Logger) Events {
-	e.TurnEnd, e.Commit = callback(log, e.TurnEnd), callback(log, e.Commit)
-	e.Activated = callback(log, e.Activated)
-	e.IdleSkipped = callback(log, e.IdleSkipped)
-	if f := e.Deactivated; f != nil {
-		type gone struct {
-			key actor.Key
-			why activation.DeactivateReason
+// safely calls f; a panic of it is logged and keeps nobody from an answer.
+func safely[T any](log *slog.Logger, f func(T), event T) {
+	defer func() {
+		if v := recover(); v != nil {
+			log.Error("event callback panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
-		safe := callback(log, func(g gone) { f(g.key, g.why) })
-		e.Deactivated = func(key actor.Key, why activation.DeactivateReason) { safe(gone{key, why}) }
-	} else {
-		e.Deactivated = func(actor.Key, activation.DeactivateReason) {}
-	}
-	e.InstanceMade, e.InstanceClosed = callback(log, e.InstanceMade), callback(log, e.InstanceClosed)
-	e.Egress = callback(log, e.Egress)
-	e.TimerFired = callback(log, e.TimerFired)
-	if e.GuestLog != nil {
-		e.GuestLog = callback(log, e.GuestLog)
-	}
-	return e
+	}()
+	f(event)
 }

@@ -17,12 +17,12 @@ func TestFoldingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, reply, most = 24, 1 << 20, 8 << 20
 		groups := make(chan int, calls)
-		s := newStage(t, host.Config{Events: host.Events{Commit: func(c host.CommitEnd) {
+		s := newStage(t, host.Config{Observers: []host.Events{{Commit: func(c host.CommitEnd) {
 			if c.Err != nil {
 				t.Errorf("commit: %v", c.Err)
 			}
 			groups <- c.GroupSize
-		}}})
+		}}}})
 		large := strings.Repeat("x", reply)
 		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(turn *hosttest.Turn) error {
 			if _, err := turn.Add("n", 1); err != nil {

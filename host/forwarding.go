@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 
@@ -20,6 +19,7 @@ import (
 type forwarding struct {
 	peers      Peers // nil: there are none
 	recordings *lane.Recordings
+	newName    func() string
 }
 
 // hereTries is how often an actor that this host seems to hold is tried here, before the call is
@@ -73,7 +73,7 @@ func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Paylo
 		return actor.Payload{}, &decidedError{err: err}
 	}
 	if ch.Name == "" {
-		ch.NameAs(cryptorand.Text())
+		ch.NameAs(f.newName())
 	}
 	if !readOnly {
 		c.Inv.IdempotencyKey = ch.Key(t.Outermost.Of)

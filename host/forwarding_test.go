@@ -189,11 +189,11 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
 			hs.mu.Unlock()
-		}}})
+		}}}})
 		hs.stages[n].store = hs.store
 		hs.stages[n].world.Deploy("app", "T", a)
 	}

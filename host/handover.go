@@ -37,15 +37,15 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 		}
 	}
 	for i := range h.table.Shards {
-		if err := h.settle(ctx, &h.table.Shards[i], moving); err != nil {
+		if err := h.fenceUnsettled(ctx, &h.table.Shards[i], moving); err != nil {
 			return fmt.Errorf("hand over actors: %w", err)
 		}
 	}
 	return nil
 }
 
-// settle keeps the commits from landing whose outcome was given up, of actors that move.
-func (h *Host) settle(ctx context.Context, s *activation.Shard, moving func(actor.Key) bool) error {
+// fenceUnsettled keeps the commits from landing whose outcome was given up, of actors that move.
+func (h *Host) fenceUnsettled(ctx context.Context, s *activation.Shard, moving func(actor.Key) bool) error {
 	s.Mu.Lock()
 	keys := s.History.Unsettled.Keys()
 	full := s.History.Unsettled.Full(time.Now())

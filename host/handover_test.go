@@ -22,13 +22,13 @@ import (
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan actor.Key, 10)
-		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{Events: host.Events{
-			Deactivated: func(key actor.Key, why host.DeactivateReason) {
-				if why == host.DeactivateMoved {
-					left <- key
+		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{Observers: []host.Events{{
+			Deactivated: func(d host.Deactivation) {
+				if d.Reason == host.DeactivateMoved {
+					left <- d.Key
 				}
 			},
-		}})
+		}}})
 		o.must(t, "idle", "Add", "1")
 		running := o.start(t.Context(), "a", "GateAdd")
 		reading := o.start(t.Context(), "b", "GateView")
@@ -186,13 +186,13 @@ func moveUnderLoad(t *testing.T, placement string) {
 	var hosts [2]*owned
 	index := func(k actor.Key) int { return int(k.ID[0] - '0') }
 	for i := range hosts {
-		hosts[i] = newOwned(t, placement, actor.NotHeld, host.Config{Committer: store, Events: host.Events{
+		hosts[i] = newOwned(t, placement, actor.NotHeld, host.Config{Committer: store, Observers: []host.Events{{
 			Commit: func(e host.CommitEnd) {
 				if e.Err != nil {
 					refused.Add(1)
 				}
 			},
-		}})
+		}}})
 		hosts[i].holdings.Set(func(k actor.Key) actor.Hold {
 			if owners[index(k)].Load() == int64(i) {
 				return actor.HeldClean

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -44,7 +43,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
+	h := &Host{cfg: cfg, events: allOf(cfg.Logger, cfg.Observers)}
 	h.life.init()
 	h.memory = call.NewMemory(cfg.CallMemory)
 	h.answering = call.Answering{TurnEnd: h.events.TurnEnd, Memory: &h.memory, Logger: cfg.Logger}
@@ -64,7 +63,7 @@ func New(cfg Config) (*Host, error) {
 	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
-		Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
+		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *lane.Reminders
@@ -77,7 +76,7 @@ func New(cfg Config) (*Host, error) {
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records}}
+	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
 	runs.Call, runs.All = h.chains.call, h.chains.all
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
@@ -96,7 +95,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, logger: cfg.Logger, graph: &h.chains.graph,
+		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -110,12 +109,17 @@ func New(cfg Config) (*Host, error) {
 // trace. If ctx ends, the turn is not started, or is stopped, or, once it is sealed, its
 // outcome is awaited; see protocol.md. The payload must not be changed until Invoke returns.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	c := &call.Call{Request: h.invocation(ctx, inv)}
+	return h.answering.Conclude(c, h.admission.counted(c, h.admission.admit))
+}
+
+// invocation is the request that inv makes, which arrives now.
+func (h *Host) invocation(ctx context.Context, inv actor.Invocation) call.Request {
 	arrived := time.Now()
 	if inv.ID == "" {
-		inv.ID = cryptorand.Text()
+		inv.ID = h.cfg.newName()
 	}
-	c := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}}
-	return h.answering.Conclude(c, h.admission.counted(c, h.admission.admit))
+	return call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound

@@ -394,8 +394,8 @@ func TestConflictsEndWithTheTurn(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		var end host.TurnEnd
 		s := newStage(t, host.Config{
-			Limits: host.Limits{TurnDeadline: time.Second},
-			Events: host.Events{TurnEnd: func(e host.TurnEnd) { end = e }},
+			Limits:    host.Limits{TurnDeadline: time.Second},
+			Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) { end = e }}},
 		})
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add}})
 		s.store.plan("commit", slices.Repeat([]string{"lost"}, 1000)...)
@@ -414,7 +414,7 @@ func TestConflictsEndWithTheTurn(t *testing.T) {
 // names of deployments, which metrics are labelled with.
 func TestDeleteNamesOnlyDeployedTypes(t *testing.T) {
 	var ends []host.TurnEnd
-	s := newStage(t, host.Config{Events: host.Events{TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }}})
+	s := newStage(t, host.Config{Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }}}})
 	s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
 	for _, key := range []actor.Key{
 		{App: "app", Type: "T", ID: "a"}, {App: "app", Type: "madeUp", ID: "a"}, {App: "madeUp", Type: "T", ID: "a"},
@@ -716,7 +716,7 @@ func TestGuestErrorsAreTidied(t *testing.T) {
 func TestGuestLogAndRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []host.GuestLog
-		s := newStage(t, host.Config{Events: host.Events{GuestLog: func(l host.GuestLog) { lines = append(lines, l) }}})
+		s := newStage(t, host.Config{Observers: []host.Events{{GuestLog: func(l host.GuestLog) { lines = append(lines, l) }}}})
 		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Chat": func(t *hosttest.Turn) error {
 			for i := range 5000 {
 				t.Calls.Log(4, fmt.Sprint(i))
@@ -740,9 +740,9 @@ func TestGuestLogAndRandom(t *testing.T) {
 func TestDiscardedRunsAreMarked(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		var lines []string
-		s := newStage(t, host.Config{Events: host.Events{GuestLog: func(l host.GuestLog) {
+		s := newStage(t, host.Config{Observers: []host.Events{{GuestLog: func(l host.GuestLog) {
 			lines = append(lines, fmt.Sprintf("%d %s", l.Run, l.Text[:min(len(l.Text), 25)]))
-		}}})
+		}}}})
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
 			"Add": func(t *hosttest.Turn) error {
 				t.Calls.Log(0, "adding")

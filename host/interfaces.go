@@ -38,6 +38,8 @@ type (
 	View = lane.View
 	// Ownership says which actors this host may run in a cluster.
 	Ownership = activation.Cluster
+	// Deactivation is an actor that has left memory.
+	Deactivation = activation.Deactivation
 	// DeactivateReason says why an actor left memory.
 	DeactivateReason = activation.DeactivateReason
 	// Receiver gets the outcome of a call that was begun.

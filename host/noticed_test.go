@@ -52,11 +52,11 @@ func TestReadersKeepAnActorInMemory(t *testing.T) {
 		var gone []host.DeactivateReason
 		s := newStage(t, host.Config{
 			SweepEvery: time.Second, Limits: host.Limits{IdleTimeout: 3 * time.Second},
-			Events: host.Events{Deactivated: func(_ actor.Key, why host.DeactivateReason) {
+			Observers: []host.Events{{Deactivated: func(d host.Deactivation) {
 				mu.Lock()
 				defer mu.Unlock()
-				gone = append(gone, why)
-			}},
+				gone = append(gone, d.Reason)
+			}}},
 		})
 		left := func() int {
 			mu.Lock()
@@ -238,11 +238,11 @@ func TestCallThatChangesLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		ends := map[string]host.TurnEnd{}
-		s := newStage(t, host.Config{Events: host.Events{TurnEnd: func(e host.TurnEnd) {
+		s := newStage(t, host.Config{Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			mu.Lock()
 			defer mu.Unlock()
 			ends[e.Method] = e
-		}}})
+		}}}})
 		waits := func(*hosttest.Turn) error { time.Sleep(time.Second); return nil }
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Methods: map[string]hosttest.Func{"Add": add, "Wait": waits},

@@ -362,7 +362,7 @@ func TestStickyFenceComesFirst(t *testing.T) {
 			if o.store.row(key("a")).Version != version || o.store.takeVersions() != 0 {
 				t.Error("it is fenced, or confirmed, again")
 			}
-			if n := o.holdings.TimesSettled(); n != 1 {
+			if n := o.holdings.TimesFenced(); n != 1 {
 				t.Errorf("that it is settled is told %d times", n)
 			}
 		})
@@ -629,10 +629,10 @@ func TestStickyStaysInMemory(t *testing.T) {
 		var skipped, left atomic.Int64
 		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{
 			SweepEvery: time.Second, Limits: host.Limits{IdleTimeout: 2 * time.Second},
-			Events: host.Events{
+			Observers: []host.Events{{
 				IdleSkipped: func(actor.Key) { skipped.Add(1) },
-				Deactivated: func(actor.Key, host.DeactivateReason) { left.Add(1) },
-			},
+				Deactivated: func(host.Deactivation) { left.Add(1) },
+			}},
 		})
 		for n := range int64(3) {
 			o.must(t, "a", "Add", fmt.Sprint(n+1))

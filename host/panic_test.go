@@ -96,7 +96,7 @@ func TestPanicWhileRunning(t *testing.T) {
 			s := &stage{store: fake, world: w}
 			h, err := host.New(host.Config{
 				Committer: fake, Modules: w, Engine: broken{w}, MaxActivations: 1, LockedTurns: 1, Limits: host.Limits{Instances: 1, Mailbox: 1},
-				Events: host.Events{TurnEnd: func(host.TurnEnd) { panic("in a callback") }},
+				Observers: []host.Events{{TurnEnd: func(host.TurnEnd) { panic("in a callback") }}},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -22,15 +22,15 @@ func TestDropsUnderPressure(t *testing.T) {
 		closed, left := 0, []string{}
 		events := host.Events{
 			InstanceClosed: func(host.InstanceEvent) { mu.Lock(); defer mu.Unlock(); closed++ },
-			Deactivated: func(k actor.Key, why host.DeactivateReason) {
+			Deactivated: func(d host.Deactivation) {
 				mu.Lock()
 				defer mu.Unlock()
-				left = append(left, k.ID+" "+string(why))
+				left = append(left, d.Key.ID+" "+string(d.Reason))
 			},
 		}
 		const instances, activations = 3, 6
 		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{
-			GuestMemory: instances*(3<<20) + 1, GuestMemoryPerApp: instances*(3<<20) + 1, MaxActivations: activations, Events: events,
+			GuestMemory: instances*(3<<20) + 1, GuestMemoryPerApp: instances*(3<<20) + 1, MaxActivations: activations, Observers: []host.Events{events},
 		})
 		a := o.actor(abi.PlacementSticky)
 		a.MemoryBytes = 3 << 20

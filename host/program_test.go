@@ -292,7 +292,7 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 		Committer: th.faults, Reminders: th.reminders, MaxActivations: p.activations, SettleGrace: p.grace, Slots: p.instances,
 		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
 		Pipeline: pipeline.Config{Workers: p.workers, GroupRows: p.rows, CallersCommit: p.callersCommit},
-		Events: host.Events{
+		Observers: []host.Events{{
 			TurnEnd: func(e host.TurnEnd) {
 				if e.Runs > 1 {
 					th.saw("run again")
@@ -309,8 +309,8 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 					th.saw("refused commit")
 				}
 			},
-			Deactivated: func(_ actor.Key, why host.DeactivateReason) { th.saw(string(why)) },
-		},
+			Deactivated: func(d host.Deactivation) { th.saw(string(d.Reason)) },
+		}},
 	})
 	th.stage.store = fake
 	th.deploy(p.placement)

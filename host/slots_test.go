@@ -111,9 +111,9 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		var ends []host.TurnEnd
 		closed := 0
-		s := newStage(t, host.Config{Slots: 1, Events: host.Events{
+		s := newStage(t, host.Config{Slots: 1, Observers: []host.Events{{
 			TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }, InstanceClosed: func(instance.Event) { closed++ },
-		}})
+		}}})
 		g := newGate()
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Placement: placement, Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Hold": g.wait}, ReadOnly: map[string]hosttest.Func{"View": view},

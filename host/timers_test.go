@@ -118,11 +118,11 @@ func TestTimerFires(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var fired []host.TimerFired
 				var mu sync.Mutex
-				s := newStage(t, host.Config{Events: host.Events{TimerFired: func(f host.TimerFired) {
+				s := newStage(t, host.Config{Observers: []host.Events{{TimerFired: func(f host.TimerFired) {
 					mu.Lock()
 					defer mu.Unlock()
 					fired = append(fired, f)
-				}}})
+				}}}})
 				k := newTicks()
 				s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
 					"Set":    timerSet(abi.Reminder{Name: "t", Method: "Tick", DelayNano: seconds(1), PeriodNano: seconds(10), Payload: []byte("in")}),
@@ -285,11 +285,11 @@ func TestTimerWhoseTurnFails(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		var log lockedBuffer
 		var failed atomic.Int32
-		s := newStage(t, host.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Events: host.Events{TimerFired: func(f host.TimerFired) {
+		s := newStage(t, host.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Observers: []host.Events{{TimerFired: func(f host.TimerFired) {
 			if f.Err != nil {
 				failed.Add(1)
 			}
-		}}})
+		}}}})
 		k := newTicks()
 		no := func(*hosttest.Turn) error { return hosttest.Fail("overdrawn") }
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
@@ -326,7 +326,7 @@ func TestTimersGoWithTheActivation(t *testing.T) {
 				gone := map[host.DeactivateReason]int{}
 				s := newStage(t, host.Config{
 					Limits: host.Limits{IdleTimeout: time.Minute}, SweepEvery: time.Second,
-					Events: host.Events{Deactivated: func(_ actor.Key, why host.DeactivateReason) { gone[why]++ }},
+					Observers: []host.Events{{Deactivated: func(d host.Deactivation) { gone[d.Reason]++ }}},
 				})
 				k := newTicks()
 				s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
@@ -545,7 +545,7 @@ func TestTimersFromOutside(t *testing.T) {
 		t.Run(placement, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				activated := 0
-				s := newStage(t, host.Config{Events: host.Events{Activated: func(actor.Key) { activated++ }}})
+				s := newStage(t, host.Config{Observers: []host.Events{{Activated: func(actor.Key) { activated++ }}}})
 				k := newTicks()
 				s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Tick": k.method(0, idle)}})
 				spec := actor.TimerSpec{Key: key("a"), Name: "t", Method: "Tick", Schedule: actor.Schedule{After: time.Second, Every: 10 * time.Second, Times: 3}}

@@ -55,7 +55,7 @@ func runTrace(t *testing.T, script string) string {
 	tr := &trace{store: newFakeStore(), world: hosttest.New(), out: &output{}, gate: newGate()}
 	h, err := host.New(host.Config{
 		Committer: tr.store, Modules: tr.world, Engine: tr.world,
-		Events: tr.events(), SettleGrace: 2 * time.Second,
+		Observers: []host.Events{tr.events()}, SettleGrace: 2 * time.Second,
 		Limits: host.Limits{StateBytes: 200},
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func (tr *trace) events() host.Events {
 			fmt.Fprintln(tr.out)
 		},
 		Activated:   func(k actor.Key) { fmt.Fprintf(tr.out, "  activated %s\n", k.ID) },
-		Deactivated: func(k actor.Key, r host.DeactivateReason) { fmt.Fprintf(tr.out, "  deactivated %s: %s\n", k.ID, r) },
+		Deactivated: func(d host.Deactivation) { fmt.Fprintf(tr.out, "  deactivated %s: %s\n", d.Key.ID, d.Reason) },
 		InstanceMade: func(e host.InstanceEvent) {
 			fmt.Fprintf(tr.out, "  instance made, dedicated=%t\n", e.Dedicated)
 		},

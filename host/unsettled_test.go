@@ -36,7 +36,7 @@ func TestUnsettledAreBounded(t *testing.T) {
 		t.Error("afterwards those count that are remembered, and no others")
 	}
 	none := func(actor.Key) bool { return false }
-	if err := (&Host{}).settle(t.Context(), &s, none); !errors.Is(err, actor.ErrAmbiguous) {
+	if err := (&Host{}).fenceUnsettled(t.Context(), &s, none); !errors.Is(err, actor.ErrAmbiguous) {
 		t.Errorf("actors are handed over, and commits may still land: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -79,18 +80,10 @@ func (c Config) WithDefaults() Config {
 	if c.Changed == nil {
 		c.Changed = func() {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 32 << 20
-	}
-	if c.MaxStoredBytes == 0 {
-		c.MaxStoredBytes = 1 << 30
-	}
-	if c.PollInterval == 0 {
-		c.PollInterval = 5 * time.Second
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.MaxBytes = cmp.Or(c.MaxBytes, 32<<20)
+	c.MaxStoredBytes = cmp.Or(c.MaxStoredBytes, 1<<30)
+	c.PollInterval = cmp.Or(c.PollInterval, 5*time.Second)
 	return c
 }
 

@@ -223,33 +223,6 @@ func (s *deployer) rollbackTarget(ctx context.Context, req RollbackRequest) (cur
 	return current, target, fmt.Errorf("no earlier generation used another module: %w", actor.ErrNoGeneration)
 }
 
-// change is a switch of types to a module.
-type change struct {
-	app      string
-	digest   actor.Digest
-	manifest *abi.Manifest
-	specs    []*abi.TypeSpec
-	// placements are those that change, by type; empty: that of the module.
-	placements map[string]string
-	force      bool
-	rollback   bool
-	message    string
-}
-
-// placement returns what is deployed as the placement of a type, beside its module:
-// what the change says, or else what was deployed before. A type is stateless by its
-// code alone.
-func (c change) placement(spec *abi.TypeSpec, current actor.Deployment) string {
-	placement, changed := c.placements[spec.Name]
-	switch {
-	case changed:
-		return placement
-	case spec.Placement == abi.PlacementStateless:
-		return ""
-	}
-	return current.Placement
-}
-
 // change carries a change out.
 func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
 	if err := s.checkHosts(ctx, c.app, c.digest); err != nil {
@@ -266,7 +239,7 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 			if old, err = s.replaced(ctx, c, current); err == nil {
 				warnings = warn(c, current, old)
 				removed = c.removed(current, old)
-				err = s.checkTogether(ctx, c, current, &warnings)
+				err = s.checkGroups(ctx, c, current, &warnings)
 			}
 		}
 		return wanted, result, err
@@ -308,54 +281,9 @@ func (s *deployer) deploy(ctx context.Context, app string,
 	}
 }
 
-// plan decides what to ask of the store, and what will serve the types after it.
-func (c change) plan(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
-	for _, spec := range c.specs {
-		cur, known := current[spec.Name]
-		placement := c.placement(spec, cur)
-		if known && cur.Digest == c.digest && cur.Placement == placement {
-			result = append(result, cur)
-			continue
-		}
-		if known && spec.StateSchema < cur.StateSchema && !c.force {
-			return nil, nil, fmt.Errorf("%s: module %s declares state schema %d and would replace generation %d with schema %d; it could not read what is stored; force it only if no state of schema %d was written: %w",
-				spec.Name, c.digest.Short(), spec.StateSchema, cur.Generation, cur.StateSchema, cur.StateSchema, actor.ErrSchemaRollback)
-		}
-		d := actor.Deployment{App: c.app, Type: spec.Name, Generation: cur.Generation + 1, Digest: c.digest, StateSchema: spec.StateSchema, Placement: placement, Message: c.message}
-		if c.rollback {
-			d.RolledBackFrom = cur.Generation
-		}
-		wanted = append(wanted, d)
-		result = append(result, d)
-	}
-	return wanted, result, nil
-}
-
-// removed returns the methods that c takes away from the types that it switches, in
-// their order. old has the manifests of the modules that types are taken from.
-func (c change) removed(current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []removedMethod {
-	var gone []removedMethod
-	for _, spec := range c.specs {
-		m := old[current[spec.Name].Digest]
-		if m == nil {
-			continue
-		}
-		before := typeSpec(m, spec.Name)
-		if before == nil {
-			continue
-		}
-		for _, was := range before.Methods {
-			if !slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == was.Name }) {
-				gone = append(gone, removedMethod{spec.Name, was.Name})
-			}
-		}
-	}
-	return gone
-}
-
-// checkTogether refuses a change after which types of one group would have different placements, and
+// checkGroups refuses a change after which types of one group would have different placements, and
 // adds warnings of methods whose callers may be apart from them.
-func (s *deployer) checkTogether(ctx context.Context, c change, current map[string]actor.Deployment, warnings *[]string) error {
+func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment, warnings *[]string) error {
 	var types []abi.TypeSpec
 	var digests []actor.Digest // of their modules
 	for _, spec := range c.specs {
@@ -427,11 +355,6 @@ func (s *deployer) replaced(ctx context.Context, c change, current map[string]ac
 		old[cur.Digest] = m
 	}
 	return old, nil
-}
-
-// permanent reports whether reading a manifest again would give the same error.
-func permanent(err error) bool {
-	return errors.Is(err, actor.ErrModuleDamaged) || errors.Is(err, actor.ErrModuleNotFound)
 }
 
 // settled makes hosts of this process see a change that is durable already, and

@@ -5,8 +5,15 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
+
+// module is a module of an app.
+type module struct {
+	app    string
+	digest actor.Digest
+}
 
 // modulesQueue holds each module once. Apps take turns, and of one app small modules whose
 // types are many go before others.

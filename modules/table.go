@@ -3,6 +3,7 @@ package modules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,12 +25,6 @@ type ServedType struct {
 }
 
 type typeName struct{ app, typ string }
-
-// module is a module of an app.
-type module struct {
-	app    string
-	digest actor.Digest
-}
 
 // table is what serves every type. It is never changed, only replaced.
 type table struct {
@@ -436,4 +431,9 @@ func (r *refresher) do(ctx context.Context, app string) error {
 	r.mu.Unlock()
 	close(f.done)
 	return f.err
+}
+
+// permanent reports whether reading a manifest again would give the same error.
+func permanent(err error) bool {
+	return errors.Is(err, actor.ErrModuleDamaged) || errors.Is(err, actor.ErrModuleNotFound)
 }

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -134,13 +135,13 @@ type Events struct {
 
 // WithDefaults returns a copy with every unset optional field at its default.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Channels, DefaultChannels)
-	setDefault(&c.MaxInFlight, DefaultMaxInFlight)
-	setDefault(&c.MaxWaiting, DefaultMaxWaiting)
-	setDefault(&c.MaxWaitingBytes, DefaultMaxWaitingBytes)
-	setDefault(&c.MaxWait, DefaultMaxWait)
-	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
-	setDefault(&c.SettleGrace, DefaultSettleGrace)
+	c.Channels = cmp.Or(c.Channels, DefaultChannels)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, DefaultMaxWaiting)
+	c.MaxWaitingBytes = cmp.Or(c.MaxWaitingBytes, DefaultMaxWaitingBytes)
+	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
+	c.PeerTimeout = cmp.Or(c.PeerTimeout, DefaultPeerTimeout)
+	c.SettleGrace = cmp.Or(c.SettleGrace, DefaultSettleGrace)
 	if c.Readers == nil {
 		c.Readers = func(*actor.Invocation) ([]actor.HostID, bool) { return nil, false }
 	}
@@ -156,17 +157,8 @@ func (c Config) WithDefaults() Config {
 	if c.HTTPClient == nil {
 		c.HTTPClient = NewHTTPClient(c.TLS, c.DialContext, c.PeerTimeout)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) validate() error {

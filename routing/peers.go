@@ -38,10 +38,6 @@ const (
 	maxReopen = 500 * time.Millisecond
 )
 
-func newPeers(ctx context.Context, cfg *Config) *peers {
-	return &peers{ctx: ctx, cfg: cfg, client: cfg.HTTPClient, all: map[actor.HostID]*peer{}}
-}
-
 // scheme is that of the addresses of peers.
 func (ps *peers) scheme() string {
 	if ps.cfg.TLS != nil {

@@ -131,7 +131,6 @@ func (l *localReceiver) Placed() {
 	}
 }
 
-// Answer implements [host.Receiver].
 func (l *localReceiver) Answer(reply actor.Reply, err error) {
 	c := (*routed)(l)
 	if err == nil || !errors.Is(err, actor.ErrNotOwner) {

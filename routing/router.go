@@ -40,7 +40,7 @@ func New(cfg Config) (*Router, error) {
 	}
 	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)}
 	r.ctx, r.end = context.WithCancel(context.Background())
-	r.peers = newPeers(r.ctx, &r.cfg)
+	r.peers = &peers{ctx: r.ctx, cfg: &r.cfg, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
 	return r, nil
 }
 

@@ -20,10 +20,6 @@ type checkouts struct {
 	kicked   chan struct{} // has a value when there may be something to do
 }
 
-func newCheckouts(m *member) *checkouts {
-	return &checkouts{m, make(chan struct{}, 1), make(chan struct{}, 1)}
-}
-
 // length is how long the lease of a partition is.
 func (c *checkouts) length() time.Duration { return checkoutLeases * c.cfg.Lease }
 

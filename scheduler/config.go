@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -155,9 +156,7 @@ type Events struct {
 
 // WithDefaults returns a copy with the defaults filled in.
 func (c Config) WithDefaults() Config {
-	if c.Lease == 0 {
-		c.Lease = DefaultLease
-	}
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	if c.Self.Roles == nil {
 		c.Self.Roles = []string{protocol.RoleHost, protocol.RoleScheduler}
 	}
@@ -167,21 +166,11 @@ func (c Config) WithDefaults() Config {
 	if c.NewID == nil {
 		c.NewID = func() actor.HostID { return actor.HostID(rand.Text()) }
 	}
-	if c.Ranges == 0 {
-		c.Ranges = placement.DefaultRanges
-	}
-	if c.MaxOwned == 0 {
-		c.MaxOwned = DefaultMaxOwned
-	}
-	if c.OwnerCache == 0 {
-		c.OwnerCache = DefaultOwnerCache
-	}
-	if c.HeatEvery == 0 {
-		c.HeatEvery = DefaultHeatEvery
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Ranges = cmp.Or(c.Ranges, placement.DefaultRanges)
+	c.MaxOwned = cmp.Or(c.MaxOwned, DefaultMaxOwned)
+	c.OwnerCache = cmp.Or(c.OwnerCache, DefaultOwnerCache)
+	c.HeatEvery = cmp.Or(c.HeatEvery, DefaultHeatEvery)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -69,7 +69,6 @@ func (s *dialed) Receive() (*greenroomv1.ReportActorTypesResponse, error) {
 	return m, err
 }
 
-// Close implements [protocol.Stream].
 func (s *dialed) Close() error {
 	s.cancel()
 	_ = s.CloseRequest() // the stream is over whatever they say

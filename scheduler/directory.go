@@ -24,7 +24,7 @@ type directory struct {
 func (d *directory) Holds(key actor.Key, policy string) actor.Hold {
 	v := d.view.Load()
 	at := v.locate(key)
-	if hold := d.holds(v, at, key, policy); hold != actor.HeldClean || !at.unsettled {
+	if hold := d.holds(v, at, key, policy); hold != actor.HeldClean || !at.unfenced {
 		return hold
 	}
 	return actor.Held
@@ -51,9 +51,9 @@ func (d *directory) holds(v *view, at place, key actor.Key, policy string) actor
 	}
 }
 
-// Settled notes that a commit of this host has moved the version of a sticky actor on since
+// Fenced notes that a commit of this host has moved the version of a sticky actor on since
 // the actor was acquired: nothing of an earlier owner can land any more.
-func (d *directory) Settled(key actor.Key) { d.owned.settle(d.view.Load().locate(key).key, key) }
+func (d *directory) Fenced(key actor.Key) { d.owned.fence(d.view.Load().locate(key).key, key) }
 
 // Find says where a call of an actor goes. It never blocks.
 func (d *directory) Find(key actor.Key, policy string) placement.Where {

@@ -42,8 +42,8 @@
 //	group        types that share one table, under a number that the leader gives
 //	co_locate    (a group that types name) their actors are looked for at the place of their group
 //	             key; it has a table as a type has one, and is a type in all messages
-//	settled      (commits of an earlier holder) unable to land any more
-//	clean        (a range) everything that its earlier holders sent to the store is settled
+//	fenced       (commits of an earlier holder) unable to land any more
+//	clean        (a range) everything that its earlier holders sent to the store is fenced
 //	cleared      (a host) its row was removed by a leader, after its lease had run out
 //
 // # States of a host

@@ -81,7 +81,9 @@ func (f *follower) connect(ss *session, to actor.Host, epoch uint64) bool {
 		send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_StickyClaims{StickyClaims: &greenroomv1.StickyClaimsReport{Actors: actors}}})
 	}
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_StickyClaims{StickyClaims: &greenroomv1.StickyClaimsReport{Complete: true}}})
-	f.sticky.askAgain()
+	for key, a := range f.sticky.asked {
+		f.sticky.ask(key, a)
+	}
 	return true
 }
 
@@ -94,7 +96,7 @@ func (f *follower) disconnected(ss *session) {
 	if ss.met {
 		f.registration.search.ended(f.now())
 	} else {
-		f.registration.search.attempted(f.now())
+		f.registration.search.last = f.now()
 	}
 	f.leader.Connected = false
 	f.ownership.Disconnect(ss.Session)
@@ -154,13 +156,6 @@ func (f *follower) readTypes(ctx context.Context, app string) {
 		return
 	}
 	f.TypesChanged()
-}
-
-// heartbeats makes the leader answer, which shows that it is there.
-func (f *follower) heartbeats(ctx context.Context, ss *session) {
-	for clock.Pause(ctx, clock.RenewEvery(f.cfg.Lease)) {
-		ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
-	}
 }
 
 // reportHeat reports to the leader what this host is asked for.

@@ -76,7 +76,11 @@ func (f *follower) converse(ctx context.Context) error {
 	}
 	defer f.disconnected(ss)
 	sending.Go(func() { f.reportTypes(ctx, ss) })
-	sending.Go(func() { f.heartbeats(ctx, ss) })
+	sending.Go(func() {
+		for clock.Pause(ctx, clock.RenewEvery(f.cfg.Lease)) {
+			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
+		}
+	})
 	if f.cfg.hosts() {
 		sending.Go(func() { f.reportHeat(ctx, ss) })
 	}

@@ -32,10 +32,6 @@ type leaseCount struct {
 	partitions clock.Instant
 }
 
-func newLeaseCount(e *environment) *leaseCount {
-	return &leaseCount{environment: e, renewals: make(chan struct{}, 1)}
-}
-
 // countFor begins the count of an incarnation that is not registered yet, and ends the count
 // of the incarnation before it. An empty id only ends the count.
 func (c *leaseCount) countFor(id actor.HostID) {

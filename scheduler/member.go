@@ -57,13 +57,6 @@ type Leadership struct {
 	Connected bool
 }
 
-func newMember(e *environment) *member {
-	return &member{
-		environment: e, leaseCount: newLeaseCount(e), owned: newOwnedActors(), typesChanged: make(chan struct{}, 1),
-		roster: roster{members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}},
-	}
-}
-
 // Self returns this incarnation's ID: another one after the host's row was cleared.
 func (m *member) Self() actor.HostID { return m.view.Load().self }
 

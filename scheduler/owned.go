@@ -28,7 +28,7 @@ type ownedShard struct {
 type ownedActor struct {
 	used    atomic.Uint64 // how many had been added when it was used last
 	leaving atomic.Bool   // it is handed over, or about to be
-	settled atomic.Bool   // nothing of an earlier owner is under way
+	fenced  atomic.Bool   // nothing of an earlier owner is under way
 	// members are the actors of a group key of which the same is known; maxMembers at most.
 	// The shard's lock guards them.
 	members map[actor.Key]struct{}
@@ -57,16 +57,16 @@ func (o *ownedActors) get(key actor.Key) *ownedActor {
 	return s.actors[key]
 }
 
-// settle notes that nothing of an earlier owner of an actor is under way, by the actor's
+// fence notes that nothing of an earlier owner of an actor is under way, by the actor's
 // place.
-func (o *ownedActors) settle(place, key actor.Key) {
+func (o *ownedActors) fence(place, key actor.Key) {
 	s := o.shard(place)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch a := s.actors[place]; {
 	case a == nil:
 	case place == key:
-		a.settled.Store(true)
+		a.fenced.Store(true)
 	case a.members == nil || len(a.members) >= maxMembers:
 		a.members = map[actor.Key]struct{}{key: {}}
 	default:
@@ -74,17 +74,17 @@ func (o *ownedActors) settle(place, key actor.Key) {
 	}
 }
 
-// isSettled reports whether nothing of an earlier owner of an actor is under way; a is the
+// isFenced reports whether nothing of an earlier owner of an actor is under way; a is the
 // place's.
-func (o *ownedActors) isSettled(a *ownedActor, place, key actor.Key) bool {
+func (o *ownedActors) isFenced(a *ownedActor, place, key actor.Key) bool {
 	if place == key {
-		return a.settled.Load()
+		return a.fenced.Load()
 	}
 	s := o.shard(place)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, settled := a.members[key]
-	return settled
+	_, fenced := a.members[key]
+	return fenced
 }
 
 // hold says whether an actor's place is owned, and notes that it is used.
@@ -96,7 +96,7 @@ func (o *ownedActors) hold(place, key actor.Key) actor.Hold {
 	if now := o.added.Load(); a.used.Load() != now {
 		a.used.Store(now)
 	}
-	if o.isSettled(a, place, key) {
+	if o.isFenced(a, place, key) {
 		return actor.HeldClean
 	}
 	return actor.Held

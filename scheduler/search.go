@@ -24,9 +24,5 @@ func (w *search) failed(now, lease clock.Instant, epoch uint64) (long bool) {
 	return w.anewIn != epoch && now-w.since >= leader.Patience*lease
 }
 
-// attempted notes that an attempt at a session lasted until now: one that gets no answer takes
-// as long as a lease.
-func (w *search) attempted(now clock.Instant) { w.last = now }
-
 // ended notes that a session of the present epoch has ended.
 func (w *search) ended(now clock.Instant) { w.since, w.last = now, now }

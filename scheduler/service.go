@@ -46,12 +46,16 @@ func New(cfg Config) (*Service, error) {
 	if types := cfg.Types; types != nil {
 		cfg.Types = func() []protocol.Type { return protocol.Grouped(types()) }
 	}
-	m := newMember(&environment{cfg, clock.New(cfg.Clocks, cfg.Lease)})
+	e := &environment{cfg, clock.New(cfg.Clocks, cfg.Lease)}
+	m := &member{
+		environment: e, leaseCount: &leaseCount{environment: e, renewals: make(chan struct{}, 1)}, owned: newOwnedActors(), typesChanged: make(chan struct{}, 1),
+		roster: roster{members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}},
+	}
 	sticky, err := newSticky(m)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{member: m, directory: &directory{m, sticky}, inspector: &inspector{m}, sticky: sticky, checkouts: newCheckouts(m)}
+	s := &Service{member: m, directory: &directory{m, sticky}, inspector: &inspector{m}, sticky: sticky, checkouts: &checkouts{m, make(chan struct{}, 1), make(chan struct{}, 1)}}
 	s.drainer = &drainer{member: m, sticky: sticky, checkouts: s.checkouts}
 	s.registration = &registration{member: m, sticky: sticky, unwanted: make(chan struct{}, 1)}
 	s.elector = leader.New(leader.Config{

@@ -83,13 +83,6 @@ func (s *sticky) ask(key actor.Key, a *acquisition) {
 	}}})
 }
 
-// askAgain asks for all that was asked for, in a new session. The caller has the lock.
-func (s *sticky) askAgain() {
-	for key, a := range s.asked {
-		s.ask(key, a)
-	}
-}
-
 // answered takes the answer to an acquisition.
 func (s *sticky) answered(ss *session, m *greenroomv1.StickyAcquisitionResponse) {
 	key, found := s.asking[m.GetCorrelationId()]

@@ -261,7 +261,7 @@ func TestSettledMembers(t *testing.T) {
 				t.Errorf("%v is held as %d", k, hold)
 			}
 		}
-		p.Settled(keys[2])
+		p.Fenced(keys[2])
 		for _, k := range keys {
 			want := actor.Held
 			if k == keys[2] {

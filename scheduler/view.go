@@ -57,8 +57,8 @@ type place struct {
 	counts *callCounts
 	// key is the actor's in the table: its own, or that of its group key.
 	key actor.Key
-	// unsettled: it is of a type that had other holders not long ago, whatever the table says.
-	unsettled bool
+	// unfenced: it is of a type that had other holders not long ago, whatever the table says.
+	unfenced bool
 }
 
 // locate returns where an actor is looked for. Everything that asks for the holder of an
@@ -69,7 +69,7 @@ func (v *view) locate(key actor.Key) place {
 	if t == nil || t.Group == nil {
 		return p
 	}
-	p.key, p.table, p.unsettled = t.Group.Place(key), nowhere, !t.Clean
+	p.key, p.table, p.unfenced = t.Group.Place(key), nowhere, !t.Clean
 	if !t.Competes {
 		return p
 	}

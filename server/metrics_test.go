@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 	ev.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 1, Err: actor.ErrStale})
 	ev.Activated(key("a"))
 	ev.Activated(key("b"))
-	ev.Deactivated(key("a"), host.DeactivateIdle)
+	ev.Deactivated(host.Deactivation{Key: key("a"), Reason: host.DeactivateIdle})
 	ev.IdleSkipped(key("b"))
 	ev.InstanceMade(host.InstanceEvent{})
 	ev.TimerFired(host.TimerFired{Key: key("a"), Name: "t"})

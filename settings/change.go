@@ -11,9 +11,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// privateValue marks a grant of private addresses, as it is stored.
-const privateValue = "private"
-
 // Listing has all settings of an app, each list in the order of names.
 type Listing struct {
 	Config  []Value

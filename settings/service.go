@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ const (
 	MaxOfKind = 256
 )
 
+// privateValue marks a grant of private addresses, as it is stored.
+const privateValue = "private"
+
 // Config configures a [Service]. Store is needed.
 type Config struct {
 	Store store.Settings
@@ -41,18 +45,12 @@ type Config struct {
 
 // WithDefaults returns a copy with defaults filled in.
 func (c Config) WithDefaults() Config {
-	if c.MaxAge == 0 {
-		c.MaxAge = 2 * time.Second
-	}
-	if c.MaxStale == 0 {
-		c.MaxStale = time.Minute
-	}
+	c.MaxAge = cmp.Or(c.MaxAge, 2*time.Second)
+	c.MaxStale = cmp.Or(c.MaxStale, time.Minute)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -11,7 +11,11 @@
 // names, and a message value shares them among everything that it decodes.
 package invokestream
 
-import "google.golang.org/protobuf/proto"
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+)
 
 // Frame is a message of the stream: a [*Request] or a [*Response]. It is used by
 // one goroutine at a time, and may be used again.
@@ -53,4 +57,12 @@ func (Codec) Unmarshal(data []byte, msg any) error {
 		return err
 	}
 	return f.Decode(data)
+}
+
+func frame(msg any) (Frame, error) {
+	f, ok := msg.(Frame)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a message of InvokeStream", msg)
+	}
+	return f, nil
 }

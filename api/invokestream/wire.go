@@ -11,14 +11,6 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-func frame(msg any) (Frame, error) {
-	f, ok := msg.(Frame)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a message of InvokeStream", msg)
-	}
-	return f, nil
-}
-
 // field is one field as it was found; varint or bytes is set, by its type, and
 // neither for types that no field here has.
 type field struct {

@@ -64,7 +64,7 @@ func actorsListCommand(c *cli) *cobra.Command {
 					which = " with an ID that begins with " + strconv.Quote(prefix)
 				}
 			}
-			rows := rowsOf(list.Actors, func(x *greenroomv1.Actor) []string {
+			rows := mapped(list.Actors, func(x *greenroomv1.Actor) []string {
 				return []string{x.Key.GetId(), size(x.StateSize), strconv.FormatUint(x.Generation, 10), when(x.UpdatedAt)}
 			})
 			return c.list(cmd, list, []string{"ID", "STATE", "GENERATION", "UPDATED"}, rows,
@@ -154,10 +154,7 @@ func writeStateValue(c *cli, entries []*greenroomv1.StateEntry, key string) erro
 			return writePayload(c, e.Value, "application/octet-stream")
 		}
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strconv.Quote(e.Key)
-	}
+	names := mapped(entries, func(e *greenroomv1.StateEntry) string { return strconv.Quote(e.Key) })
 	return &actor.ArgumentError{Field: "KEY", Problem: fmt.Sprintf("%q is not in the actor's state; it has %s", key, cmp.Or(strings.Join(names, ", "), "no keys"))}
 }
 

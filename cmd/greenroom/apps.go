@@ -36,7 +36,7 @@ is limited to one app may not list apps.`,
 			if err != nil {
 				return err
 			}
-			rows := rowsOf(list.Apps, func(a *greenroomv1.App) []string {
+			rows := mapped(list.Apps, func(a *greenroomv1.App) []string {
 				return []string{a.Name, strconv.FormatInt(a.Types, 10), strconv.FormatInt(a.Modules, 10), when(a.DeployedAt)}
 			})
 			return c.list(cmd, list, []string{"APP", "TYPES", "MODULES", "DEPLOYED"}, rows,

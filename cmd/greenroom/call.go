@@ -194,10 +194,9 @@ func callAll(ctx context.Context, c *cli, f callFlags) error {
 	if err != nil {
 		return err
 	}
-	msg := &greenroomv1.InvokeAllRequest{App: c.app}
-	for _, l := range calls {
-		msg.Calls = append(msg.Calls, &greenroomv1.ActorCall{Type: l.Key.Type, Id: l.Key.ID, Method: l.Method, Payload: l.Payload.Data})
-	}
+	msg := &greenroomv1.InvokeAllRequest{App: c.app, Calls: mapped(calls, func(l actor.Call) *greenroomv1.ActorCall {
+		return &greenroomv1.ActorCall{Type: l.Key.Type, Id: l.Key.ID, Method: l.Method, Payload: l.Payload.Data}
+	})}
 	a, err := c.api()
 	if err != nil {
 		return err

@@ -37,10 +37,9 @@ adjacent ranges as one.`,
 			if c.wantsJSON() {
 				return c.writeMessage(resp)
 			}
-			rows := make([][]string, len(resp.Hosts))
-			for i, h := range resp.Hosts {
-				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), strconv.FormatUint(h.Partitions, 10), weightText(h.Weight), h.Version, when(h.StartedAt)}
-			}
+			rows := mapped(resp.Hosts, func(h *greenroomv1.ClusterHost) []string {
+				return []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), strconv.FormatUint(h.Partitions, 10), weightText(h.Weight), h.Version, when(h.StartedAt)}
+			})
 			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "PARTITIONS", "WEIGHT", "VERSION", "STARTED"}, rows)
 			if !resp.LeaderAnswered {
 				c.printf(c.stderr, "%s the leader does not answer: ranges and sticky actors are not known now\n", c.paint(c.stderr, yellow, "note:"))
@@ -92,11 +91,7 @@ func withHosts(ctx context.Context, a *api, err error) error {
 	if listErr != nil {
 		return err // which says enough
 	}
-	var names []string
-	for _, h := range all.Hosts {
-		names = append(names, serverName(h))
-	}
-	return &hintedError{err, "the servers are " + strings.Join(sorted(names), ", ")}
+	return &hintedError{err, "the servers are " + strings.Join(sorted(mapped(all.Hosts, serverName)), ", ")}
 }
 
 // serverName is what people call a server: its name, or its ID if it has none.
@@ -279,10 +274,9 @@ func stickyCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return clusterError(err)
 			}
-			rows := make([][]string, len(found.Actors))
-			for i, e := range found.Actors {
-				rows[i] = []string{e.Type, e.Id, cmp.Or(names[e.Owner], e.Owner), e.Owner}
-			}
+			rows := mapped(found.Actors, func(e *greenroomv1.StickyActor) []string {
+				return []string{e.Type, e.Id, cmp.Or(names[e.Owner], e.Owner), e.Owner}
+			})
 			c.table([]string{"TYPE", "ID", "OWNER", "HOST"}, rows)
 			if found.NextPageToken != "" {
 				c.printf(c.stderr, "%s there are more; list them with --all\n", c.paint(c.stderr, yellow, "note:"))
@@ -348,11 +342,7 @@ shown, and the parts that moved to another server for that reason.`,
 // showRanges prints the table of a type as it is. names are those of servers, by ID.
 func showRanges(c *cli, m *greenroomv1.GetPlacementResponse, names map[string]string) {
 	named := func(ids []string) string {
-		hosts := make([]string, len(ids))
-		for i, id := range ids {
-			hosts[i] = cmp.Or(names[id], id)
-		}
-		return strings.Join(hosts, " ")
+		return strings.Join(mapped(ids, func(id string) string { return cmp.Or(names[id], id) }), " ")
 	}
 	header := []string{"FIRST", "LAST", "SERVERS"}
 	if isRead(m.Ranges) {

@@ -66,7 +66,7 @@ func (c complete) types(cmd *cobra.Command, args []string, _ string) ([]cobra.Co
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		types, err := listTypes(ctx, c.cli, a)
-		return rowsOf(types, func(t *greenroomv1.ServedType) cobra.Completion {
+		return mapped(types, func(t *greenroomv1.ServedType) cobra.Completion {
 			return cobra.CompletionWithDesc(t.Type.GetName(), methodNames(t.Type))
 		}), err
 	})
@@ -80,7 +80,7 @@ func (c complete) actor(cmd *cobra.Command, args []string, toComplete string) ([
 	case 1:
 		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 			resp, err := unary(ctx, a.actors.ListActors, &greenroomv1.ListActorsRequest{App: c.app, Type: args[0], PageSize: 100})
-			return rowsOf(resp.GetActors(), func(x *greenroomv1.Actor) cobra.Completion { return x.Key.GetId() }), err
+			return mapped(resp.GetActors(), func(x *greenroomv1.Actor) cobra.Completion { return x.Key.GetId() }), err
 		})
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
@@ -123,7 +123,7 @@ func (c complete) modules(cmd *cobra.Command, args []string, _ string) ([]cobra.
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		resp, err := unary(ctx, a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: 100})
-		return rowsOf(resp.GetModules(), func(m *greenroomv1.Module) cobra.Completion {
+		return mapped(resp.GetModules(), func(m *greenroomv1.Module) cobra.Completion {
 			return cobra.CompletionWithDesc(short(m.Digest), typeNames(m))
 		}), err
 	})
@@ -136,7 +136,7 @@ func (c complete) reminder(cmd *cobra.Command, args []string, toComplete string)
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
 		resp, err := unary(ctx, a.reminders.ListReminders, &greenroomv1.ListRemindersRequest{App: c.app, Type: args[0], Id: args[1]})
-		return rowsOf(resp.GetReminders(), func(r *greenroomv1.Reminder) cobra.Completion {
+		return mapped(resp.GetReminders(), func(r *greenroomv1.Reminder) cobra.Completion {
 			return cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r))
 		}), err
 	})

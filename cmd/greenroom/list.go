@@ -47,11 +47,11 @@ func collect[M listing](p *pageFlags, fetch func(size int32, token string) (M, e
 	return all, nil
 }
 
-// rowsOf returns the rows of a table, or the completions of a list: one for each item.
-func rowsOf[T, Row any](items []T, row func(item T) Row) []Row {
-	rows := make([]Row, len(items))
+// mapped returns what a function makes of each item.
+func mapped[T, M any](items []T, of func(item T) M) []M {
+	all := make([]M, len(items))
 	for i, item := range items {
-		rows[i] = row(item)
+		all[i] = of(item)
 	}
-	return rows
+	return all
 }

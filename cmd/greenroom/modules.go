@@ -42,7 +42,7 @@ func modulesListCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := rowsOf(list.Modules, func(m *greenroomv1.Module) []string {
+			rows := mapped(list.Modules, func(m *greenroomv1.Module) []string {
 				return []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
 			})
 			err = c.list(cmd, list, []string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows,
@@ -62,10 +62,7 @@ func modulesListCommand(c *cli) *cobra.Command {
 }
 
 func typeNames(m *greenroomv1.Module) string {
-	names := make([]string, len(m.Types))
-	for i, t := range m.Types {
-		names[i] = t.Name
-	}
+	names := mapped(m.Types, func(t *greenroomv1.ActorType) string { return t.Name })
 	return strings.Join(names, " ")
 }
 
@@ -103,7 +100,7 @@ func modulesGetCommand(c *cli) *cobra.Command {
 			for _, d := range resp.Serving {
 				serving[d.Type] = fmt.Sprintf("as generation %d", d.Generation)
 			}
-			rows := rowsOf(m.Types, func(t *greenroomv1.ActorType) []string {
+			rows := mapped(m.Types, func(t *greenroomv1.ActorType) []string {
 				return []string{t.Name, methodNames(t), t.Placement, t.Instance, schema(t.StateSchema), cmp.Or(serving[t.Name], "no")}
 			})
 			c.printf(c.stdout, "\n")

@@ -103,7 +103,7 @@ zone of this machine.`,
 			if len(args) == 0 && req.DueFrom == nil && req.DueBefore == nil {
 				none = "app %s has no reminders; add one with `greenroom reminders create TYPE ID NAME METHOD`"
 			}
-			rows := rowsOf(list.Reminders, func(r *greenroomv1.Reminder) []string {
+			rows := mapped(list.Reminders, func(r *greenroomv1.Reminder) []string {
 				return []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.FireAt), scheduleText(r), reminderState(r, time.Now())}
 			})
 			return c.list(cmd, list, []string{"TYPE", "ID", "NAME", "METHOD", "NEXT", "SCHEDULE", "STATE"}, rows, none, c.app)
@@ -431,7 +431,7 @@ func deadLettersCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := rowsOf(list.DeadLetters, func(l *greenroomv1.DeadLetter) []string {
+			rows := mapped(list.DeadLetters, func(l *greenroomv1.DeadLetter) []string {
 				r := l.Reminder
 				return []string{l.Id, r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), when(l.FailedAt), l.Reason}
 			})
@@ -562,7 +562,7 @@ out, RATE/S the approximate number of recent deliveries per second.`,
 			if err != nil {
 				return err
 			}
-			rows := rowsOf(list.Buckets, func(b *greenroomv1.Bucket) []string {
+			rows := mapped(list.Buckets, func(b *greenroomv1.Bucket) []string {
 				state := "open"
 				if b.Closed {
 					state = "closed"

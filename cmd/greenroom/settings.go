@@ -33,7 +33,7 @@ func configCommand(c *cli) *cobra.Command {
 		Long:    "List the configuration values of the app.",
 		Example: "  greenroom config list --app shop -o json",
 		RunE: listSettings(c, "configuration values", "greenroom config set NAME=VALUE", []string{"NAME", "VALUE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
-			return &greenroomv1.GetSettingsResponse{Config: s.Config}, rowsOf(s.Config, func(v *greenroomv1.ConfigValue) []string {
+			return &greenroomv1.GetSettingsResponse{Config: s.Config}, mapped(s.Config, func(v *greenroomv1.ConfigValue) []string {
 				return []string{v.Name, v.Value, when(v.UpdatedAt)}
 			})
 		}),
@@ -109,7 +109,7 @@ input, without one line break at the end. The value is never shown again.`,
 		Long:    "List the secrets of the app, without their values, and the key that each is kept\nwith.",
 		Example: "  greenroom secrets list --app shop",
 		RunE: listSettings(c, "secrets", "greenroom secrets set NAME", []string{"NAME", "KEY", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
-			return &greenroomv1.GetSettingsResponse{Secrets: s.Secrets}, rowsOf(s.Secrets, func(v *greenroomv1.Secret) []string {
+			return &greenroomv1.GetSettingsResponse{Secrets: s.Secrets}, mapped(s.Secrets, func(v *greenroomv1.Secret) []string {
 				key := v.KeyId
 				if !v.Readable {
 					key += " (this server does not have it)"
@@ -191,7 +191,7 @@ whatever name resolves to them, unless --private is given.`,
 		Long:    "List the hosts that the app's actors may send requests to.",
 		Example: "  greenroom grants list --app shop",
 		RunE: listSettings(c, "grants", "greenroom grants http add HOST", []string{"KIND", "HOST", "PRIVATE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
-			return &greenroomv1.GetSettingsResponse{Http: s.Http}, rowsOf(s.Http, func(v *greenroomv1.HTTPGrant) []string {
+			return &greenroomv1.GetSettingsResponse{Http: s.Http}, mapped(s.Http, func(v *greenroomv1.HTTPGrant) []string {
 				return []string{"http", v.Host, yesNo(v.Private), when(v.UpdatedAt)}
 			})
 		}),

@@ -69,10 +69,7 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	if err != nil {
 		return // what is asked for next says the same, as an error
 	}
-	names := make([]string, len(types))
-	for i, t := range types {
-		names[i] = t.Type.GetName()
-	}
+	names := mapped(types, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
 	if slices.Contains(names, name) {
 		return
 	}

@@ -33,7 +33,7 @@ deleted then.`,
 			if c.wantsJSON() {
 				return c.writeMessage(resp)
 			}
-			rows := rowsOf(resp.Deployments, func(d *greenroomv1.Deployment) []string {
+			rows := mapped(resp.Deployments, func(d *greenroomv1.Deployment) []string {
 				return []string{d.Type, strconv.FormatUint(d.Generation, 10), when(d.CreatedAt)}
 			})
 			c.table([]string{"TYPE", "GENERATION", "UNDEPLOYED"}, rows)
@@ -70,10 +70,7 @@ func withNearest(ctx context.Context, c *cli, a *api, err error, types []string,
 	if listErr != nil {
 		return err // which says enough
 	}
-	names := make([]string, len(served))
-	for i, t := range served {
-		names[i] = t.Type.GetName()
-	}
+	names := mapped(served, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
 	for _, typ := range types {
 		at := slices.Index(names, typ)
 		if at < 0 {
@@ -85,10 +82,7 @@ func withNearest(ctx context.Context, c *cli, a *api, err error, types []string,
 		if kind != string(actor.ErrMethodNotFound.Kind()) {
 			continue
 		}
-		var methods []string
-		for _, m := range served[at].Type.GetMethods() {
-			methods = append(methods, m.Name)
-		}
+		methods := mapped(served[at].Type.GetMethods(), func(m *greenroomv1.Method) string { return m.Name })
 		if near := nearest(method, methods); near != "" {
 			return &hintedError{err, "did you mean the method " + near + "?"}
 		}

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,24 +48,14 @@ type Config struct {
 
 // WithDefaults returns a copy with defaults filled in.
 func (c Config) WithDefaults() Config {
-	if c.CacheBytes == 0 {
-		c.CacheBytes = 1 << 30
-	}
-	if c.Processes == 0 {
-		c.Processes = 1
-	}
-	if c.Memory == 0 {
-		c.Memory = 512 << 20
-	}
-	if c.Time == 0 {
-		c.Time = 45 * time.Second
-	}
+	c.CacheBytes = cmp.Or(c.CacheBytes, 1<<30)
+	c.Processes = cmp.Or(c.Processes, 1)
+	c.Memory = cmp.Or(c.Memory, 512<<20)
+	c.Time = cmp.Or(c.Time, 45*time.Second)
 	if c.Apps == nil {
 		c.Apps = func() map[actor.Digest][]string { return nil }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

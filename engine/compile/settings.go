@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -38,23 +39,14 @@ type EngineConfig struct {
 // WithDefaults returns a copy with defaults filled in. Two of the defaults are the
 // engine's own: maxPrograms and maxInstances.
 func (c EngineConfig) WithDefaults(maxPrograms, maxInstances int) EngineConfig {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	setDefault(&c.MaxPrograms, maxPrograms)
-	setDefault(&c.MaxInstances, maxInstances)
-	setDefault(&c.ProgramBytes, 256<<20)
-	setDefault(&c.InitTimeout, 5*time.Second)
-	setDefault(&c.InspectMemory, 64<<20)
-	setDefault(&c.InspectTimeout, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.MaxPrograms = cmp.Or(c.MaxPrograms, maxPrograms)
+	c.MaxInstances = cmp.Or(c.MaxInstances, maxInstances)
+	c.ProgramBytes = cmp.Or(c.ProgramBytes, 256<<20)
+	c.InitTimeout = cmp.Or(c.InitTimeout, 5*time.Second)
+	c.InspectMemory = cmp.Or(c.InspectMemory, 64<<20)
+	c.InspectTimeout = cmp.Or(c.InspectTimeout, 5*time.Second)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate names the first field of an engine's configuration that cannot work.

@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -17,12 +18,8 @@ import (
 // is, unless cfg has its own.
 func Config(tb testing.TB, cfg compile.EngineConfig) compile.EngineConfig {
 	tb.Helper()
-	if cfg.InitTimeout == 0 {
-		cfg.InitTimeout = 5 * time.Minute
-	}
-	if cfg.InspectTimeout == 0 {
-		cfg.InspectTimeout = 5 * time.Minute
-	}
+	cfg.InitTimeout = cmp.Or(cfg.InitTimeout, 5*time.Minute)
+	cfg.InspectTimeout = cmp.Or(cfg.InspectTimeout, 5*time.Minute)
 	if cfg.Compiler == nil {
 		cfg.Compiler = InProcess(tb, compile.Config{})
 	}

@@ -142,7 +142,6 @@ func (i *instance) guarded(do func() error) (err error) {
 	return do()
 }
 
-// Run implements [engine.Instance].
 func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
 	if i.broken || i.closed {
 		return fmt.Errorf("run %s: the plug-in instance is broken or closed", frame.Method)
@@ -251,7 +250,6 @@ func (i *instance) checkInput(input []byte) error {
 	return nil
 }
 
-// MemoryBytes implements [engine.Instance].
 func (i *instance) MemoryBytes() int64 {
 	if i.mem == nil {
 		return 0
@@ -259,7 +257,6 @@ func (i *instance) MemoryBytes() int64 {
 	return int64(i.mem.size)
 }
 
-// Close implements [engine.Instance].
 func (i *instance) Close(ctx context.Context) error {
 	if i.closed {
 		return nil

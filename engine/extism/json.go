@@ -1,6 +1,7 @@
 package extism
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,13 @@ func encodeInput(contentType string, data []byte) input {
 		in.Input = mustJSON(data) // base64
 	}
 	return in
+}
+
+// decodeStrictly reads JSON that has no members but those of v.
+func decodeStrictly(text []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
 }
 
 // span is a duration as Go writes it: "1h30m".

@@ -63,7 +63,6 @@ func (m *memories) Allocate(_, _ uint64) experimental.LinearMemory {
 	return &m.parts[m.taken-1]
 }
 
-// Reallocate implements [experimental.LinearMemory].
 func (l *linearMemory) Reallocate(size uint64) []byte {
 	m := l.all
 	total := m.size - l.size + size

@@ -1,7 +1,6 @@
 package extism
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -41,9 +40,7 @@ type callError struct {
 
 func decodeMessage(text []byte) (*abi.Message, error) {
 	var in message
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&in)
+	err := decodeStrictly(text, &in)
 	payload, unread := in.decode()
 	m := &abi.Message{Type: in.Type, ID: in.ID, Method: in.Method, ContentType: in.ContentType, Payload: payload}
 	if in.Atomic {

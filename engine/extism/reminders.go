@@ -1,8 +1,6 @@
 package extism
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -83,9 +81,7 @@ func timeOf(nano int64) *time.Time {
 
 func decodeReminder(text []byte) (*abi.Reminder, error) {
 	var in reminder
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&in)
+	err := decodeStrictly(text, &in)
 	payload, unread := in.decode()
 	r := &abi.Reminder{
 		Name: in.Name, Method: in.Method, ContentType: in.ContentType, Payload: payload,
@@ -114,24 +110,31 @@ func encodeReminder(r *abi.Reminder) []byte {
 	}
 	out.Missed = out.Missed.of(r.Missed, missedChoices)
 	out.Failure = out.Failure.of(r.Failure, failureChoices)
-	for _, h := range r.Metadata {
-		if out.Metadata == nil {
-			out.Metadata = map[string]string{}
-		}
-		out.Metadata[h.Name] = h.Value
-	}
+	out.Metadata = metadataOf(r.Metadata)
 	return mustJSON(out)
 }
 
-// invalidReminder ends the turn with why a reminder cannot be.
-func (c *call) invalidReminder(problem string) {
-	panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_reminder", Message: c.function + ": " + problem})
+// metadataOf returns nil for no headers.
+func metadataOf(headers []abi.Header) map[string]string {
+	var metadata map[string]string
+	for _, h := range headers {
+		if metadata == nil {
+			metadata = map[string]string{}
+		}
+		metadata[h.Name] = h.Value
+	}
+	return metadata
 }
 
-// refuseReminder is refuse, with the problem that the host has found.
-func (c *call) refuseReminder(code abi.Code) {
+// invalid ends the turn with why a "reminder" or "timer" cannot be.
+func (c *call) invalid(what, problem string) {
+	panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_" + what, Message: c.function + ": " + problem})
+}
+
+// refuseFor is refuse, with the problem that the host has found in a "reminder" or "timer".
+func (c *call) refuseFor(what string, code abi.Code) {
 	if problem := c.turn().calls.Problem(); code == abi.CodeInvalid && problem != "" {
-		c.invalidReminder(problem)
+		c.invalid(what, problem)
 	}
 	c.refuse(code)
 }
@@ -139,13 +142,13 @@ func (c *call) refuseReminder(code abi.Code) {
 func reminderSet(c *call, s []uint64) {
 	r, err := decodeReminder(c.copied(s[0]))
 	if err != nil {
-		c.invalidReminder("was given a reminder that is not as docs/extism.md has it: " + err.Error())
+		c.invalid("reminder", "was given a reminder that is not as docs/extism.md has it: "+err.Error())
 	}
-	c.refuseReminder(c.turn().calls.ReminderSet(r))
+	c.refuseFor("reminder", c.turn().calls.ReminderSet(r))
 }
 
 func reminderCancel(c *call, s []uint64) {
-	c.refuseReminder(c.turn().calls.ReminderCancel(c.bytes(s[0])))
+	c.refuseFor("reminder", c.turn().calls.ReminderCancel(c.bytes(s[0])))
 }
 
 func reminderGet(c *call, s []uint64) {
@@ -157,7 +160,7 @@ func reminderGet(c *call, s []uint64) {
 		s[0] = 0
 		return
 	}
-	c.refuseReminder(code)
+	c.refuseFor("reminder", code)
 	s[0] = c.block(encodeReminder(r))
 }
 
@@ -166,15 +169,8 @@ func reminderNames(c *call, s []uint64) {
 	if err != nil {
 		panic(&confine.Stop{Err: err})
 	}
-	c.refuseReminder(code)
-	names, err := abi.DecodeKeyList(list)
-	if err != nil {
-		panic(fmt.Errorf("the host's list of names: %w", err)) // our bug
-	}
-	if names == nil {
-		names = []string{}
-	}
-	s[0] = c.block(mustJSON(names))
+	c.refuseFor("reminder", code)
+	s[0] = c.names(list)
 }
 
 // fired is what greenroom_self says of the reminder that asks for the turn.
@@ -191,12 +187,5 @@ func firedBy(f *abi.Turn) *fired {
 	if f.Cause != abi.CauseReminder {
 		return nil
 	}
-	r := &fired{Name: f.CauseName, Due: time.Unix(0, f.DueUnixNano).UTC(), Attempt: f.Attempt, Missed: f.Missed}
-	for _, h := range f.Metadata {
-		if r.Metadata == nil {
-			r.Metadata = map[string]string{}
-		}
-		r.Metadata[h.Name] = h.Value
-	}
-	return r
+	return &fired{Name: f.CauseName, Due: time.Unix(0, f.DueUnixNano).UTC(), Attempt: f.Attempt, Missed: f.Missed, Metadata: metadataOf(f.Metadata)}
 }

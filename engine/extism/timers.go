@@ -1,13 +1,10 @@
 package extism
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/actor"
 )
 
 // timer is one as greenroom_timer_set takes it: docs/extism.md has the members.
@@ -22,9 +19,7 @@ type timer struct {
 
 func decodeTimer(text []byte) (*abi.Reminder, error) {
 	var in timer
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&in)
+	err := decodeStrictly(text, &in)
 	payload, unread := in.decode()
 	return &abi.Reminder{
 		Name: in.Name, Method: in.Method, ContentType: in.ContentType, Payload: payload,
@@ -32,32 +27,19 @@ func decodeTimer(text []byte) (*abi.Reminder, error) {
 	}, errors.Join(err, unread)
 }
 
-// invalidTimer ends the turn with why a timer cannot be.
-func (c *call) invalidTimer(problem string) {
-	panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_timer", Message: c.function + ": " + problem})
-}
-
-// refuseTimer is refuse, with the problem that the host has found.
-func (c *call) refuseTimer(code abi.Code) {
-	if problem := c.turn().calls.Problem(); code == abi.CodeInvalid && problem != "" {
-		c.invalidTimer(problem)
-	}
-	c.refuse(code)
-}
-
 func timerSet(c *call, s []uint64) {
 	r, err := decodeTimer(c.copied(s[0]))
 	if err != nil {
-		c.invalidTimer("was given a timer that is not as docs/extism.md has it: " + err.Error())
+		c.invalid("timer", "was given a timer that is not as docs/extism.md has it: "+err.Error())
 	}
 	replaced, code := c.turn().calls.TimerSet(r)
-	c.refuseTimer(code)
+	c.refuseFor("timer", code)
 	s[0] = yes(replaced)
 }
 
 func timerCancel(c *call, s []uint64) {
 	existed, code := c.turn().calls.TimerCancel(c.bytes(s[0]))
-	c.refuseTimer(code)
+	c.refuseFor("timer", code)
 	s[0] = yes(existed)
 }
 

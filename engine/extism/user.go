@@ -92,14 +92,19 @@ func stateDeleteAll(c *call, s []uint64) {
 func stateKeys(c *call, s []uint64) {
 	list, code := c.turn().calls.StateKeys(c.bytes(s[0]))
 	c.refuse(code)
-	keys, err := abi.DecodeKeyList(list)
+	s[0] = c.names(list)
+}
+
+// names puts the names of an encoded list into a block.
+func (c *call) names(list []byte) uint64 {
+	names, err := abi.DecodeKeyList(list)
 	if err != nil {
-		panic(fmt.Errorf("the host's key list: %w", err)) // our bug
+		panic(fmt.Errorf("the host's list of names: %w", err)) // our bug
 	}
-	if keys == nil {
-		keys = []string{}
+	if names == nil {
+		names = []string{}
 	}
-	s[0] = c.block(mustJSON(keys))
+	return c.block(mustJSON(names))
 }
 
 func stateJSON(c *call, s []uint64) {
@@ -175,9 +180,7 @@ type failure struct {
 
 func decodeFailure(text []byte) (*actor.GuestError, error) {
 	var f failure
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
+	if err := decodeStrictly(text, &f); err != nil {
 		return nil, fmt.Errorf("an error that is not as docs/extism.md has it: %w", err)
 	}
 	if len(f.Detail) > abi.MaxErrorDetailLen {

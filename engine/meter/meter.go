@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -81,9 +82,7 @@ func (e *SizeError) Error() string {
 // Rewrite returns the metered form of a module. The input is left as it is. It
 // is deterministic and may be called concurrently.
 func Rewrite(wasm []byte, cfg Config) ([]byte, Report, error) {
-	if cfg.MaxDepth == 0 {
-		cfg.MaxDepth = 10_000
-	}
+	cfg.MaxDepth = cmp.Or(cfg.MaxDepth, 10_000)
 	cfg.MaxDepth = min(cfg.MaxDepth, 1<<30) // leaves room to go below zero
 	m, err := parse(wasm)
 	if err != nil {

@@ -73,9 +73,9 @@ func TestMemoryIsCountedBeforeItIsTouched(t *testing.T) {
 		if got := i.MemoryBytes(); got < pages*confine.PageSize {
 			t.Errorf("after turn %d, %d bytes are counted", turn, got)
 		}
-		i.Settle()
+		i.Trim()
 		if got := i.MemoryBytes(); turn == 1 && !untouched() || turn > 1 && (got < touched || got > touched+2<<20) {
-			t.Errorf("settled after turn %d, %d bytes are counted", turn, got)
+			t.Errorf("trimmed after turn %d, %d bytes are counted", turn, got)
 		}
 		if left := all.left.Load(); left != 100<<20-i.MemoryBytes() {
 			t.Errorf("after turn %d, %d bytes are left beside %d", turn, left, i.MemoryBytes())
@@ -122,7 +122,7 @@ func TestTurnsEndWithTheAppsMemory(t *testing.T) {
 	g := Guest{Pages: 20, Init: fill(512 << 10)}
 	app := newPurse(2 << 20)
 	i := accounted(t, e, app, g, 64<<20)
-	i.Settle()
+	i.Trim()
 	app.left.Add(-3 << 18) // others have it
 	err := i.Run(context.Background(), frame("{}"), newCalls())
 	if !errors.Is(err, actor.ErrOverloaded) || app.left.Load() < 0 {
@@ -149,17 +149,17 @@ func TestTurnsEndWithTheAppsMemory(t *testing.T) {
 	}
 }
 
-// settlingCalls settle the instance, as others may while the host waits for an answer.
-type settlingCalls struct {
+// trimmingCalls settle the instance, as others may while the host waits for an answer.
+type trimmingCalls struct {
 	*fakeCalls
 	instance *instance
 	app      *purse
 	others   int64 // bytes that others take meanwhile
-	settled  bool
+	trimmed  bool
 }
 
-func (c *settlingCalls) HTTP(*abi.HTTPRequest) (abi.HTTPResponse, error) {
-	c.settled = c.instance.Settle()
+func (c *trimmingCalls) HTTP(*abi.HTTPRequest) (abi.HTTPResponse, error) {
+	c.trimmed = c.instance.Trim()
 	c.app.left.Add(-c.others)
 	return abi.HTTPResponse{Status: 200}, nil
 }
@@ -177,11 +177,11 @@ func TestTurnsThatWaitLeaveMemory(t *testing.T) {
 	}
 	app := newPurse(2 << 20)
 	i := accounted(t, e, app, g, 64<<20)
-	calls := &settlingCalls{fakeCalls: newCalls(), instance: i, app: app}
-	if err := i.Run(context.Background(), frame("{}"), calls); err != nil || !calls.settled {
-		t.Fatalf("%v, settled: %t", err, calls.settled)
+	calls := &trimmingCalls{fakeCalls: newCalls(), instance: i, app: app}
+	if err := i.Run(context.Background(), frame("{}"), calls); err != nil || !calls.trimmed {
+		t.Fatalf("%v, trimmed: %t", err, calls.trimmed)
 	}
-	if i.Settle(); i.MemoryBytes() > 1<<20 {
+	if i.Trim(); i.MemoryBytes() > 1<<20 {
 		t.Errorf("%d bytes are counted after the turn", i.MemoryBytes())
 	}
 	calls.others = 1 << 20

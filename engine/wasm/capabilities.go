@@ -45,49 +45,37 @@ func checkCapabilities(m *binary.Module, spec *abi.Manifest, f *faults) {
 	}
 }
 
-func configGet(i *instance, g guestBytes, s []uint64) {
+func configGet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	name, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	fillValue(g, buf, s)(i.calls.ConfigGet(name))
+	value, code := i.calls.ConfigGet(name)
+	return g.value(buf, value, code)
 }
 
-func secretGet(i *instance, g guestBytes, s []uint64) {
+func secretGet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	name, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	fillValue(g, buf, s)(i.calls.SecretGet(name))
-}
-
-func fillValue(g guestBytes, buf []byte, s []uint64) func(value []byte, code abi.Code) {
-	return func(value []byte, code abi.Code) {
-		if code != 0 {
-			s[0] = code64(code)
-			return
-		}
-		s[0] = g.fill(buf, value)
-	}
+	value, code := i.calls.SecretGet(name)
+	return g.value(buf, value, code)
 }
 
 // httpRequest keeps the answer until the guest has a buffer for it: asking twice
 // must not send twice.
-func httpRequest(i *instance, g guestBytes, s []uint64) {
+func httpRequest(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	// A copy: connections outlive the call, and what they keep must not alias the
 	// guest's memory.
 	frame := bytes.Clone(g.at(s[0], s[1]))
 	i.response = nil
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	var r abi.HTTPRequest
 	if abi.DecodeHTTPRequest(frame, &r) != nil {
-		s[0] = code64(abi.CodeInvalid)
-		return
+		return 0, abi.CodeInvalid
 	}
 	var answer abi.HTTPResponse
 	var err error
@@ -97,17 +85,9 @@ func httpRequest(i *instance, g guestBytes, s []uint64) {
 	}
 	i.response = abi.AppendHTTPResponse(nil, &answer)
 	i.work += uint64(len(i.response)) / byteUnits
-	s[0] = uint64(uint32(len(i.response)))
+	return uint64(uint32(len(i.response))), 0
 }
 
-func httpResponse(i *instance, g guestBytes, s []uint64) {
-	buf := g.buffer(s[0], s[1])
-	switch {
-	case i.calls == nil:
-		s[0] = code64(abi.CodeNoTurn)
-	case i.response == nil:
-		s[0] = code64(abi.CodeNotFound)
-	default:
-		s[0] = g.fill(buf, i.response)
-	}
+func httpResponse(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	return g.kept(g.buffer(s[0], s[1]), i.response)
 }

@@ -14,12 +14,12 @@ import (
 )
 
 // hostFunc is one function of the module greenroom. Its implementation reads
-// its arguments from the stack and writes its result to stack[0].
+// its arguments from the stack, and returns its result, or a code instead of one.
 type hostFunc struct {
 	name            string
 	params, results []api.ValueType
 	fuel            uint64 // per call; bytes come on top
-	call            func(i *instance, mem guestBytes, stack []uint64)
+	call            func(i *instance, mem guestBytes, stack []uint64) (uint64, abi.Code)
 }
 
 // The fuel of host functions, by about what they cost the host.
@@ -93,11 +93,19 @@ func instantiateHost(ctx context.Context, rt *wasmRuntime) error {
 // function of the host as one of its own, so that nobody called. The guest pays when
 // its call is done, by what that read and wrote.
 func enter(f hostFunc) api.GoModuleFunc {
-	name, call, fuel := f.name, f.call, f.fuel
+	name, call, fuel, wide := f.name, f.call, f.fuel, f.results[0] == i64
 	return func(ctx context.Context, _ api.Module, stack []uint64) {
 		i, _ := ctx.Value(instanceKey{}).(*instance)
 		i.work = fuel
-		call(i, guestBytes{instance: i, function: name}, stack)
+		result, code := call(i, guestBytes{instance: i, function: name}, stack)
+		switch {
+		case code == 0:
+			stack[0] = result
+		case wide:
+			stack[0] = uint64(int64(code))
+		default:
+			stack[0] = uint64(uint32(code))
+		}
 		i.spend(i.work)
 	}
 }
@@ -148,132 +156,117 @@ func (g guestBytes) fill(buf, data []byte) uint64 {
 	return uint64(uint32(len(data)))
 }
 
-func code32(c abi.Code) uint64 { return uint64(uint32(c)) }
-func code64(c abi.Code) uint64 { return uint64(int64(c)) }
-
-func count32(n int, c abi.Code) uint64 {
+// value is the result of a function that fills a buffer; a code other than 0: there is nothing.
+func (g guestBytes) value(buf, data []byte, c abi.Code) (uint64, abi.Code) {
 	if c != 0 {
-		return code32(c)
+		return 0, c
 	}
-	return uint64(uint32(n))
+	return g.fill(buf, data), 0
 }
 
-func stateGet(i *instance, g guestBytes, s []uint64) {
+// count is the result of a function that counts.
+func count(n int, c abi.Code) (uint64, abi.Code) { return uint64(uint32(n)), c }
+
+// wasThere is the result of a function that reports whether there was something.
+func wasThere(there bool, c abi.Code) (uint64, abi.Code) {
+	if there {
+		return 1, c
+	}
+	return 0, c
+}
+
+func stateGet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	key, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	value, format, code := i.calls.StateGet(key)
 	if code != 0 {
-		s[0] = code64(code)
-		return
+		return 0, code
 	}
-	s[0] = g.fill(buf, value) | uint64(format)<<32
+	return g.fill(buf, value) | uint64(format)<<32, 0
 }
 
-func stateSet(i *instance, g guestBytes, s []uint64) {
+func stateSet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	key, value, format := g.at(s[0], s[1]), g.at(s[2], s[3]), uint32(s[4])
 	switch {
 	case i.calls == nil:
-		s[0] = code32(abi.CodeNoTurn)
+		return 0, abi.CodeNoTurn
 	case format > uint32(abi.FormatJSON):
-		s[0] = code32(abi.CodeInvalid)
-	default:
-		s[0] = code32(i.calls.StateSet(key, value, abi.Format(format)))
+		return 0, abi.CodeInvalid
 	}
+	return 0, i.calls.StateSet(key, value, abi.Format(format))
 }
 
-func stateDelete(i *instance, g guestBytes, s []uint64) {
+func stateDelete(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	key := g.at(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	existed, code := i.calls.StateDelete(key)
-	n := 0
-	if existed {
-		n = 1
-	}
-	s[0] = count32(n, code)
+	return wasThere(i.calls.StateDelete(key))
 }
 
-func stateDeleteAll(i *instance, _ guestBytes, s []uint64) {
+func stateDeleteAll(i *instance, _ guestBytes, _ []uint64) (uint64, abi.Code) {
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	s[0] = count32(i.calls.StateDeleteAll())
+	return count(i.calls.StateDeleteAll())
 }
 
-func stateKeys(i *instance, g guestBytes, s []uint64) {
+func stateKeys(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	prefix, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	list, code := i.calls.StateKeys(prefix)
-	if code != 0 {
-		s[0] = code64(code)
-		return
-	}
-	s[0] = g.fill(buf, list)
+	return g.value(buf, list, code)
 }
 
-func stateJSON(i *instance, g guestBytes, s []uint64) {
+func stateJSON(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	buf := g.buffer(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	object, code := i.calls.StateJSON()
-	if code != 0 {
-		s[0] = code64(code)
-		return
-	}
-	s[0] = g.fill(buf, object)
+	return g.value(buf, object, code)
 }
 
-func statePatch(i *instance, g guestBytes, s []uint64) {
+func statePatch(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	before, after := g.at(s[0], s[1]), g.at(s[2], s[3])
 	i.work += uint64(len(before)+len(after)) * jsonUnits
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	s[0] = count32(i.calls.StatePatch(before, after))
+	return count(i.calls.StatePatch(before, after))
 }
 
-func stateVersion(i *instance, _ guestBytes, s []uint64) {
+func stateVersion(i *instance, _ guestBytes, _ []uint64) (uint64, abi.Code) {
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	s[0] = i.calls.StateVersion()
+	return i.calls.StateVersion(), 0
 }
 
-func stateRevision(i *instance, _ guestBytes, s []uint64) {
+func stateRevision(i *instance, _ guestBytes, _ []uint64) (uint64, abi.Code) {
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
-	s[0] = i.calls.StateRevision()
+	return i.calls.StateRevision(), 0
 }
 
 // maxContentTypeBytes is far above any media type; what is longer would only
 // travel through headers and logs.
 const maxContentTypeBytes = 256
 
-func reply(i *instance, g guestBytes, s []uint64) {
+func reply(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	contentType, payload := g.at(s[0], s[1]), g.at(s[2], s[3])
 	switch {
 	case i.calls == nil:
-		s[0] = code32(abi.CodeNoTurn)
+		return 0, abi.CodeNoTurn
 	case !validContentType(contentType):
-		s[0] = code32(abi.CodeInvalid)
-	default:
-		s[0] = code32(i.calls.Reply(mediaType(contentType), payload))
+		return 0, abi.CodeInvalid
 	}
+	return 0, i.calls.Reply(mediaType(contentType), payload)
 }
 
 // mediaType makes a string of a content type, of most without an allocation.
@@ -298,16 +291,14 @@ func validContentType(b []byte) bool {
 	return true
 }
 
-func fail(i *instance, g guestBytes, s []uint64) {
+func fail(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	frame := g.at(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	e, err := abi.DecodeError(frame)
 	if err != nil || !validContentType([]byte(e.DetailContentType)) {
-		s[0] = code32(abi.CodeInvalid)
-		return
+		return 0, abi.CodeInvalid
 	}
 	failure := &actor.GuestError{
 		Status: actor.Status(e.Status), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
@@ -318,38 +309,36 @@ func fail(i *instance, g guestBytes, s []uint64) {
 	if code == 0 {
 		i.guestErr = failure
 	}
-	s[0] = code32(code)
+	return 0, code
 }
 
-func now(i *instance, _ guestBytes, s []uint64) { s[0] = uint64(i.nowUnixNano()) }
+func now(i *instance, _ guestBytes, _ []uint64) (uint64, abi.Code) { return uint64(i.nowUnixNano()), 0 }
 
-func random(i *instance, g guestBytes, s []uint64) {
+func random(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	i.random(g.buffer(s[0], s[1]))
-	s[0] = 0
+	return 0, 0
 }
 
-func logText(i *instance, g guestBytes, s []uint64) {
+func logText(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	level, text := int32(uint32(s[0])), g.at(s[1], s[2])
 	i.out.Log(level, text)
-	s[0] = 0
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
+		return 0, abi.CodeNoTurn
 	}
+	return 0, 0
 }
 
 // callActor keeps the result until the guest has a buffer for it: asking twice must not
 // call twice.
-func callActor(i *instance, g guestBytes, s []uint64) {
+func callActor(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	frame := bytes.Clone(g.at(s[0], s[1])) // what the host keeps must not alias the guest's memory
 	i.result = nil
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	var m abi.Message
 	if abi.DecodeMessage(frame, &m) != nil {
-		s[0] = code64(abi.CodeInvalid)
-		return
+		return 0, abi.CodeInvalid
 	}
 	var r *abi.Result
 	var code abi.Code
@@ -359,22 +348,24 @@ func callActor(i *instance, g guestBytes, s []uint64) {
 	case err != nil:
 		panic(&confine.Stop{Err: err})
 	case code != 0:
-		s[0] = code64(code)
-		return
+		return 0, code
 	}
 	i.result = abi.AppendResult(nil, r)
 	i.work += uint64(len(i.result)) / byteUnits
-	s[0] = uint64(uint32(len(i.result)))
+	return uint64(uint32(len(i.result))), 0
 }
 
-func callResult(i *instance, g guestBytes, s []uint64) {
-	buf := g.buffer(s[0], s[1])
+// kept fills a buffer with what the call before has left for it; nil: nothing.
+func (g guestBytes) kept(buf, data []byte) (uint64, abi.Code) {
 	switch {
-	case i.calls == nil:
-		s[0] = code64(abi.CodeNoTurn)
-	case i.result == nil:
-		s[0] = code64(abi.CodeNotFound)
-	default:
-		s[0] = g.fill(buf, i.result)
+	case g.instance.calls == nil:
+		return 0, abi.CodeNoTurn
+	case data == nil:
+		return 0, abi.CodeNotFound
 	}
+	return g.fill(buf, data), 0
+}
+
+func callResult(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	return g.kept(g.buffer(s[0], s[1]), i.result)
 }

@@ -70,7 +70,7 @@ type owner struct{ app, typ, id string }
 
 var (
 	_ engine.Instance = (*instance)(nil)
-	_ engine.Settler  = (*instance)(nil)
+	_ engine.Trimmer  = (*instance)(nil)
 )
 
 type instanceKey struct{}
@@ -413,11 +413,9 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	return nil
 }
 
-// MemoryBytes implements [engine.Instance].
 func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted.Load()) }
 
-// Settle implements [engine.Settler].
-func (i *instance) Settle() bool {
+func (i *instance) Trim() bool {
 	if !i.program.engine.gate.Enter() {
 		return false
 	}
@@ -433,7 +431,6 @@ func (i *instance) wait(do func()) {
 	}
 }
 
-// Close implements [engine.Instance].
 func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }
 
 func (i *instance) close(ctx context.Context) (err error) {

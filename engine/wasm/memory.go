@@ -167,7 +167,6 @@ func (p *memoryPool) unmap() error {
 // is this. The limit may be below the maximum that the module declares.
 func (m *guestMemory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
-// Reallocate implements [experimental.LinearMemory].
 func (m *guestMemory) Reallocate(size uint64) []byte {
 	if size > m.limit || m.data == nil {
 		m.refused = size

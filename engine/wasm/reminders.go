@@ -7,45 +7,43 @@ import (
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
-func reminderSet(i *instance, g guestBytes, s []uint64) {
-	if r := reminderFrame(i, g, s); r != nil {
-		s[0] = code32(i.calls.ReminderSet(r))
+func reminderSet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	r, code := reminderFrame(i, g, s)
+	if code == 0 {
+		code = i.calls.ReminderSet(r)
 	}
+	return 0, code
 }
 
-// reminderFrame reads what a guest wants to set. With nil the result is there.
-func reminderFrame(i *instance, g guestBytes, s []uint64) *abi.Reminder {
+// reminderFrame reads what a guest wants to set.
+func reminderFrame(i *instance, g guestBytes, s []uint64) (*abi.Reminder, abi.Code) {
 	// A copy: what the host keeps of it must not alias the guest's memory.
 	frame := bytes.Clone(g.at(s[0], s[1]))
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return nil
+		return nil, abi.CodeNoTurn
 	}
 	r := &abi.Reminder{}
 	i.malformed = ""
 	if err := abi.DecodeReminder(frame, r); err != nil {
 		i.malformed = err.Error()
-		s[0] = code32(abi.CodeInvalid)
-		return nil
+		return nil, abi.CodeInvalid
 	}
-	return r
+	return r, 0
 }
 
-func reminderCancel(i *instance, g guestBytes, s []uint64) {
+func reminderCancel(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	name := g.at(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	i.malformed = ""
-	s[0] = code32(i.calls.ReminderCancel(name))
+	return 0, i.calls.ReminderCancel(name)
 }
 
-func reminderGet(i *instance, g guestBytes, s []uint64) {
+func reminderGet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	name, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	i.malformed = ""
 	var r *abi.Reminder
@@ -57,17 +55,15 @@ func reminderGet(i *instance, g guestBytes, s []uint64) {
 	case err != nil:
 		panic(&confine.Stop{Err: err})
 	case code != 0:
-		s[0] = code64(code)
-	default:
-		s[0] = g.fill(buf, abi.AppendReminder(nil, r))
+		return 0, code
 	}
+	return g.fill(buf, abi.AppendReminder(nil, r)), 0
 }
 
-func reminderNames(i *instance, g guestBytes, s []uint64) {
+func reminderNames(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	prefix, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	i.malformed = ""
 	var list []byte
@@ -75,30 +71,24 @@ func reminderNames(i *instance, g guestBytes, s []uint64) {
 	var err error
 	prefix = bytes.Clone(prefix) // as above
 	i.wait(func() { list, code, err = i.calls.ReminderNames(prefix) })
-	switch {
-	case err != nil:
+	if err != nil {
 		panic(&confine.Stop{Err: err})
-	case code != 0:
-		s[0] = code64(code)
-	default:
-		s[0] = g.fill(buf, list)
 	}
+	return g.value(buf, list, code)
 }
 
 // problem says why the last of the functions above was refused, for people.
-func problem(i *instance, g guestBytes, s []uint64) {
+func problem(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	buf := g.buffer(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code64(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	text := i.malformed
 	if text == "" {
 		text = i.calls.Problem()
 	}
 	if text == "" {
-		s[0] = code64(abi.CodeNotFound)
-		return
+		return 0, abi.CodeNotFound
 	}
-	s[0] = g.fill(buf, []byte(text))
+	return g.fill(buf, []byte(text)), 0
 }

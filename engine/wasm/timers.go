@@ -2,29 +2,19 @@ package wasm
 
 import "github.com/greenroom-run/greenroom/abi"
 
-func timerSet(i *instance, g guestBytes, s []uint64) {
-	if r := reminderFrame(i, g, s); r != nil {
-		s[0] = wasThere(i.calls.TimerSet(r))
+func timerSet(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	r, code := reminderFrame(i, g, s)
+	if code != 0 {
+		return 0, code
 	}
+	return wasThere(i.calls.TimerSet(r))
 }
 
-func timerCancel(i *instance, g guestBytes, s []uint64) {
+func timerCancel(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	name := g.at(s[0], s[1])
 	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+		return 0, abi.CodeNoTurn
 	}
 	i.malformed = ""
-	s[0] = wasThere(i.calls.TimerCancel(name))
-}
-
-// wasThere is the result of a function that reports whether there was something.
-func wasThere(there bool, code abi.Code) uint64 {
-	switch {
-	case code != 0:
-		return code32(code)
-	case there:
-		return 1
-	}
-	return 0
+	return wasThere(i.calls.TimerCancel(name))
 }

@@ -211,11 +211,11 @@ func newRig(t *testing.T, module []byte) *rig {
 	r := &rig{t: t, module: module, types: m.Types, spec: &m.Types[0]}
 	r.host, err = host.New(host.Config{
 		Committer: store, Modules: r, Engine: engine,
-		Events: host.Events{GuestLog: func(l host.GuestLog) {
+		Observers: []host.Events{{GuestLog: func(l host.GuestLog) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.logs = append(r.logs, l)
-		}},
+		}}},
 	})
 	if err != nil {
 		t.Fatal(err)

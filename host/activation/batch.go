@@ -15,7 +15,7 @@ import (
 // Forgo ends a batch that is never sent.
 func (b *Batch) Forgo(now time.Time) {
 	b.by.memory.Give(b.App(), b.replyMemory)
-	b.SettleTimers(false, now)
+	b.DecideTimers(false, now)
 }
 
 // Release gives back the memory of a batch that has landed with err. Whether
@@ -148,10 +148,10 @@ func (b *Batch) Remind(e *actor.ReminderEffects) {
 	b.count(int64(size))
 }
 
-// SettleTimers lets what called turns of the batch's calls have done to timers take effect, or
+// DecideTimers lets what called turns of the batch's calls have done to timers take effect, or
 // drops it. The caller has the locks.
-func (b *Batch) SettleTimers(apply bool, now time.Time) {
-	SettleTimers(b.Timers, apply, now)
+func (b *Batch) DecideTimers(apply bool, now time.Time) {
+	DecideTimers(b.Timers, apply, now)
 	b.Timers = nil
 }
 

@@ -186,7 +186,7 @@ func (o *Ownership) Advanced(a *Activation) {
 	if a.Hold == actor.Held {
 		a.Hold = actor.HeldClean
 		if a.Sticky {
-			o.Cluster.Settled(a.Key)
+			o.Cluster.Fenced(a.Key)
 		}
 	}
 	a.Shard.History.Unsettled.Delete(a.Key)
@@ -301,10 +301,10 @@ type Cluster interface {
 	// Reads reports whether this host may answer read-only methods of an actor for which
 	// Holds returns actor.NotHeld: another host holds the actor.
 	Reads(key actor.Key) bool
-	// Settled is called when a commit of this host has advanced the version of a sticky
+	// Fenced is called when a commit of this host has advanced the version of a sticky
 	// actor for which Holds returned actor.Held: no commit of an earlier owner can land any
 	// more, and Holds may return actor.HeldClean from now on.
-	Settled(key actor.Key)
+	Fenced(key actor.Key)
 	// Current reports whether the host's lease is known to hold at now, a time with a
 	// monotonic reading.
 	Current(now time.Time) bool

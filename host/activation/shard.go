@@ -685,10 +685,10 @@ func (ch *Chain) RollBack(to savepoint, next func() uint64) (tokens []actor.Remi
 	return tokens
 }
 
-// Settle forgets, of a call that has ended, what is not needed to take back the turn that called: of
+// PruneUndo forgets, of a call that has ended, what is not needed to take back the turn that called: of
 // each actor the first state will do. A turn may call the same actor without end, and each call
 // replaces a whole state. undo had began entries when the turn began, and before when it called.
-func (ch *Chain) Settle(began, before int) {
+func (ch *Chain) PruneUndo(began, before int) {
 	kept := ch.Undo[:before]
 	for _, u := range ch.Undo[before:] {
 		same := func(k Undo) bool { return k.Of == u.Of && k.Open == u.Open }
@@ -799,10 +799,10 @@ func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].
 // Writes reports whether the commit moves the version of the part's row on.
 func (p *part) Writes() bool { return p.state != nil || p.bump }
 
-// SettleTimers lets changes to timers take effect, or drops them. The caller has the locks.
-func SettleTimers(all []timing, apply bool, now time.Time) {
+// DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func DecideTimers(all []timing, apply bool, now time.Time) {
 	for _, t := range all {
-		t.Activation.Shard.Timers.Settle(t.Activation.Key, t.Changes, apply, now)
+		t.Activation.Shard.Timers.Decide(t.Activation.Key, t.Changes, apply, now)
 	}
 }
 

@@ -41,7 +41,7 @@ type Table struct {
 // Observer gets what happens to activations. Its callbacks are set.
 type Observer struct {
 	Activated   func(actor.Key)
-	Deactivated func(actor.Key, DeactivateReason)
+	Deactivated func(Deactivation)
 }
 
 // Init readies a table for so many activations, whose states have so many bytes together.
@@ -141,7 +141,7 @@ func (t *Table) Deactivated(a *Activation, reason DeactivateReason) {
 		in.Discard()
 	}
 	if a.announced {
-		t.observer.Deactivated(a.Key, reason)
+		t.observer.Deactivated(Deactivation{a.Key, reason})
 	}
 	if a.Gone != nil {
 		close(a.Gone)
@@ -376,3 +376,9 @@ const (
 	DeactivateDone     DeactivateReason = "done"     // a lane that keeps nothing had no work left
 	DeactivateMoved    DeactivateReason = "moved"    // this host does not hold it any more
 )
+
+// Deactivation is an actor that has left memory.
+type Deactivation struct {
+	Key    actor.Key
+	Reason DeactivateReason
+}

@@ -16,7 +16,7 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 		ch.Undo = append(ch.Undo, Undo{Of: of, Row: of.Row})
 		version++
 		of.Row = &residency.Row{Version: version}
-		ch.Settle(began, before)
+		ch.PruneUndo(began, before)
 	}
 	for range 100 {
 		call(0, all[0])

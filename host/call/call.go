@@ -94,7 +94,7 @@ type Answers = mailbox.Answers[*Call]
 // Answer adds a call of a mailbox that is in no list to those that are to be answered. The
 // caller has the lock of its actor's shard.
 func (c *Call) Answer(to *Answers) {
-	c.SettleTimers(c.Home.Timers, c.Result.Err == nil)
+	c.DecideTimers(c.Home.Timers, c.Result.Err == nil)
 	c.Home.Calls.Answered(c.Cost())
 	to.Add(&c.Place, c)
 }
@@ -304,18 +304,18 @@ func (c *Call) Overdue(ctx *Context) error {
 	}
 }
 
-// SettleTimers lets what the call did to timers take effect, or drops it. The caller has the
+// DecideTimers lets what the call did to timers take effect, or drops it. The caller has the
 // lock of the actor's shard, which has the timers.
-func (c *Call) SettleTimers(of *timer.Schedule, apply bool) {
+func (c *Call) DecideTimers(of *timer.Schedule, apply bool) {
 	if c.Timers != nil {
-		of.Settle(c.Inv.Key, c.Timers, apply, time.Now())
+		of.Decide(c.Inv.Key, c.Timers, apply, time.Now())
 	}
 }
 
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
 // caller has the lock of the actor's shard, which has its timers.
 func (c *Call) goAgain(of *timer.Schedule, err error) {
-	c.SettleTimers(of, false)
+	c.DecideTimers(of, false)
 	c.Timers = nil
 	c.Doubtful, c.Looked = c.Cause == actor.CauseKeyedCall, nil
 	if Refused(err) {

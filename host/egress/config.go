@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -41,25 +42,12 @@ type Config struct {
 
 // WithDefaults returns a copy with defaults filled in.
 func (c Config) WithDefaults() Config {
-	if c.Resolver == nil {
-		c.Resolver = net.DefaultResolver
-	}
-	for _, f := range []struct {
-		dst *int64
-		def int64
-	}{{&c.MaxRequestBytes, 4 << 20}, {&c.MaxResponseBytes, 4 << 20}} {
-		if *f.dst == 0 {
-			*f.dst = f.def
-		}
-	}
-	for _, f := range []struct {
-		dst *int
-		def int
-	}{{&c.MaxRedirects, 5}, {&c.MaxPerApp, 64}, {&c.MaxInFlight, 256}} {
-		if *f.dst == 0 {
-			*f.dst = f.def
-		}
-	}
+	c.Resolver = cmp.Or[Resolver](c.Resolver, net.DefaultResolver)
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 4<<20)
+	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, 4<<20)
+	c.MaxRedirects = cmp.Or(c.MaxRedirects, 5)
+	c.MaxPerApp = cmp.Or(c.MaxPerApp, 64)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 256)
 	return c
 }
 

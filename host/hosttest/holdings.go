@@ -43,11 +43,11 @@ func (h *Holdings) Read(reads bool) { h.reads.Store(reads) }
 // Reads implements host.Ownership.
 func (h *Holdings) Reads(actor.Key) bool { return h.reads.Load() && !h.paused.Load() }
 
-// Settled implements host.Ownership.
-func (h *Holdings) Settled(actor.Key) { h.settled.Add(1) }
+// Fenced implements host.Ownership.
+func (h *Holdings) Fenced(actor.Key) { h.settled.Add(1) }
 
-// TimesSettled returns how often the host told that nothing of an earlier owner can land.
-func (h *Holdings) TimesSettled() int64 { return h.settled.Load() }
+// TimesFenced returns how often the host told that nothing of an earlier owner can land.
+func (h *Holdings) TimesFenced() int64 { return h.settled.Load() }
 
 // Current implements host.Ownership.
 func (h *Holdings) Current(time.Time) bool { return !h.paused.Load() }

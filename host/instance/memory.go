@@ -16,9 +16,9 @@ import (
 type app struct {
 	used  int64 // bytes counted for its instances
 	pools []*Pool
-	// unsettled are instances that may hold less than is counted for them, dedicated
+	// untrimmed are instances that may hold less than is counted for them, dedicated
 	// those of activations.
-	unsettled, dedicated list.List // of *Instance
+	untrimmed, dedicated list.List // of *Instance
 }
 
 var _ engine.Memory = (*Instance)(nil)
@@ -74,8 +74,8 @@ func (ps *Pools) take(in *Instance, bytes int64) (ok, all bool, from []*app) {
 		return false, true, append(ps.largest(a.used), a)
 	}
 	ps.count(in, bytes)
-	if _, ok := in.Guest.(engine.Settler); ok && in.unsettled == nil {
-		in.unsettled = a.unsettled.PushBack(in)
+	if _, ok := in.Guest.(engine.Trimmer); ok && in.untrimmed == nil {
+		in.untrimmed = a.untrimmed.PushBack(in)
 	}
 	return true, false, nil
 }
@@ -118,28 +118,28 @@ func (in *Instance) memory() int64 {
 
 // freeSome has an app give back some memory that it does not use, and reports whether
 // there was any.
-func (ps *Pools) freeSome(a *app) bool { return ps.settleOne(a) || ps.closeIdleOf(a) }
+func (ps *Pools) freeSome(a *app) bool { return ps.trimOne(a) || ps.closeIdleOf(a) }
 
-// settleOne has an instance of an app give back what is counted for it and it does not
+// trimOne has an instance of an app give back what is counted for it and it does not
 // hold.
-func (ps *Pools) settleOne(a *app) bool {
-	for range ps.length(&a.unsettled) {
-		if in := ps.pop(&a.unsettled); in != nil && ps.settle(in) > 0 {
+func (ps *Pools) trimOne(a *app) bool {
+	for range ps.length(&a.untrimmed) {
+		if in := ps.pop(&a.untrimmed); in != nil && ps.trim(in) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// settle has an instance that was taken from its app's unsettled ones give back what it
-// does not hold, and returns how many bytes that are. It stays unsettled if it runs.
-func (ps *Pools) settle(in *Instance) int64 {
+// trim has an instance that was taken from its app's untrimmed ones give back what it
+// does not hold, and returns how many bytes that are. It stays untrimmed if it runs.
+func (ps *Pools) trim(in *Instance) int64 {
 	before := in.memory()
-	settled := in.Guest.(engine.Settler).Settle() // take looked
+	trimmed := in.Guest.(engine.Trimmer).Trim() // take looked
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if !settled && in.unsettled == nil && !in.closed {
-		in.unsettled = in.pool.app.unsettled.PushBack(in)
+	if !trimmed && in.untrimmed == nil && !in.closed {
+		in.untrimmed = in.pool.app.untrimmed.PushBack(in)
 	}
 	return before - in.bytes
 }
@@ -188,8 +188,8 @@ func (ps *Pools) pop(l *list.List) *Instance {
 		return nil
 	}
 	in := l.Remove(e).(*Instance)
-	if in.unsettled == e {
-		in.unsettled = nil
+	if in.untrimmed == e {
+		in.untrimmed = nil
 	} else {
 		in.listed = nil
 	}
@@ -202,9 +202,9 @@ func (ps *Pools) gone(in *Instance) {
 	defer ps.mu.Unlock()
 	in.closed = true
 	a := in.pool.app
-	if in.unsettled != nil {
-		a.unsettled.Remove(in.unsettled)
-		in.unsettled = nil
+	if in.untrimmed != nil {
+		a.untrimmed.Remove(in.untrimmed)
+		in.untrimmed = nil
 	}
 	if in.listed != nil {
 		a.dedicated.Remove(in.listed)

@@ -41,7 +41,7 @@ func (s *sized) Run(context.Context, *abi.Turn, engine.Calls) error { return nil
 func (s *sized) MemoryBytes() int64                                 { return s.counted }
 func (s *sized) Close(context.Context) error                        { s.memory.Give(s.counted); return nil }
 
-func (s *sized) Settle() bool {
+func (s *sized) Trim() bool {
 	if !s.running {
 		s.memory.Give(s.counted - s.holds)
 		s.counted = s.holds
@@ -156,16 +156,16 @@ func TestClosedInstancesLeaveNothing(t *testing.T) {
 	a, guest := in.pool.app, in.Guest.(*sized)
 	guest.turn(3)
 	guest.turn(2)
-	if unsettled, dedicated := a.unsettled.Len(), a.dedicated.Len(); unsettled != 1 || dedicated != 1 {
-		t.Errorf("it is listed %d and %d times", unsettled, dedicated)
+	if untrimmed, dedicated := a.untrimmed.Len(), a.dedicated.Len(); untrimmed != 1 || dedicated != 1 {
+		t.Errorf("it is listed %d and %d times", untrimmed, dedicated)
 	}
 	if ps.closeIdleOf(a) {
 		t.Error("it was closed while it was in use")
 	}
 	guest.counted -= 5 // which it does not give back
 	in.Discard()
-	if unsettled, dedicated := a.unsettled.Len(), a.dedicated.Len(); unsettled+dedicated+int(ps.used) != 0 {
-		t.Errorf("it is listed %d and %d times; %d bytes are counted", unsettled, dedicated, ps.used)
+	if untrimmed, dedicated := a.untrimmed.Len(), a.dedicated.Len(); untrimmed+dedicated+int(ps.used) != 0 {
+		t.Errorf("it is listed %d and %d times; %d bytes are counted", untrimmed, dedicated, ps.used)
 	}
 }
 

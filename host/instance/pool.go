@@ -34,7 +34,7 @@ type Instance struct {
 
 	// Guarded by Pools.mu.
 	bytes             int64         // counted for it
-	unsettled, listed *list.Element // of the app's unsettled and dedicated ones
+	untrimmed, listed *list.Element // of the app's untrimmed and dedicated ones
 	closed            bool
 }
 
@@ -132,9 +132,9 @@ func (ps *Pools) CloseIdle(since time.Time) {
 	apps := ps.largest(0)
 	ps.mu.Unlock()
 	for _, a := range apps {
-		for range ps.length(&a.unsettled) {
-			if in := ps.pop(&a.unsettled); in != nil {
-				ps.settle(in)
+		for range ps.length(&a.untrimmed) {
+			if in := ps.pop(&a.untrimmed); in != nil {
+				ps.trim(in)
 			}
 		}
 	}

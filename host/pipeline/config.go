@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -51,24 +52,12 @@ func Disk() Config { return Config{CallersCommit: true, Workers: 1} }
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Workers == 0 {
-		c.Workers = DefaultWorkers
-	}
-	if c.GroupRows == 0 {
-		c.GroupRows = DefaultGroupRows
-	}
-	if c.GroupBytes == 0 {
-		c.GroupBytes = DefaultGroupBytes
-	}
-	if c.QueueRows == 0 {
-		c.QueueRows = DefaultQueueRows
-	}
-	if c.QueueBytes == 0 {
-		c.QueueBytes = DefaultQueueBytes
-	}
-	if c.StallAfter == 0 {
-		c.StallAfter = DefaultStallAfter
-	}
+	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
+	c.GroupRows = cmp.Or(c.GroupRows, DefaultGroupRows)
+	c.GroupBytes = cmp.Or(c.GroupBytes, DefaultGroupBytes)
+	c.QueueRows = cmp.Or(c.QueueRows, DefaultQueueRows)
+	c.QueueBytes = cmp.Or(c.QueueBytes, DefaultQueueBytes)
+	c.StallAfter = cmp.Or(c.StallAfter, DefaultStallAfter)
 	return c
 }
 

@@ -169,7 +169,7 @@ func Fold[A, C, P any](members []*Member[A, C, P], h Dependent[A, C, P], payload
 			b.members = append(b.members, m)
 		}
 	}
-	b.hold(h)
+	b.Add(h)
 	return b
 }
 
@@ -185,15 +185,13 @@ func (b *Batch[A, C, P]) join(other *Batch[A, C, P], merge func(into, from P)) {
 	*other = Batch[A, C, P]{}
 }
 
-func (b *Batch[A, C, P]) hold(h Dependent[A, C, P]) {
+// Add keeps a call that has seen a batch until that has landed.
+func (b *Batch[A, C, P]) Add(h Dependent[A, C, P]) {
 	b.dependents = append(b.dependents, h)
 	if h.Role == Effect || h.Role == Failure {
 		b.effects++
 	}
 }
-
-// Hold keeps a call that has seen a batch until that has landed.
-func (b *Batch[A, C, P]) Hold(h Dependent[A, C, P]) { b.hold(h) }
 
 // Launch makes the member's pending batch the flight of all its members, if none of
 // them has one, and returns it to be sent; otherwise nil.

@@ -152,7 +152,7 @@ func (s *shell) end(at int, role speculation.Role, alone bool) bool {
 		s.answer(c)
 		return true
 	case role == speculation.Observer:
-		members[0].Latest().Hold(held{Call: c, Home: members[0]})
+		members[0].Latest().Add(held{Call: c, Home: members[0]})
 		return true
 	}
 	b := speculation.Fold(members, held{Call: c, Home: members[0], Role: role},
@@ -430,7 +430,7 @@ func TestSeenTooEarly(t *testing.T) {
 	speculation.Fold([]*member{m}, held{Call: &call{}, Home: m, Role: speculation.Effect}, func() *payload { return nil }, nil)
 	b := m.Launch(launched)
 	for _, since := range []time.Time{{}, launched.Add(-1), launched, launched.Add(1)} {
-		b.Hold(held{Call: c, Home: m, Since: since})
+		b.Add(held{Call: c, Home: m, Since: since})
 	}
 	if a := b.Landed(speculation.Applied, nil, launched.Add(5)); len(a.Later) != 2 || len(a.Answer) != 3 || !m.Committed() {
 		t.Errorf("%d are held on, %d answered", len(a.Later), len(a.Answer))

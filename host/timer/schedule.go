@@ -85,9 +85,9 @@ func (s *Schedule) Wait(key actor.Key, c *Changes) {
 	of.changes = append(of.changes, c)
 }
 
-// Settle decides about the changes of a call: they take effect, once all earlier ones are
+// Decide decides about the changes of a call: they take effect, once all earlier ones are
 // decided, or are dropped.
-func (s *Schedule) Settle(key actor.Key, c *Changes, apply bool, now time.Time) {
+func (s *Schedule) Decide(key actor.Key, c *Changes, apply bool, now time.Time) {
 	if c == nil || len(c.effects) == 0 {
 		return
 	}

@@ -26,6 +26,8 @@
 //   - Before anything leaves the host, the turn calls [Leaver]; its error ends the guest.
 //   - A turn reads its actor's reminders when everything that it could have observed is
 //     durable. It sees one unchanging version of them, with its own changes applied.
+//   - A turn is repeatable: what a guest sees follows from the [Spec], from what the interfaces
+//     of [Env] answer, and from Env.Random. The clock is read only to time HTTP requests.
 //   - One goroutine uses a turn. Its memory is used again, and keeps nothing of one run
 //     for the next.
 package turn

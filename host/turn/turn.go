@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 
 // Env is what all turns of a host share.
 type Env struct {
+	Random    func([]byte) // fills its argument with the seed of a run's random numbers
 	Revisions *overlay.Revisions
 	Logger    *slog.Logger
 	// Settings and Egress may be nil: then no app has settings, and nothing is sent.
@@ -298,7 +298,7 @@ func (t *Turn) Fuel() *engine.Fuel { return &t.fuel }
 func (t *Turn) Random(p []byte) {
 	if !t.seeded {
 		var seed [32]byte
-		cryptorand.Read(seed[:]) // never fails: see crypto/rand
+		t.env.Random(seed[:])
 		t.rng.Seed(seed)
 		t.seeded = true
 	}

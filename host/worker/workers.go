@@ -42,10 +42,10 @@ type Workers struct {
 	batches *activation.Batches
 }
 
-// hold keeps an answer until the batch f has landed.
-func (w *Workers) hold(f *activation.Flight, d activation.Dependent, r call.Result) {
+// holdAnswer keeps an answer until the batch f has landed.
+func (w *Workers) holdAnswer(f *activation.Flight, d activation.Dependent, r call.Result) {
 	d.Call.Result = r
-	f.Hold(d)
+	f.Add(d)
 	f.Payload.CountReply(&r.Reply)
 	f.Payload.CountTimers(d.Call.Timers)
 }
@@ -187,7 +187,7 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 				}
 			}
 		}
-		w.holdOn(home.Of, calls, now, then)
+		w.reconsider(home.Of, calls, now, then)
 		later = others
 	}
 }
@@ -195,9 +195,9 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 // actions are what package speculation decides.
 type actions = speculation.Actions[*activation.Activation, *call.Call, *activation.Batch]
 
-// holdOn sees to calls of an activation that observed a batch which has landed, and proves
+// reconsider sees to calls of an activation that observed a batch which has landed, and proves
 // nothing of what they show. The caller has the locks.
-func (w *Workers) holdOn(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
+func (w *Workers) reconsider(a *activation.Activation, calls []activation.Dependent, now time.Time, then *followUp) {
 	switch next := a.Member.Flight(); {
 	case next == nil && a.Outdated():
 		w.supersede(a, calls, now, then)
@@ -223,7 +223,7 @@ func (w *Workers) holdOn(a *activation.Activation, calls []activation.Dependent,
 		}
 		for _, seen := range calls {
 			seen.Role = role
-			w.hold(next, seen, seen.Call.Result)
+			w.holdAnswer(next, seen, seen.Call.Result)
 		}
 	}
 }

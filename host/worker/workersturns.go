@@ -115,7 +115,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(&then.answered)
 	case o.Resting && !a.Member.Committed():
-		w.hold(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.Since}, o.Result)
+		w.holdAnswer(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.Since}, o.Result)
 	case o.Resting && a.Outdated():
 		w.supersede(a, []activation.Dependent{{Call: c, Home: &a.Member}}, now, &then)
 	case o.Resting && !o.Since.IsZero() && !w.Ownership.CurrentSince(a, o.Since, now):
@@ -221,7 +221,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		w.ask(a, ch, c, o.Result)
 		then.launch(a.Launch(now))
 	default:
-		activation.SettleTimers(ch.Timing(), o.Err == nil, now)
+		activation.DecideTimers(ch.Timing(), o.Err == nil, now)
 		c.Result = o.Result
 		c.Result.Stats.Ended = now
 		c.Answer(&then.answered)
@@ -447,7 +447,7 @@ func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then foll
 		}
 	}
 	did := b.In.Landed(outcome, err, now)
-	b.SettleTimers(err == nil, now)
+	b.DecideTimers(err == nil, now)
 	w.perform(&did, err, now, &then)
 	b.Release(err)
 	for i := range b.Parts {

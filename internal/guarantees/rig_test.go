@@ -130,8 +130,8 @@ func (r *rig) hostOf(t testing.TB, committer host.Committer, limits host.Limits,
 	h, err := host.New(host.Config{
 		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders, Peers: r.peers,
 		// Every other host as on the embedded store, every other as on a database.
-		Pipeline: pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
-		Events:   host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},
+		Pipeline:  pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
+		Observers: []host.Events{{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }}},
 	})
 	if err != nil {
 		t.Fatal(err)

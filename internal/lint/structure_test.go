@@ -49,7 +49,7 @@ var methodsAway = map[string]int{
 	"bench/internal/wire":             2,
 	"client":                          6,
 	"engine/binary":                   17,
-	"engine/extism":                   11,
+	"engine/extism":                   10,
 	"engine/meter":                    16,
 	"engine/wasm":                     13,
 	"examples/cart":                   3,

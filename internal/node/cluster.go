@@ -99,22 +99,19 @@ func (o *held) Holds(key actor.Key, policy string) actor.Hold {
 	return actor.NotHeld
 }
 
-// Current implements [host.Ownership].
 func (o *held) Current(now time.Time) bool {
 	s := o.service.Load()
 	return s != nil && s.Current(now)
 }
 
-// Reads implements [host.Ownership].
 func (o *held) Reads(key actor.Key) bool {
 	s := o.service.Load()
 	return s != nil && s.Reads(key)
 }
 
-// Settled implements [host.Ownership].
-func (o *held) Settled(key actor.Key) {
+func (o *held) Fenced(key actor.Key) {
 	if s := o.service.Load(); s != nil {
-		s.Settled(key)
+		s.Fenced(key)
 	}
 }
 
@@ -161,18 +158,12 @@ func (c ClusterConfig) credentials() (*routing.Credentials, error) {
 }
 
 func (c ClusterConfig) withDefaults() ClusterConfig {
-	if c.Name == "" {
-		c.Name = DefaultCluster
-	}
+	c.Name = cmp.Or(c.Name, DefaultCluster)
 	if c.HostName == "" {
 		c.HostName, _ = os.Hostname() // for people
 	}
-	if c.MaxProtocol == 0 {
-		c.MaxProtocol = scheduler.MaxProtocol
-	}
-	if c.Lease == 0 {
-		c.Lease = scheduler.DefaultLease
-	}
+	c.MaxProtocol = cmp.Or(c.MaxProtocol, scheduler.MaxProtocol)
+	c.Lease = cmp.Or(c.Lease, scheduler.DefaultLease)
 	return c
 }
 
@@ -423,15 +414,12 @@ func (s stickyModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec
 	return d, spec, nil
 }
 
-// Changes implements [host.ModuleSource].
 func (s stickyModules) Changes() uint64 { return s.modules.Changes() }
 
-// Refresh implements [host.ModuleSource].
 func (s stickyModules) Refresh(ctx context.Context, app string) error {
 	return s.modules.Refresh(ctx, app)
 }
 
-// ModuleBytes implements [host.ModuleSource].
 func (s stickyModules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	return s.modules.ModuleBytes(ctx, app, d)
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,17 +93,11 @@ type Config struct {
 
 // WithDefaults returns a copy with the defaults filled in.
 func (c Config) WithDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.CallMemory > 0 {
 		// What is on its way in or out comes to as much again, each.
-		if c.Server.MaxRequestsBytes == 0 {
-			c.Server.MaxRequestsBytes = c.CallMemory
-		}
-		if c.Server.MaxStreamsBytes == 0 {
-			c.Server.MaxStreamsBytes = c.CallMemory
-		}
+		c.Server.MaxRequestsBytes = cmp.Or(c.Server.MaxRequestsBytes, c.CallMemory)
+		c.Server.MaxStreamsBytes = cmp.Or(c.Server.MaxStreamsBytes, c.CallMemory)
 	}
 	if c.Server.MaxConnections == 0 {
 		c.Server.MaxConnections = connectionsOf(fileLimit())

@@ -60,7 +60,6 @@ func newEngines(ctx context.Context, cfg Config, apps func() map[actor.Digest][]
 	return &engines{compiler: compiler, native: native, extism: e, plugins: plugins}, nil
 }
 
-// Load implements [engine.Engine].
 func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(context.Context) ([]byte, error)) (engine.Program, error) {
 	plugin, known := e.plugins.Get(digest)
 	if !known {
@@ -78,7 +77,6 @@ func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(conte
 	return e.native.Load(ctx, digest, read)
 }
 
-// Inspect implements [modules.Inspector].
 func (e *engines) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
 	ctx = engine.WithReclaim(ctx, e.reclaim)
 	plugin := false

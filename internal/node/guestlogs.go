@@ -24,41 +24,20 @@ type guestLogs struct {
 	logs   *rpc.Logs
 	logger *slog.Logger
 	also   func(host.GuestLog) // instead of logger, if it is not nil
-	// turnEnd, if it is not nil, is called at the end of every call.
-	turnEnd func(host.TurnEnd)
 
 	mu     sync.Mutex
 	second time.Time
 	counts map[host.Scope]int // in that second
 }
 
-func newGuestLogs(logs *rpc.Logs, cfg Config) *guestLogs {
-	return &guestLogs{logs: logs, logger: cfg.Logger, also: cfg.GuestLog, turnEnd: cfg.TurnEnd, counts: make(map[host.Scope]int)}
-}
+// observer takes guests' lines and failed turns.
+func (g *guestLogs) observer() host.Events { return host.Events{GuestLog: g.line, TurnEnd: g.turnEnd} }
 
-// watch returns events with guests' lines and failed turns taken here.
-func (g *guestLogs) watch(events host.Events) host.Events {
-	events.GuestLog = g.line
-	turnEnd := events.TurnEnd
-	events.TurnEnd = func(e host.TurnEnd) {
-		if turnEnd != nil {
-			turnEnd(e)
-		}
-		if e.Err != nil {
-			g.failed(e)
-		}
-		if g.turnEnd != nil {
-			g.turnEnd(e)
-		}
-	}
-	return events
-}
-
-// failed says that a turn failed, and a trap with its stack, as if the guest had
+// turnEnd says that a turn failed, and a trap with its stack, as if the guest had
 // logged it. What was refused before anything that is deployed was found is no
 // turn: anybody can ask for what there is not. A firing that was taken before is no failure.
-func (g *guestLogs) failed(e host.TurnEnd) {
-	if e.Lane == host.LaneNone {
+func (g *guestLogs) turnEnd(e host.TurnEnd) {
+	if e.Err == nil || e.Lane == host.LaneNone {
 		return
 	}
 	if errors.Is(e.Err, actor.ErrFiringTaken) {

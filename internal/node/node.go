@@ -70,7 +70,15 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	st, err := n.openStore(ctx)
+	var st store.Store
+	var groups pipeline.Config
+	var err error
+	if n.cfg.StoreURL != "" {
+		st, err = sqlstore.Open(ctx, n.cfg.databaseConfig())
+	} else {
+		groups = pipeline.Disk()
+		st, err = embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
+	}
 	if err != nil {
 		return err
 	}
@@ -131,7 +139,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	counted, logs := metrics.New(), rpc.NewLogs()
 	n.metrics = counted
-	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
+	lines := &guestLogs{logs: logs, logger: n.cfg.Logger, also: n.cfg.GuestLog, counts: make(map[host.Scope]int)}
 	var ownership host.Ownership
 	var others host.Peers
 	called := new(peers)
@@ -143,11 +151,11 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Events: events,
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
-		Pipeline: n.pipelineConfig(),
+		Pipeline: groups,
 	})
 	if err != nil {
 		return err
@@ -158,7 +166,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("host", h.Stop)
 
-	sweep := newSweeper(st, n.cfg.Logger)
+	sweep := &sweeper{store: st, log: n.cfg.Logger}
 	sweep.Start(ctx)
 	n.onStop("sweeper", sweep.Stop)
 
@@ -255,20 +263,6 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 			n.cfg.Logger.Warn("a limit is set for a type that nothing serves", "limit", scope.String())
 		}
 	}
-}
-
-func (n *Node) pipelineConfig() pipeline.Config {
-	if n.cfg.StoreURL != "" {
-		return pipeline.Config{}
-	}
-	return pipeline.Disk()
-}
-
-func (n *Node) openStore(ctx context.Context) (store.Store, error) {
-	if n.cfg.StoreURL != "" {
-		return sqlstore.Open(ctx, n.cfg.databaseConfig())
-	}
-	return embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
 }
 
 func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {

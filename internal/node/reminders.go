@@ -73,7 +73,6 @@ func (g *guestReminders) FindReminders(ctx context.Context, names []actor.Remind
 	return found, err
 }
 
-// ReminderNames implements [host.Reminders].
 func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
 	var names []string
 	q := store.ReminderNameQuery{Key: key, Prefix: prefix}
@@ -91,7 +90,6 @@ func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefi
 	}
 }
 
-// ThinReminders implements [host.Reminders].
 func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
 	return store.ThinReminders(ctx, g.store, row, damaged)
 }
@@ -114,12 +112,10 @@ func (a answered) Answer(_ actor.Reply, err error) { a(err) }
 // remindersOfPeers asks the other hosts of the cluster.
 type remindersOfPeers struct{ router *routing.Router }
 
-// Release implements [reminder.Peers].
 func (p remindersOfPeers) Release(ctx context.Context, host actor.HostID, r reminder.ReleaseRequest) ([]actor.ReminderID, error) {
 	return p.router.ReleaseReminders(ctx, host, r.Subscriptions, r.Limit, r.Wait)
 }
 
-// Notice implements [reminder.Peers].
 func (p remindersOfPeers) Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error {
 	return p.router.NoticeReminders(ctx, host, heads)
 }
@@ -133,10 +129,8 @@ type clusterMembers struct {
 	connected []actor.HostID
 }
 
-// Self implements [reminder.Members].
 func (m *clusterMembers) Self() actor.HostID { return m.service.Self() }
 
-// Live implements [reminder.Members].
 func (m *clusterMembers) Live(ctx context.Context) ([]actor.HostID, bool, error) {
 	hosts, now, err := m.store.Hosts(ctx)
 	if err != nil {
@@ -156,7 +150,6 @@ func (m *clusterMembers) Live(ctx context.Context) ([]actor.HostID, bool, error)
 	return live, m.service.Leadership().Here, nil
 }
 
-// Connected implements [reminder.Members].
 func (m *clusterMembers) Connected(live []actor.HostID) []actor.HostID {
 	if m.connected == nil {
 		return live
@@ -167,5 +160,4 @@ func (m *clusterMembers) Connected(live []actor.HostID) []actor.HostID {
 // Leave implements [reminder.Members]: the cluster has its own way.
 func (m *clusterMembers) Leave(context.Context) error { return nil }
 
-// Current implements [reminder.Members].
 func (m *clusterMembers) Current() bool { return m.service.Current(time.Now()) }

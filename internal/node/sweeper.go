@@ -26,10 +26,6 @@ type sweeper struct {
 	done   sync.WaitGroup
 }
 
-func newSweeper(st store.Store, log *slog.Logger) *sweeper {
-	return &sweeper{store: st, log: log}
-}
-
 func (s *sweeper) Start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.done.Go(func() {

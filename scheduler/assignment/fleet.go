@@ -151,7 +151,7 @@ func (f *fleet) static(table *rangeTable, names []string, hosts []placement.Host
 	parts := make([]placement.HostID, len(names))
 	bounds := placement.StaticTable(parts).Ranges()
 	for i, name := range names {
-		holds := table.find(bounds[i].First).holds
+		holds := table.ranges[table.index(bounds[i].First)].holds
 		for _, id := range hosts { // in order
 			if f.hosts[id].name == name && (parts[i] == "" || slices.Contains(holds, id)) {
 				parts[i] = id

@@ -168,7 +168,7 @@ func (h *Holdings) Order(o protocol.Order, now clock.Instant) (moving Moving) {
 	}
 	tables := h.groups[o.Group]
 	if o.Group == 0 {
-		tables = []*heldTable{h.tableOf(o.Types)}
+		tables = h.separate(o.Types[:1])
 	}
 	moving = Moving{Order: o, Since: now}
 	for _, t := range slices.Clone(tables) {

@@ -23,8 +23,6 @@ func (h *Holdings) remove(t *heldTable) {
 	h.remapped = true
 }
 
-func newHeldTable() *heldTable { return &heldTable{heldRanges: newHeldRanges([]HeldRange{{}})} }
-
 // separate returns the tables of some types, which are of no others: where they are, those
 // types get a copy of their own, in the same group.
 func (h *Holdings) separate(names []protocol.TypeName) (tables []*heldTable) {
@@ -40,7 +38,7 @@ func (h *Holdings) separate(names []protocol.TypeName) (tables []*heldTable) {
 	for _, t := range order {
 		switch part := by[t]; {
 		case t == nil:
-			tables = append(tables, h.add(newHeldTable(), part))
+			tables = append(tables, h.add(&heldTable{heldRanges: newHeldRanges([]HeldRange{{}})}, part))
 		case len(part) == len(t.types.names):
 			tables = append(tables, t)
 		default:
@@ -63,9 +61,6 @@ func (h *Holdings) of(types *typeSet) []*heldTable {
 	}
 	return h.separate(slices.DeleteFunc(slices.Clone(types.names), func(name protocol.TypeName) bool { return h.types[name] == nil }))
 }
-
-// tableOf returns the table of a type that an order of a leader without groups is for.
-func (h *Holdings) tableOf(names []protocol.TypeName) *heldTable { return h.separate(names[:1])[0] }
 
 // form puts types into a group.
 func (h *Holdings) form(group uint64, names []protocol.TypeName, now clock.Instant) {

@@ -160,9 +160,6 @@ func (t *rangeTable) lock(i int) {
 	r.clean, r.nowClean = r.clean && whole, len(r.holds) > 0 && whole
 }
 
-// find returns the range of a point.
-func (t *rangeTable) find(p placement.Point) *tableRange { return &t.ranges[t.index(p)] }
-
 // index returns the place of the range of a point.
 func (t *rangeTable) index(p placement.Point) int {
 	i, found := slices.BinarySearchFunc(t.ranges, p, func(r tableRange, p placement.Point) int { return cmp.Compare(r.first, p) })

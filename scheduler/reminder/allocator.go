@@ -17,10 +17,6 @@ type allocator struct {
 	closed map[actor.Bucket]time.Time
 }
 
-func newAllocator(st Store) *allocator {
-	return &allocator{store: st, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{}}
-}
-
 // follow forgets what was seen: another process leads, and what was seen says nothing about
 // later.
 func (l *allocator) follow() {

@@ -141,18 +141,11 @@ func (b *bucketRate) rateChanged() bool {
 	return math.Abs(b.rate-saved) > max(busyRate/10, saved/4) || b.rate < 1 && saved > 0
 }
 
-// inherited notes that the owner before was lost at a database time, or earlier. What it had
-// its subscribers do they may go on with until the time for that is out; its deliveries to
-// actors have ended with its lease.
-func (b *inheritance) inherited(now time.Time, timeout time.Duration) {
-	b.dueBy, b.held = now, time.Now().Add(timeout)
-}
+// lasts reports whether subscribers of a lost owner may still be at what they were given.
+func (b *inheritance) lasts() bool { return time.Now().Before(b.held) }
 
-// holds reports whether subscribers of a lost owner may still be at what they were given.
-func (b *inheritance) holds() bool { return time.Now().Before(b.held) }
-
-// holdsOn takes over what those may be at from the same bucket of this instance, before.
-func (b *inheritance) holdsOn(was *inheritance) {
+// extend takes over what those may be at from the same bucket of this instance, before.
+func (b *inheritance) extend(was *inheritance) {
 	if was.held.After(b.held) {
 		b.dueBy, b.held = was.dueBy, was.held
 	}

@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -126,15 +127,9 @@ func (c Config) WithDefaults() Config {
 	set(&c.MaxOfApp, 2048)
 	set(&c.MaxOfType, 1024)
 	set(&c.MaxOfActor, 4)
-	if c.Window == 0 {
-		c.Window = 2 * time.Minute
-	}
-	if c.ExecutionTimeout == 0 {
-		c.ExecutionTimeout = time.Minute
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Window = cmp.Or(c.Window, 2*time.Minute)
+	c.ExecutionTimeout = cmp.Or(c.ExecutionTimeout, time.Minute)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -149,7 +149,9 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 			ds.outcomes.again(id, wait)
 			return
 		}
-		ds.subs.offer(&delivery{reminder: r, plan: plan})
+		if !ds.subs.offer(&delivery{reminder: r, plan: plan}) {
+			ds.giveBack(r, firstWait) // it may come here again
+		}
 		return
 	}
 	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (scope{}) {

@@ -18,13 +18,6 @@ type bucketUse struct {
 	count int
 }
 
-func newMemoryUse(most int) memoryUse {
-	return memoryUse{
-		apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(most)}),
-		buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
-	}
-}
-
 // fits reports whether n more reminders of a bucket may be taken into memory.
 func (m *memoryUse) fits(b actor.Bucket, n int64) bool {
 	use := m.buckets[b]

@@ -105,10 +105,10 @@ func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.Host
 		}
 		p.adopt(r)
 		if !known && o.cfg.Store.Shared() && !o.freed(&r, self) {
-			p.owned[r.Bucket].inherited(now, o.cfg.ExecutionTimeout)
+			p.owned[r.Bucket].inheritance = inheritance{dueBy: now, held: time.Now().Add(o.cfg.ExecutionTimeout)}
 		}
 		if was := before[r.Bucket]; was != nil {
-			p.owned[r.Bucket].holdsOn(&was.inheritance)
+			p.owned[r.Bucket].extend(&was.inheritance)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 	for _, r := range rows {
 		o.pending.mu.Lock()
 		b := o.pending.owned[r.Bucket]
-		if b != nil && b.holds() {
+		if b != nil && b.lasts() {
 			o.pending.mu.Unlock()
 			continue
 		}
@@ -166,7 +166,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 			// It may stay: it is read anew, with what was passed over.
 			delete(o.pending.owned, bucket)
 			o.pending.adopt(b.row)
-			o.pending.owned[bucket].holdsOn(&b.inheritance)
+			o.pending.owned[bucket].extend(&b.inheritance)
 			o.pending.owned[bucket].deliveredBefore = o.clock.now().Add(clocksApart)
 		}
 	}

@@ -119,8 +119,8 @@ func (o *owner) skipEmpty(ctx context.Context, b *ownedBucket, now, end time.Tim
 		return false, err
 	}
 	b.at, b.afterToken = end, nil
-	if settled := o.settled(now); !known && settled.After(b.deliveredTill) {
-		b.deliveredTill, b.leftToken = settled, nil
+	if landed := o.landedTill(now); !known && landed.After(b.deliveredTill) {
+		b.deliveredTill, b.leftToken = landed, nil
 	}
 	return true, nil
 }

@@ -50,7 +50,7 @@ func (o *owner) scan(ctx context.Context, b *ownedBucket, from place, end, now t
 }
 
 // sweep looks for what is due in the store and not in memory, from where the last sweep had
-// settled what is due, and finds out before what time nothing is left to deliver.
+// found everything, and finds out before what time nothing is left to deliver.
 func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
 	local := time.Now()
 	w := &b.sweeps
@@ -64,7 +64,7 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 	}
 	first := w.at.IsZero()
 	w.at = local
-	settled := o.settled(now)
+	landed := o.landedTill(now)
 	o.pending.mu.Lock()
 	read := b.at
 	if b.deliveredTill.After(now) || w.till.After(now) { // the database's clock was set back
@@ -73,7 +73,7 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 	}
 	o.pending.mu.Unlock()
 	if first { // it has just been read
-		if w.till = settled; read.Before(settled) {
+		if w.till = landed; read.Before(landed) {
 			w.till = read
 		}
 		return nil
@@ -82,7 +82,7 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 		return err
 	}
 	till := w.till // what is due from here on is looked at once
-	if err := o.sweepNew(ctx, b, now, settled); err != nil {
+	if err := o.sweepNew(ctx, b, now, landed); err != nil {
 		return err
 	}
 	if err := o.findLeft(ctx, b, now); err != nil {
@@ -91,9 +91,9 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 	return o.sweepAll(ctx, b, now, local, till)
 }
 
-// settled is a time before which nothing comes due any more that was not, at a database time: what
+// landedTill is a time before which nothing comes due any more that was not, at a database time: what
 // a turn sets is due from the moment it asked for it, and committed when it ends.
-func (o *owner) settled(now time.Time) time.Time {
+func (o *owner) landedTill(now time.Time) time.Time {
 	return now.Add(-startMargin - o.cfg.ExecutionTimeout)
 }
 
@@ -137,12 +137,12 @@ func (o *owner) hasSpace(b *ownedBucket) bool {
 }
 
 // sweepNew looks at what has come due since the last sweep, and again at what was not
-// settled then. It stops where memory has no space for what it would find.
-func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.Time) error {
+// complete then. It stops where memory has no space for what it would find.
+func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, landed time.Time) error {
 	w := &b.sweeps
 	begins := w.next == nil
 	if begins {
-		w.next, w.then = &place{at: w.till}, settled
+		w.next, w.then = &place{at: w.till}, landed
 	}
 	end := now.Add(-pollEvery)
 	var oldest *store.ReminderHead
@@ -174,7 +174,7 @@ func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.
 	return nil
 }
 
-// findLeft finds the first that is left to deliver of what was settled, from the one that
+// findLeft finds the first that is left to deliver of what was found, from the one that
 // was the first until now on: for as long as that one waits, it is all that is read.
 func (o *owner) findLeft(ctx context.Context, b *ownedBucket, now time.Time) error {
 	for at := (place{b.deliveredTill, b.leftToken}); at.at.Before(b.sweeps.till); {

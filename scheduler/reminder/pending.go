@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -34,8 +35,12 @@ type pending struct {
 func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
-		underWay: newUnderWay(), retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), memory: newMemoryUse(maxInMemory), waiting: map[actor.ReminderID]struct{}{},
+		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), waiting: map[actor.ReminderID]struct{}{},
+		memory: memoryUse{
+			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
+			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
+		},
 	}
 }
 

@@ -38,9 +38,9 @@ const retriesKnown = 30 * 24 * time.Hour
 // reminder that is for subscribers has no method, and keys that callers give to methods are
 // theirs.
 const (
-	// heldMethod records the ID of the reminder that was set, paused, under the name of the one
+	// reservedMethod records the ID of the reminder that was set, paused, under the name of the one
 	// that failed. If another has that name by then, the commit records it all the same.
-	heldMethod = "greenroom.retry.held"
+	reservedMethod = "greenroom.retry.held"
 	// retryMethod records the name of the reminder that delivers the firing, in the commit
 	// that makes it do so.
 	retryMethod = "greenroom.retry"
@@ -87,7 +87,7 @@ func (t *retry) run(ctx context.Context) (actor.Reminder, error) {
 		case readErr == nil && own.ID.String() == held:
 			err = t.resume(ctx, &own)
 		case free && held == "":
-			err = t.hold(ctx)
+			err = t.reserve(ctx)
 		case readErr == nil, free, errors.Is(readErr, actor.ErrStateDamaged):
 			err = t.setOther(ctx)
 		default:
@@ -107,7 +107,7 @@ func (t *retry) run(ctx context.Context) (actor.Reminder, error) {
 // that was set paused; empty if none is recorded.
 func (t *retry) recorded(ctx context.Context) (delivering, held string, err error) {
 	records, err := t.store.LoadIdempotency(ctx, []actor.KeyedCall{
-		{Actor: t.spec.Key, Method: retryMethod, Key: t.key}, {Actor: t.spec.Key, Method: heldMethod, Key: t.key},
+		{Actor: t.spec.Key, Method: retryMethod, Key: t.key}, {Actor: t.spec.Key, Method: reservedMethod, Key: t.key},
 	})
 	if err != nil {
 		return "", "", err
@@ -134,18 +134,18 @@ func (t *retry) result(ctx context.Context, name, held string) (actor.Reminder, 
 	return r, nil
 }
 
-// hold sets the reminder under the name of the one that failed, paused.
-func (t *retry) hold(ctx context.Context) error {
+// reserve sets the reminder under the name of the one that failed, paused.
+func (t *retry) reserve(ctx context.Context) error {
 	spec := t.spec
 	spec.Keep, spec.Hold = true, true
 	r, err := t.service.Prepare(ctx, spec)
 	if err != nil {
 		return err
 	}
-	return t.commit(ctx, heldMethod, r.ID.String(), actor.ReminderEffects{Set: []actor.Reminder{r}})
+	return t.commit(ctx, reservedMethod, r.ID.String(), actor.ReminderEffects{Set: []actor.Reminder{r}})
 }
 
-// resume has the reminder that hold has set deliver the firing.
+// resume has the reminder that reserve has set deliver the firing.
 func (t *retry) resume(ctx context.Context, r *actor.Reminder) error {
 	step := t.service.planner.Paused(r, false, t.Now())
 	err := t.commit(ctx, retryMethod, r.Name, actor.ReminderEffects{Steps: []actor.ReminderStep{step}})

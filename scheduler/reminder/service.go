@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -40,7 +41,7 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, planner: NewPlanner(), members: cfg.Members, clock: &dbClock{}, table: newBucketTable()}
+	s := &Service{cfg: cfg, planner: NewPlanner(), members: cfg.Members, clock: &dbClock{}, table: &bucketTable{changed: make(chan struct{})}}
 	if s.members == nil {
 		s.members = alone{cfg.Host}
 	}
@@ -63,7 +64,7 @@ func New(cfg Config) (*Service, error) {
 	s.deliveries.steps.subs, s.deliveries.steps.notify = s.subs, s.takeovers.notify
 	s.owner = &owner{
 		cfg: &s.cfg, clock: s.clock, members: s.members, tenure: s.tenure, pending: s.pending, queue: queue, subs: s.subs,
-		table: s.table, allocator: newAllocator(cfg.Store), creators: s.creators,
+		table: s.table, allocator: &allocator{store: cfg.Store, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{}}, creators: s.creators,
 	}
 	return s, nil
 }
@@ -141,7 +142,7 @@ func (s *Service) Stop(ctx context.Context) error {
 func (s *Service) giveUp(ctx context.Context) error {
 	var rows []actor.BucketRow
 	for _, b := range s.pending.leaveAll() {
-		if !b.holds() {
+		if !b.lasts() {
 			rows = append(rows, b.row)
 		}
 	}

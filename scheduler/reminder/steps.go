@@ -57,7 +57,7 @@ func (s *steps) add(st step) {
 	if s.queue.ctx.Err() != nil {
 		s.outcomes.done(st.id)
 		if st.executed != nil {
-			s.subs.settle(st.executed)
+			s.subs.finished(st.executed)
 		}
 		return
 	}

@@ -95,7 +95,7 @@ func (c *Subscriber) Answer(id uint64, failure error) error {
 	}
 	if failure != nil {
 		ss.deliveries.ended(x.delivery, failure, false)
-		ss.settle(x.delivery)
+		ss.finished(x.delivery)
 		return nil
 	}
 	plan := &x.delivery.plan
@@ -156,6 +156,6 @@ func (c *Subscriber) timedOut(id uint64) {
 	c.subs.mu.Unlock()
 	if x != nil {
 		c.subs.deliveries.ended(x.delivery, actor.ErrDeadline, true)
-		c.subs.settle(x.delivery)
+		c.subs.finished(x.delivery)
 	}
 }

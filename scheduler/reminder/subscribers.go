@@ -45,10 +45,10 @@ type subscribers struct {
 	// changed is closed, and made anew, when something begins to wait, or a subscriber
 	// comes or has capacity again.
 	changed chan struct{}
-	// executing counts executions whose outcome is not settled; settled is closed when
+	// executing counts executions that have not finished; idle is closed when
 	// that becomes 0, if it is there.
 	executing int
-	settled   chan struct{}
+	idle      chan struct{}
 	bytes     *fair.Account // payloads of those
 	// served are the subscriptions that have subscribers, and full those of them that had no
 	// memory for a payload, in the order in which they found none.
@@ -176,11 +176,11 @@ func (ss *subscribers) unanswered(x *execution) {
 	} else {
 		ss.outcomes.again(r.ID, 0) // nobody has seen it
 	}
-	ss.settle(x.delivery)
+	ss.finished(x.delivery)
 }
 
-// settle counts an execution off.
-func (ss *subscribers) settle(d *delivery) {
+// finished counts an execution off.
+func (ss *subscribers) finished(d *delivery) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.bytes.Give(d.reminder.Key.App, int64(len(d.reminder.Payload.Data)))
@@ -192,22 +192,15 @@ func (ss *subscribers) settle(d *delivery) {
 		ss.announce()
 		ss.resume(full)
 	}
-	if ss.executing--; ss.executing == 0 && ss.settled != nil {
-		close(ss.settled)
-		ss.settled = nil
+	if ss.executing--; ss.executing == 0 && ss.idle != nil {
+		close(ss.idle)
+		ss.idle = nil
 	}
 }
 
-// offer has a subscriber execute a firing, or lets it wait for one.
-func (ss *subscribers) offer(d *delivery) {
-	if !ss.offered(d) {
-		ss.deliveries.giveBack(d.reminder, firstWait) // it may come here again
-	}
-}
-
-// offered is offer, and reports false for what was borrowed and cannot be executed: it waits
-// elsewhere.
-func (ss *subscribers) offered(d *delivery) bool {
+// offer has a subscriber execute a firing, or lets it wait for one. It reports false for what was
+// borrowed and cannot be executed: it waits elsewhere.
+func (ss *subscribers) offer(d *delivery) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	sub := ss.of(d.reminder.Key)
@@ -343,7 +336,7 @@ func (ss *subscribers) executed(st *step, taken bool, err error) (again bool) {
 		outcome = DeliveryRetried // by the next owner
 	}
 	ss.deliveries.counters.delivered(st.executed, outcome)
-	ss.settle(st.executed)
+	ss.finished(st.executed)
 	return false
 }
 
@@ -354,12 +347,12 @@ func (ss *subscribers) awaitExecutions() {
 		ss.mu.Unlock()
 		return
 	}
-	if ss.settled == nil {
-		ss.settled = make(chan struct{})
+	if ss.idle == nil {
+		ss.idle = make(chan struct{})
 	}
-	settled := ss.settled
+	idle := ss.idle
 	ss.mu.Unlock()
-	<-settled
+	<-idle
 }
 
 // end closes all of them.

@@ -19,8 +19,6 @@ type bucketTable struct {
 	changed chan struct{} // closed, and made anew, with a change
 }
 
-func newBucketTable() *bucketTable { return &bucketTable{changed: make(chan struct{})} }
-
 // publish notes the rows and the instances that there are.
 func (t *bucketTable) publish(rows []actor.BucketRow, live []actor.HostID) {
 	t.mu.Lock()

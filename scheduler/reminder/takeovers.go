@@ -129,13 +129,20 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 		}
 		id, err := t.creators.token(ctx, r.Key.App)
 		if err != nil {
-			t.doneAll(of)
+			for _, r := range of {
+				if r != nil {
+					t.outcomes.done(r.ID)
+				}
+			}
 			return err
 		}
 		if t.outcomes.owns(id.Bucket()) {
 			commits, of = append(commits, moved(r, id, t.outcomes.deliveredTill(id.Bucket()))), append(of, nil)
 		} else if t.outcomes.borrow(r.ID) {
-			commits, of = append(commits, putOff(r, now.Add(t.cfg.ExecutionTimeout+releasedFor))), append(of, r)
+			c := actor.CommitOf()
+			// Whoever owns its bucket leaves it alone until the time for its execution is out.
+			c.Reminders.Steps = []actor.ReminderStep{put(r, now.Add(t.cfg.ExecutionTimeout+releasedFor))}
+			commits, of = append(commits, c), append(of, r)
 		}
 	}
 	if len(commits) == 0 {
@@ -176,23 +183,6 @@ func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit 
 	if r.Schedule.Recurring() {
 		c.Records = []actor.IdempotencyRecord{movedRecord(r.Key.App, r.ID, id)}
 	}
-	return c
-}
-
-// doneAll calls done for each reminder that is not nil.
-func (t *takeovers) doneAll(reminders []*actor.Reminder) {
-	for _, r := range reminders {
-		if r != nil {
-			t.outcomes.done(r.ID)
-		}
-	}
-}
-
-// putOff is the commit that has a reminder delivered at a time. One that is borrowed is put off
-// until the time for its execution is out: whoever owns its bucket leaves it alone until then.
-func putOff(r *actor.Reminder, until time.Time) actor.Commit {
-	c := actor.CommitOf()
-	c.Reminders.Steps = []actor.ReminderStep{put(r, until)}
 	return c
 }
 

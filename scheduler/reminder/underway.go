@@ -21,10 +21,6 @@ type loaded struct {
 	due time.Time
 }
 
-func newUnderWay() underWay {
-	return underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}
-}
-
 func (u *underWay) has(id actor.ReminderID) bool {
 	_, has := u.reminders[id]
 	return has

@@ -22,7 +22,6 @@ func (h waitingHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 // Push implements [heap.Interface].
 func (h *waitingHeap) Push(x any) { *h = append(*h, x.(waitingReminder)) } //nolint:forcetypeassert // of park
 
-// Pop implements [heap.Interface].
 func (h *waitingHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

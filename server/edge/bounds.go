@@ -1,6 +1,9 @@
 package edge
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Bounds are the limits of a server that are the same for all. The zero value of a
 // field means its default; tests set smaller ones.
@@ -40,16 +43,16 @@ type Bounds struct {
 // WithDefaults returns a copy of b for a server that takes modules of up to
 // maxModule bytes.
 func (b Bounds) withDefaults(maxModule int64) Bounds {
-	setDefault(&b.UploadsBytes, 16*maxModule)
-	setDefault(&b.UploadMessages, 16<<20)
-	setDefault(&b.UploadTimeout, 5*time.Minute)
-	setDefault(&b.StreamInvocations, 4096)
-	setDefault(&b.StreamBytes, 32<<20)
-	setDefault(&b.Streams, 1000)
-	setDefault(&b.ReadHeaderTimeout, 30*time.Second)
-	setDefault(&b.BodyTimeout, time.Minute)
-	setDefault(&b.AcceptTimeout, 10*time.Second)
-	setDefault(&b.IdleTimeout, 3*time.Minute)
-	setDefault(&b.HealthInterval, 2*time.Second)
+	b.UploadsBytes = cmp.Or(b.UploadsBytes, 16*maxModule)
+	b.UploadMessages = cmp.Or(b.UploadMessages, 16<<20)
+	b.UploadTimeout = cmp.Or(b.UploadTimeout, 5*time.Minute)
+	b.StreamInvocations = cmp.Or(b.StreamInvocations, 4096)
+	b.StreamBytes = cmp.Or(b.StreamBytes, 32<<20)
+	b.Streams = cmp.Or(b.Streams, 1000)
+	b.ReadHeaderTimeout = cmp.Or(b.ReadHeaderTimeout, 30*time.Second)
+	b.BodyTimeout = cmp.Or(b.BodyTimeout, time.Minute)
+	b.AcceptTimeout = cmp.Or(b.AcceptTimeout, 10*time.Second)
+	b.IdleTimeout = cmp.Or(b.IdleTimeout, 3*time.Minute)
+	b.HealthInterval = cmp.Or(b.HealthInterval, 2*time.Second)
 	return b
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -106,31 +107,22 @@ type TLSConfig struct {
 
 // WithDefaults returns a copy with every unset optional field at its default.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Addr, DefaultAddr)
-	setDefault(&c.MaxPayloadBytes, DefaultMaxPayloadBytes)
-	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
+	c.Addr = cmp.Or(c.Addr, DefaultAddr)
+	c.MaxPayloadBytes = cmp.Or(c.MaxPayloadBytes, DefaultMaxPayloadBytes)
+	c.MaxModuleBytes = cmp.Or(c.MaxModuleBytes, DefaultMaxModuleBytes)
 	if c.TempFile == nil {
 		c.TempFile = UnnamedFile
 	}
-	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
-	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
-	setDefault(&c.MaxConnections, DefaultMaxConnections)
-	setDefault(&c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)
+	c.MaxStreamsBytes = cmp.Or(c.MaxStreamsBytes, DefaultMaxStreamsBytes)
+	c.MaxRequestsBytes = cmp.Or(c.MaxRequestsBytes, DefaultMaxRequestsBytes)
+	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+	c.SubscriberHeartbeat = cmp.Or(c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)
 	c.Bounds = c.Bounds.withDefaults(c.MaxModuleBytes)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Metrics == nil {
 		c.Metrics = metrics.New()
 	}
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) validate() error {

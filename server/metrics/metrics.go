@@ -164,8 +164,8 @@ func (m *Metrics) HostEvents() host.Events {
 		},
 		Commit:    m.commitEnd,
 		Activated: func(actor.Key) { m.activated.Inc(); m.active.Inc() },
-		Deactivated: func(_ actor.Key, reason host.DeactivateReason) {
-			m.deactivated.WithLabelValues(string(reason)).Inc()
+		Deactivated: func(d host.Deactivation) {
+			m.deactivated.WithLabelValues(string(d.Reason)).Inc()
 			m.active.Dec()
 		},
 		IdleSkipped:    func(actor.Key) { m.idleSkipped.Inc() },

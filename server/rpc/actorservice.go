@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/envelope"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -46,7 +47,6 @@ func newActorService(s *Services) edge.Service {
 	return sv
 }
 
-// Invoke implements ActorService.
 func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroomv1.InvokeRequest]) (*connect.Response[greenroomv1.InvokeResponse], error) {
 	idempotency, err := edge.IdempotencyKey(req.Header())
 	if err != nil {
@@ -69,7 +69,6 @@ func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroo
 	return res, nil
 }
 
-// InvokeAll implements ActorService.
 func (a *actorService) InvokeAll(ctx context.Context, req *connect.Request[greenroomv1.InvokeAllRequest]) (*connect.Response[greenroomv1.InvokeAllResponse], error) {
 	idempotency, err := edge.IdempotencyKey(req.Header())
 	if err != nil {
@@ -103,7 +102,6 @@ func (a *actorService) InvokeAll(ctx context.Context, req *connect.Request[green
 	return res, nil
 }
 
-// Query implements ActorService.
 func (a *actorService) Query(ctx context.Context, req *connect.Request[greenroomv1.QueryRequest]) (*connect.Response[greenroomv1.QueryResponse], error) {
 	inv := actor.Invocation{
 		Key:      keyOf(req.Msg.GetActor()),
@@ -171,7 +169,6 @@ func (a *actorService) view(ctx context.Context, k *greenroomv1.ActorKey) (host.
 	return a.s.Host.View(ctx, key)
 }
 
-// GetActor implements ActorService.
 func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenroomv1.GetActorRequest]) (*connect.Response[greenroomv1.GetActorResponse], error) {
 	v, err := a.view(ctx, req.Msg.GetActor())
 	if err != nil {
@@ -180,7 +177,6 @@ func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenr
 	return uncached(&greenroomv1.GetActorResponse{Actor: actorOf(v)}), nil
 }
 
-// ListActors implements ActorService.
 func (a *actorService) ListActors(ctx context.Context, req *connect.Request[greenroomv1.ListActorsRequest]) (*connect.Response[greenroomv1.ListActorsResponse], error) {
 	list := pageList{greenroomv1connect.ActorServiceListActorsProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}
 	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterActor)
@@ -205,20 +201,20 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 	return uncached(msg), nil
 }
 
-// GetState implements ActorService.
 func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenroomv1.GetStateRequest]) (*connect.Response[greenroomv1.GetStateResponse], error) {
 	v, err := a.view(ctx, req.Msg.GetActor())
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.GetStateResponse{Version: v.Version, Entries: make([]*greenroomv1.StateEntry, len(v.Entries))}
-	for i, e := range v.Entries {
-		msg.Entries[i] = &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
-	}
-	return uncached(msg), nil
+	return uncached(&greenroomv1.GetStateResponse{Version: v.Version, Entries: entriesOf(v)}), nil
 }
 
-// DeleteActor implements ActorService.
+func entriesOf(v host.View) []*greenroomv1.StateEntry {
+	return mapped(v.Entries, func(e envelope.Entry) *greenroomv1.StateEntry {
+		return &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
+	})
+}
+
 func (a *actorService) DeleteActor(ctx context.Context, req *connect.Request[greenroomv1.DeleteActorRequest]) (*connect.Response[greenroomv1.DeleteActorResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	if err := key.Validate(); err != nil {

@@ -58,7 +58,6 @@ func newClusterService(s *Services) edge.Service {
 	return sv
 }
 
-// ListHosts implements ClusterService.
 func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
 	if x := edge.ExchangeOf(ctx); req.Msg.GetReach() && x != nil {
 		if err := x.Caller.Require(edge.RoleAdmin); err != nil { // it makes all servers connect to all
@@ -70,10 +69,7 @@ func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[gree
 		return nil, err
 	}
 	msg := &greenroomv1.ListHostsResponse{
-		Now: timestamppb.New(list.Now), LeaderEpoch: list.Epoch, LeaderAnswered: list.Answered, ClockAheadMs: list.ClockAhead.Milliseconds(),
-	}
-	for _, id := range list.Missing {
-		msg.Missing = append(msg.Missing, string(id))
+		Missing: hostNames(list.Missing), Now: timestamppb.New(list.Now), LeaderEpoch: list.Epoch, LeaderAnswered: list.Answered, ClockAheadMs: list.ClockAhead.Milliseconds(),
 	}
 	for _, h := range list.Hosts {
 		msg.Hosts = append(msg.Hosts, &greenroomv1.ClusterHost{
@@ -109,7 +105,6 @@ func (s clusterService) mesh(ctx context.Context, list scheduler.HostList) []*gr
 	return all
 }
 
-// DrainHost implements ClusterService.
 func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenroomv1.DrainHostRequest]) (*connect.Response[greenroomv1.DrainHostResponse], error) {
 	id, err := s.cluster.FindHost(req.Msg.GetHost())
 	if err != nil {
@@ -118,7 +113,6 @@ func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenr
 	return done(&greenroomv1.DrainHostResponse{HostId: string(id)}, s.cluster.DrainHost(id))
 }
 
-// Where implements ClusterService.
 func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroomv1.WhereRequest]) (*connect.Response[greenroomv1.WhereResponse], error) {
 	key := actor.Key{App: edge.AppOf(req.Msg.GetApp()), Type: req.Msg.GetType(), ID: req.Msg.GetId()}
 	if err := key.Validate(); err != nil {
@@ -137,7 +131,6 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 	return uncached(msg), nil
 }
 
-// ListSticky implements ClusterService.
 func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
 	list, size := pageList{greenroomv1connect.ClusterServiceListStickyProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}, pageSize(req.Msg.GetPageSize())
 	if err := actor.ValidateName("app", list.app); err != nil {
@@ -162,7 +155,6 @@ func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[gre
 	return uncached(msg), nil
 }
 
-// GetPlacement implements ClusterService.
 func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
 	app, typ := edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()
 	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {
@@ -174,14 +166,9 @@ func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[g
 	}
 	msg := &greenroomv1.GetPlacementResponse{Placement: policy}
 	for _, r := range parts {
-		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved}
-		for _, id := range r.Hosts {
-			on.Hosts = append(on.Hosts, string(id))
-		}
-		for _, id := range r.Readers {
-			on.Readers = append(on.Readers, string(id))
-		}
-		msg.Ranges = append(msg.Ranges, on)
+		msg.Ranges = append(msg.Ranges, &greenroomv1.TableRange{
+			First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved, Hosts: hostNames(r.Hosts), Readers: hostNames(r.Readers),
+		})
 	}
 	heat, err := s.cluster.Heat(ctx, app, typ)
 	if err != nil {

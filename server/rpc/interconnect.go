@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -68,7 +67,6 @@ func newPeerServices(s *Services) edge.Service {
 	return sv
 }
 
-// Exchange implements InterconnectService.
 func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ExchangeRequest, greenroomv1.ExchangeResponse]) error {
 	x := edge.ExchangeOf(ctx)
 	conn := &streamConn{x, bidi.Conn()}
@@ -90,7 +88,6 @@ func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[gr
 	return err
 }
 
-// Delete implements InterconnectService.
 func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroomv1.ExchangeDeleteRequest]) (*connect.Response[greenroomv1.ExchangeDeleteResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -110,7 +107,6 @@ func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroo
 // maxTimerMessage is above any message with a timer: base64 of its payload, and the rest.
 const maxTimerMessage = 2 * actor.MaxReminderPayload
 
-// Timer implements InterconnectService.
 func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTimerRequest]) (*connect.Response[greenroomv1.ExchangeTimerResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -136,7 +132,6 @@ func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroom
 	return connect.NewResponse(msg), nil
 }
 
-// View implements InterconnectService.
 func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
@@ -150,14 +145,9 @@ func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv
 	if err != nil {
 		return nil, i.withOwner(ctx, err)
 	}
-	msg := &greenroomv1.ExchangeViewResponse{Actor: actorOf(v)}
-	for _, e := range v.Entries {
-		msg.Entries = append(msg.Entries, &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON})
-	}
-	return connect.NewResponse(msg), nil
+	return connect.NewResponse(&greenroomv1.ExchangeViewResponse{Actor: actorOf(v), Entries: entriesOf(v)}), nil
 }
 
-// Reach implements InterconnectService.
 func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReachRequest]) (*connect.Response[greenroomv1.ExchangeReachResponse], error) {
 	accepted, _, err := i.s.Interconnect.Accept(req.Msg.GetHello())
 	if err != nil {
@@ -165,12 +155,11 @@ func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroom
 	}
 	msg := &greenroomv1.ExchangeReachResponse{Now: timestamppb.Now()}
 	if ids := req.Msg.GetHostIds(); len(ids) > 0 {
-		msg.Unreachable = unreachable(accepted.Unreached(ctx, hostIDs(ids)))
+		msg.Unreachable = unreachable(accepted.Unreached(ctx, mapped(ids, func(id string) actor.HostID { return actor.HostID(id) })))
 	}
 	return connect.NewResponse(msg), nil
 }
 
-// NoticeReminders implements InterconnectService.
 func (i *interconnect) NoticeReminders(_ context.Context, req *connect.Request[greenroomv1.ExchangeNoticeRequest]) (*connect.Response[greenroomv1.ExchangeNoticeResponse], error) {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return nil, err
@@ -192,7 +181,6 @@ func (i *interconnect) NoticeReminders(_ context.Context, req *connect.Request[g
 	return connect.NewResponse(&greenroomv1.ExchangeNoticeResponse{}), nil
 }
 
-// ReleaseReminders implements InterconnectService.
 func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReleaseRequest]) (*connect.Response[greenroomv1.ExchangeReleaseResponse], error) {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return nil, err
@@ -201,10 +189,7 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	if i.s.Reminders == nil {
 		return connect.NewResponse(msg), nil
 	}
-	r := reminder.ReleaseRequest{Limit: int(req.Msg.GetLimit()), Wait: time.Duration(req.Msg.GetWaitMs()) * time.Millisecond}
-	for _, key := range req.Msg.GetSubscriptions() {
-		r.Subscriptions = append(r.Subscriptions, keyOf(key))
-	}
+	r := reminder.ReleaseRequest{Subscriptions: mapped(req.Msg.GetSubscriptions(), keyOf), Limit: int(req.Msg.GetLimit()), Wait: time.Duration(req.Msg.GetWaitMs()) * time.Millisecond}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(i.s.draining, cancel)()
@@ -212,13 +197,10 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	if errors.Is(err, context.Canceled) && i.s.draining.Err() != nil {
 		err = failure.ErrStopping
 	}
-	for _, id := range ids {
-		msg.ReminderIds = append(msg.ReminderIds, id.String())
-	}
+	msg.ReminderIds = mapped(ids, actor.ReminderID.String)
 	return connect.NewResponse(msg), err
 }
 
-// TailLogs implements InterconnectService.
 func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTailRequest], stream *connect.ServerStream[greenroomv1.ExchangeTailResponse]) error {
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return err
@@ -228,20 +210,10 @@ func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenr
 	})
 }
 
-func hostIDs(ids []string) []actor.HostID {
-	hosts := make([]actor.HostID, len(ids))
-	for i, id := range ids {
-		hosts[i] = actor.HostID(id)
-	}
-	return hosts
-}
-
 func unreachable(hosts []routing.Unreachable) []*greenroomv1.UnreachableHost {
-	var all []*greenroomv1.UnreachableHost
-	for _, u := range hosts {
-		all = append(all, &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why})
-	}
-	return all
+	return mapped(hosts, func(u routing.Unreachable) *greenroomv1.UnreachableHost {
+		return &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why}
+	})
 }
 
 // withOwner says who holds the actor, if that is why the error is.
@@ -272,7 +244,6 @@ type peerEdge struct {
 	accepted *routing.Accepted
 }
 
-// Admit implements [stream.Edge].
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
@@ -305,7 +276,6 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	return inv, actor.ValidateIdempotencyKey(in.IdempotencyKey)
 }
 
-// Describe implements [stream.Edge].
 func (e *peerEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
 	var notOwner *routing.NotOwnerError
 	if errors.As(err, &notOwner) {

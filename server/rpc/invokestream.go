@@ -38,7 +38,6 @@ type streamConn struct {
 	conn connect.StreamingHandlerConn
 }
 
-// Receive implements [stream.Conn].
 func (c *streamConn) Receive(in *invokestream.Request) error {
 	err := c.conn.Receive(in)
 	c.x.MessageReceived()
@@ -57,15 +56,12 @@ func tooLarge(err error) bool {
 	return errors.As(err, &wire) && wire.Code() == connect.CodeResourceExhausted && !failure.Mapped(wire)
 }
 
-// Send implements [stream.Conn].
 func (c *streamConn) Send(out *invokestream.Response) error { return c.conn.Send(out) }
 
-// EndReceive implements [stream.Conn].
 func (c *streamConn) EndReceive() {
 	_ = c.x.Control.SetReadDeadline(time.Unix(1, 0)) // HTTP/2 always can
 }
 
-// EndSend implements [stream.Conn].
 func (c *streamConn) EndSend() { _ = c.x.Control.SetWriteDeadline(time.Unix(1, 0)) }
 
 // streamEdge is the [stream.Edge] of a stream that a client opened.
@@ -124,7 +120,6 @@ func validateMethod(in *invokestream.Invocation) error {
 	return actor.ValidateMethod(in.Method)
 }
 
-// Describe implements [stream.Edge].
 func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
 	f := e.x.Edge.FailTurn(ctx, id, err, inv)
 	out.Error = &greenroomv1.StreamError{Code: uint32(f.Code), Message: f.Message, Detail: f.Detail}

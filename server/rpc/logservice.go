@@ -49,7 +49,6 @@ func newLogService(s *Services) edge.Service {
 
 var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)
 
-// Tail implements LogService.
 func (s *logService) Tail(ctx context.Context, req *connect.Request[greenroomv1.TailRequest], stream *connect.ServerStream[greenroomv1.TailResponse]) error {
 	app := edge.AppOf(req.Msg.GetApp())
 	if err := s.logs.open.Enter(app); err != nil {

@@ -80,7 +80,6 @@ func (m *moduleService) Upload(ctx context.Context, stream *connect.BidiStream[g
 // downloadChunk is small enough to keep memory and head-of-line waiting low, in bytes.
 const downloadChunk = 256 << 10
 
-// Download implements ModuleService.
 func (m *moduleService) Download(ctx context.Context, req *connect.Request[greenroomv1.DownloadRequest], stream *connect.ServerStream[greenroomv1.DownloadResponse]) error {
 	wasm, err := m.s.Modules.Bytes(ctx, edge.AppOf(req.Msg.GetApp()), actor.Digest(req.Msg.GetDigest()))
 	if err != nil {
@@ -100,7 +99,6 @@ func (m *moduleService) Download(ctx context.Context, req *connect.Request[green
 	}
 }
 
-// GetModule implements ModuleService.
 func (m *moduleService) GetModule(ctx context.Context, req *connect.Request[greenroomv1.GetModuleRequest]) (*connect.Response[greenroomv1.GetModuleResponse], error) {
 	app := edge.AppOf(req.Msg.GetApp())
 	mod, err := m.s.Modules.Module(ctx, app, actor.Digest(req.Msg.GetDigest()))
@@ -120,7 +118,6 @@ func (m *moduleService) GetModule(ctx context.Context, req *connect.Request[gree
 	return uncached(msg), nil
 }
 
-// ListModules implements ModuleService.
 func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[greenroomv1.ListModulesRequest]) (*connect.Response[greenroomv1.ListModulesResponse], error) {
 	list := pageList{procedure: greenroomv1connect.ModuleServiceListModulesProcedure, app: edge.AppOf(req.Msg.GetApp())}
 	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterModule)
@@ -132,23 +129,18 @@ func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[gr
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.ListModulesResponse{Modules: make([]*greenroomv1.Module, len(mods))}
-	for i, mod := range mods {
-		msg.Modules[i] = moduleToProto(mod)
-	}
+	msg := &greenroomv1.ListModulesResponse{Modules: mapped(mods, moduleToProto)}
 	if len(mods) == size {
 		msg.NextPageToken = pageToken(list, string(mods[size-1].Digest))
 	}
 	return uncached(msg), nil
 }
 
-// DeleteModule implements ModuleService.
 func (m *moduleService) DeleteModule(ctx context.Context, req *connect.Request[greenroomv1.DeleteModuleRequest]) (*connect.Response[greenroomv1.DeleteModuleResponse], error) {
 	err := m.s.Modules.Delete(ctx, edge.AppOf(req.Msg.GetApp()), actor.Digest(req.Msg.GetDigest()))
 	return done(&greenroomv1.DeleteModuleResponse{}, err)
 }
 
-// Deploy implements ModuleService.
 func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenroomv1.DeployRequest]) (*connect.Response[greenroomv1.DeployResponse], error) {
 	placements := make(map[string]string, len(req.Msg.GetPlacements()))
 	for _, p := range req.Msg.GetPlacements() {
@@ -164,15 +156,11 @@ func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenro
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.DeployResponse{Warnings: warnings}
-	for _, d := range ds {
-		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
-	}
+	msg := &greenroomv1.DeployResponse{Warnings: warnings, Deployments: mapped(ds, deploymentToProto)}
 	m.addCapabilities(ctx, msg.Deployments)
 	return connect.NewResponse(msg), nil
 }
 
-// Rollback implements ModuleService.
 func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[greenroomv1.RollbackRequest]) (*connect.Response[greenroomv1.RollbackResponse], error) {
 	d, warnings, err := m.s.Modules.Rollback(ctx, modules.RollbackRequest{
 		App: edge.AppOf(req.Msg.GetApp()), Type: req.Msg.GetType(),
@@ -186,7 +174,6 @@ func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[green
 	return connect.NewResponse(&greenroomv1.RollbackResponse{Deployment: deployment, Warnings: warnings}), nil
 }
 
-// Undeploy implements ModuleService.
 func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[greenroomv1.UndeployRequest]) (*connect.Response[greenroomv1.UndeployResponse], error) {
 	ds, warnings, err := m.s.Modules.Undeploy(ctx, modules.UndeployRequest{
 		App: edge.AppOf(req.Msg.GetApp()), Types: req.Msg.GetTypes(), Message: req.Msg.GetMessage(),
@@ -194,14 +181,9 @@ func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[green
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.UndeployResponse{Warnings: warnings}
-	for _, d := range ds {
-		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
-	}
-	return connect.NewResponse(msg), nil
+	return connect.NewResponse(&greenroomv1.UndeployResponse{Warnings: warnings, Deployments: mapped(ds, deploymentToProto)}), nil
 }
 
-// History implements ModuleService.
 func (m *moduleService) History(ctx context.Context, req *connect.Request[greenroomv1.HistoryRequest]) (*connect.Response[greenroomv1.HistoryResponse], error) {
 	list := pageList{greenroomv1connect.ModuleServiceHistoryProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}
 	before, err := parsePageToken(list, req.Msg.GetPageToken(), afterGeneration)
@@ -235,7 +217,6 @@ func (m *moduleService) History(ctx context.Context, req *connect.Request[greenr
 	return uncached(msg), nil
 }
 
-// ListTypes implements ModuleService.
 func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[greenroomv1.ListTypesRequest]) (*connect.Response[greenroomv1.ListTypesResponse], error) {
 	types, err := m.s.Modules.Types(ctx, edge.AppOf(req.Msg.GetApp()))
 	if err != nil {
@@ -250,7 +231,6 @@ func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[gree
 	return uncached(msg), nil
 }
 
-// ListApps implements ModuleService.
 func (m *moduleService) ListApps(ctx context.Context, req *connect.Request[greenroomv1.ListAppsRequest]) (*connect.Response[greenroomv1.ListAppsResponse], error) {
 	list := pageList{procedure: greenroomv1connect.ModuleServiceListAppsProcedure}
 	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterApp)

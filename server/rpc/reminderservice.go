@@ -82,7 +82,6 @@ func newReminderService(s *Services) edge.Service {
 	return sv
 }
 
-// CreateReminder implements ReminderService.
 func (rs reminderService) CreateReminder(ctx context.Context, req *connect.Request[greenroomv1.CreateReminderRequest]) (*connect.Response[greenroomv1.CreateReminderResponse], error) {
 	now := rs.s.Reminders.Now()
 	if now.IsZero() {
@@ -107,7 +106,6 @@ var outcomes = map[reminder.Outcome]greenroomv1.CreateOutcome{
 	reminder.Kept:     greenroomv1.CreateOutcome_CREATE_OUTCOME_KEPT,
 }
 
-// GetReminder implements ReminderService.
 func (rs reminderService) GetReminder(ctx context.Context, req *connect.Request[greenroomv1.GetReminderRequest]) (*connect.Response[greenroomv1.GetReminderResponse], error) {
 	r, err := rs.s.Reminders.Get(ctx, actor.ReminderName{Key: keyOf(req.Msg.GetActor()), Name: req.Msg.GetName()})
 	if err != nil {
@@ -116,7 +114,6 @@ func (rs reminderService) GetReminder(ctx context.Context, req *connect.Request[
 	return uncached(&greenroomv1.GetReminderResponse{Reminder: reminderToProto(&r, true)}), nil
 }
 
-// ListReminders implements ReminderService.
 func (rs reminderService) ListReminders(ctx context.Context, req *connect.Request[greenroomv1.ListRemindersRequest]) (*connect.Response[greenroomv1.ListRemindersResponse], error) {
 	list := pageList{greenroomv1connect.ReminderServiceListRemindersProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}
 	q := store.ReminderQuery{App: list.app, Type: list.typ, ID: req.Msg.GetId(), Prefix: req.Msg.GetPrefix()}
@@ -203,7 +200,6 @@ func (rs reminderService) each(ctx context.Context, procedure string, m selector
 	})
 }
 
-// DeleteReminders implements ReminderService.
 func (rs reminderService) DeleteReminders(ctx context.Context, req *connect.Request[greenroomv1.DeleteRemindersRequest]) (*connect.Response[greenroomv1.DeleteRemindersResponse], error) {
 	name, one, err := named(req.Msg)
 	msg := &greenroomv1.DeleteRemindersResponse{}
@@ -228,13 +224,11 @@ func (rs reminderService) DeleteReminders(ctx context.Context, req *connect.Requ
 	return done(msg, err)
 }
 
-// PauseReminders implements ReminderService.
 func (rs reminderService) PauseReminders(ctx context.Context, req *connect.Request[greenroomv1.PauseRemindersRequest]) (*connect.Response[greenroomv1.PauseRemindersResponse], error) {
 	changed, next, err := rs.setPaused(ctx, greenroomv1connect.ReminderServicePauseRemindersProcedure, req.Msg, true)
 	return done(&greenroomv1.PauseRemindersResponse{Changed: changed, NextPageToken: next}, err)
 }
 
-// ResumeReminders implements ReminderService.
 func (rs reminderService) ResumeReminders(ctx context.Context, req *connect.Request[greenroomv1.ResumeRemindersRequest]) (*connect.Response[greenroomv1.ResumeRemindersResponse], error) {
 	changed, next, err := rs.setPaused(ctx, greenroomv1connect.ReminderServiceResumeRemindersProcedure, req.Msg, false)
 	return done(&greenroomv1.ResumeRemindersResponse{Changed: changed, NextPageToken: next}, err)
@@ -260,7 +254,6 @@ func (rs reminderService) setPaused(ctx context.Context, procedure string, m sel
 	return changed, next, err
 }
 
-// ListDeadLetters implements ReminderService.
 func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Request[greenroomv1.ListDeadLettersRequest]) (*connect.Response[greenroomv1.ListDeadLettersResponse], error) {
 	list := pageList{greenroomv1connect.ReminderServiceListDeadLettersProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}
 	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterDeadLetter)
@@ -293,7 +286,6 @@ func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Requ
 	return uncached(msg), nil
 }
 
-// RetryDeadLetter implements ReminderService.
 func (rs reminderService) RetryDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.RetryDeadLetterRequest]) (*connect.Response[greenroomv1.RetryDeadLetterResponse], error) {
 	id, err := reminder.ParseDeadLetterID(req.Msg.GetId())
 	if err != nil {
@@ -306,7 +298,6 @@ func (rs reminderService) RetryDeadLetter(ctx context.Context, req *connect.Requ
 	return connect.NewResponse(&greenroomv1.RetryDeadLetterResponse{Reminder: reminderToProto(&r, true)}), nil
 }
 
-// DeleteDeadLetter implements ReminderService.
 func (rs reminderService) DeleteDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.DeleteDeadLetterRequest]) (*connect.Response[greenroomv1.DeleteDeadLetterResponse], error) {
 	id, err := reminder.ParseDeadLetterID(req.Msg.GetId())
 	if err != nil {
@@ -316,7 +307,6 @@ func (rs reminderService) DeleteDeadLetter(ctx context.Context, req *connect.Req
 	return done(&greenroomv1.DeleteDeadLetterResponse{Existed: existed}, err)
 }
 
-// ListBuckets implements ReminderService.
 func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[greenroomv1.ListBucketsRequest]) (*connect.Response[greenroomv1.ListBucketsResponse], error) {
 	app := req.Msg.GetApp()
 	if app == "" {
@@ -348,7 +338,6 @@ func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[
 	return uncached(msg), nil
 }
 
-// Connect implements ReminderService.
 func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]) error {
 	x := edge.ExchangeOf(ctx)
 	app := x.Owner() // as it is before the stream says which it is for

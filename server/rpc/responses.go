@@ -1,6 +1,10 @@
 package rpc
 
-import "connectrpc.com/connect"
+import (
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
 
 // done returns the response to a call that changed something.
 func done[M any](msg *M, err error) (*connect.Response[M], error) {
@@ -8,6 +12,20 @@ func done[M any](msg *M, err error) (*connect.Response[M], error) {
 		return nil, err
 	}
 	return connect.NewResponse(msg), nil
+}
+
+// mapped returns what a function makes of each item.
+func mapped[T, M any](items []T, of func(item T) M) []M {
+	all := make([]M, len(items))
+	for i, item := range items {
+		all[i] = of(item)
+	}
+	return all
+}
+
+// hostNames returns IDs of hosts as messages have them.
+func hostNames(ids []actor.HostID) []string {
+	return mapped(ids, func(id actor.HostID) string { return string(id) })
 }
 
 // uncached returns a response that no cache keeps: it may come by GET, and state changes.

@@ -50,7 +50,6 @@ func newSettingsService(s *Services) edge.Service {
 	return sv
 }
 
-// GetSettings implements SettingsService.
 func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[greenroomv1.GetSettingsRequest]) (*connect.Response[greenroomv1.GetSettingsResponse], error) {
 	all, err := s.List(ctx, edge.AppOf(req.Msg.GetApp()))
 	if err != nil {
@@ -69,37 +68,31 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 	return uncached(msg), nil
 }
 
-// SetConfig implements SettingsService.
 func (s settingsService) SetConfig(ctx context.Context, req *connect.Request[greenroomv1.SetConfigRequest]) (*connect.Response[greenroomv1.SetConfigResponse], error) {
 	err := s.Settings.SetConfig(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName(), req.Msg.GetValue())
 	return done(&greenroomv1.SetConfigResponse{}, err)
 }
 
-// UnsetConfig implements SettingsService.
 func (s settingsService) UnsetConfig(ctx context.Context, req *connect.Request[greenroomv1.UnsetConfigRequest]) (*connect.Response[greenroomv1.UnsetConfigResponse], error) {
 	err := s.Settings.UnsetConfig(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName())
 	return done(&greenroomv1.UnsetConfigResponse{}, err)
 }
 
-// SetSecret implements SettingsService.
 func (s settingsService) SetSecret(ctx context.Context, req *connect.Request[greenroomv1.SetSecretRequest]) (*connect.Response[greenroomv1.SetSecretResponse], error) {
 	err := s.Settings.SetSecret(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName(), req.Msg.GetValue())
 	return done(&greenroomv1.SetSecretResponse{}, err)
 }
 
-// UnsetSecret implements SettingsService.
 func (s settingsService) UnsetSecret(ctx context.Context, req *connect.Request[greenroomv1.UnsetSecretRequest]) (*connect.Response[greenroomv1.UnsetSecretResponse], error) {
 	err := s.Settings.UnsetSecret(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetName())
 	return done(&greenroomv1.UnsetSecretResponse{}, err)
 }
 
-// GrantHTTP implements SettingsService.
 func (s settingsService) GrantHTTP(ctx context.Context, req *connect.Request[greenroomv1.GrantHTTPRequest]) (*connect.Response[greenroomv1.GrantHTTPResponse], error) {
 	host, err := s.Settings.GrantHTTP(ctx, edge.AppOf(req.Msg.GetApp()), actor.HTTPGrant{Host: req.Msg.GetHost(), Private: req.Msg.GetPrivate()})
 	return done(&greenroomv1.GrantHTTPResponse{Host: host}, err)
 }
 
-// RevokeHTTP implements SettingsService.
 func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[greenroomv1.RevokeHTTPRequest]) (*connect.Response[greenroomv1.RevokeHTTPResponse], error) {
 	err := s.Settings.RevokeHTTP(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetHost())
 	return done(&greenroomv1.RevokeHTTPResponse{}, err)

@@ -35,7 +35,6 @@ type taskContext struct {
 
 var _ context.Context = (*taskContext)(nil)
 
-// Deadline implements [context.Context].
 func (c *taskContext) Deadline() (time.Time, bool) {
 	d, ok := c.stream.Deadline()
 	if !c.deadline.IsZero() && (!ok || c.deadline.Before(d)) {
@@ -44,7 +43,6 @@ func (c *taskContext) Deadline() (time.Time, bool) {
 	return d, ok
 }
 
-// Err implements [context.Context].
 func (c *taskContext) Err() error {
 	switch c.reason.Load() {
 	case endCanceled:
@@ -62,7 +60,6 @@ func (c *taskContext) Err() error {
 	return nil
 }
 
-// Done implements [context.Context].
 func (c *taskContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +76,6 @@ func (c *taskContext) Done() <-chan struct{} {
 	return c.real.Done()
 }
 
-// Value implements [context.Context].
 func (c *taskContext) Value(key any) any {
 	if _, ok := key.(actor.TimeoutKey); ok && c.timeout > 0 {
 		return actor.Timeout{After: c.timeout, By: "timeout_ms"}

@@ -98,7 +98,6 @@ func (t *task) begin() (begun host.Begun) {
 	return t.stream.conf.Host.Begin(&t.context, t.inv, t)
 }
 
-// Answer implements [host.Receiver].
 func (t *task) Answer(reply actor.Reply, err error) {
 	out := invokestream.Reply{ID: t.id, Payload: reply.Payload, Version: reply.Version, Fuel: reply.Fuel}
 	if err != nil {

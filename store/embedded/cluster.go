@@ -42,9 +42,7 @@ func (s *cluster) locked(ctx context.Context, fn func(c *cluster, now time.Time)
 
 func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := s.locked(ctx, func(c *cluster, now time.Time) error {
-		if c.name == "" {
-			c.name = h.Cluster
-		}
+		c.name = cmp.Or(c.name, h.Cluster)
 		if c.name != h.Cluster {
 			return fmt.Errorf("the store belongs to cluster %q, and this host is to join %q: give it another store, or that name: %w", c.name, h.Cluster, actor.ErrClusterName)
 		}

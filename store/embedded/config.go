@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -30,24 +31,14 @@ type Config struct {
 
 // WithDefaults returns a copy with every zero field set to its default.
 func (c Config) WithDefaults() Config {
-	if c.FS == nil {
-		c.FS = vfs.Default
-	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = 64 << 20
-	}
-	if c.MemTableBytes == 0 {
-		c.MemTableBytes = 16 << 20
-	}
-	if c.MinFreeBytes == 0 {
-		c.MinFreeBytes = 64 << 20
-	}
+	c.FS = cmp.Or(c.FS, vfs.Default)
+	c.CacheBytes = cmp.Or(c.CacheBytes, 64<<20)
+	c.MemTableBytes = cmp.Or(c.MemTableBytes, 16<<20)
+	c.MinFreeBytes = cmp.Or(c.MinFreeBytes, 64<<20)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

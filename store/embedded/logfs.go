@@ -39,7 +39,6 @@ func (fs *logFS) stop(op, name string, err error) error {
 
 func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
-// Create implements [vfs.FS].
 func (fs *logFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.Create(name, category)
 	if !isLog(name) {
@@ -48,7 +47,6 @@ func (fs *logFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	return fs.log(f, name), fs.stop("make", name, err)
 }
 
-// ReuseForWrite implements [vfs.FS].
 func (fs *logFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.ReuseForWrite(oldname, newname, category)
 	if !isLog(newname) {
@@ -57,7 +55,6 @@ func (fs *logFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCa
 	return fs.log(f, newname), fs.stop("make", newname, err)
 }
 
-// OpenDir implements [vfs.FS].
 func (fs *logFS) OpenDir(name string) (vfs.File, error) {
 	f, err := fs.FS.OpenDir(name)
 	if err != nil {
@@ -66,7 +63,6 @@ func (fs *logFS) OpenDir(name string) (vfs.File, error) {
 	return &syncedDir{File: f, fs: fs, name: name}, nil
 }
 
-// Unwrap implements [vfs.FS].
 func (fs *logFS) Unwrap() vfs.FS { return fs.FS }
 
 func (fs *logFS) log(f vfs.File, name string) vfs.File {
@@ -95,25 +91,20 @@ func (f *logFile) note(op string, err error) error {
 	return err
 }
 
-// Write implements [vfs.File].
 func (f *logFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	return n, f.note("write", err)
 }
 
-// Sync implements [vfs.File].
 func (f *logFile) Sync() error { return f.note("sync", f.File.Sync()) }
 
-// SyncData implements [vfs.File].
 func (f *logFile) SyncData() error { return f.note("sync", f.File.SyncData()) }
 
-// SyncTo implements [vfs.File].
 func (f *logFile) SyncTo(length int64) (fullSync bool, err error) {
 	fullSync, err = f.File.SyncTo(length)
 	return fullSync, f.note("sync", err)
 }
 
-// Close implements [vfs.File].
 func (f *logFile) Close() error {
 	err := f.File.Close()
 	if earlier := f.failed.Load(); earlier != nil {

@@ -142,7 +142,6 @@ func takeColumns(_ context.Context, conn *pgx.Conn) error {
 // columnCodec writes columns, and everything else as pgx does.
 type columnCodec struct{ pgtype.Codec }
 
-// PlanEncode implements [pgtype.Codec].
 func (c columnCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	if _, ok := value.(column); ok && format == pgtype.BinaryFormatCode {
 		return encodeColumn{}

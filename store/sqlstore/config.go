@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -46,23 +47,14 @@ const MaxTimeout = 10 * time.Minute
 
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	setDefault(&c.CommitConns, 4)
-	setDefault(&c.TurnConns, 16)
-	setDefault(&c.GeneralConns, 8)
-	setDefault(&c.StatementTimeout, 10*time.Second)
-	setDefault(&c.TurnTimeout, 30*time.Second)
-	setDefault(&c.LockWait, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.CommitConns = cmp.Or(c.CommitConns, 4)
+	c.TurnConns = cmp.Or(c.TurnConns, 16)
+	c.GeneralConns = cmp.Or(c.GeneralConns, 8)
+	c.StatementTimeout = cmp.Or(c.StatementTimeout, 10*time.Second)
+	c.TurnTimeout = cmp.Or(c.TurnTimeout, 30*time.Second)
+	c.LockWait = cmp.Or(c.LockWait, 2*time.Second)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) validate() error {

@@ -71,7 +71,6 @@ func (a *asking) Receive() (*greenroomv1.ReportActorTypesRequest, error) {
 	return m, proto.Unmarshal(text, m)
 }
 
-// Send implements [scheduler.ServerStream].
 func (a *asking) Send(m *greenroomv1.ReportActorTypesResponse) error {
 	switch m := m.GetMessage().(type) {
 	case *greenroomv1.ReportActorTypesResponse_Order:

@@ -68,7 +68,6 @@ func (p *reminderParts) FindReminders(ctx context.Context, names []actor.Reminde
 	return p.store.FindReminders(ctx, names)
 }
 
-// ReminderNames implements [host.Reminders].
 func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
 	list, _, err := p.store.ListReminders(ctx, store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix, Limit: min(limit, store.MaxList)})
 	names := make([]string, len(list))
@@ -78,7 +77,6 @@ func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix
 	return names, err
 }
 
-// ThinReminders implements [host.Reminders].
 func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
 	return store.ThinReminders(ctx, p.store, row, damaged)
 }
