@@ -42,6 +42,36 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
+// What a chain over two actors costs the host, beside a single turn: see BenchmarkTurn.
+func BenchmarkChain(b *testing.B) {
+	w := hosttest.New()
+	h, err := host.New(host.Config{Committer: newFakeStore(), Modules: w, Engine: w})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := h.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer h.Stop(b.Context())
+	w.Deploy("app", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Transfer": func(t *hosttest.Turn) error {
+		if _, err := t.Call("T", "b", "Add", ""); err != nil {
+			return err
+		}
+		return add(t)
+	}}})
+	for _, method := range []string{"Add", "Transfer"} {
+		b.Run(method, func(b *testing.B) {
+			b.ReportAllocs()
+			inv := actor.Invocation{ID: "bench", Key: key("a"), Method: method}
+			for b.Loop() {
+				if _, err := h.Invoke(b.Context(), inv); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // What it costs to hold actors under a lease, beside a host that is alone: the ratio is
 // of the same turns, in turns.
 func BenchmarkOwnership(b *testing.B) {

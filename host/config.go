@@ -43,7 +43,7 @@ type Config struct {
 	Peers Peers
 
 	// Random fills its argument with random bytes, for the seeds of guests and the names of calls.
-	// Defaults to crypto/rand.
+	// It is called concurrently. Defaults to crypto/rand.
 	Random func([]byte)
 
 	// Logger gets state changes of the host and, unless an observer has a GuestLog,

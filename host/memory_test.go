@@ -78,6 +78,10 @@ func TestCallsAreBoundedByBytes(t *testing.T) {
 		if used := s.CallMemory(); used == 0 || used > 128<<10 {
 			t.Errorf("calls take %d bytes", used)
 		}
+		full, other := s.CheckCall("app", 8<<10), s.CheckCall("other", 1)
+		if !errors.Is(full, actor.ErrHostFull) || other != nil {
+			t.Errorf("one more of the app: %v; a small one of another: %v", full, other)
+		}
 		close(hold)
 		o.running.Wait()
 		if o.served+o.hostFull != calls || o.served < 10 {

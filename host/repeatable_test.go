@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,19 @@ import (
 // have equal effects.
 func TestTurnsAreRepeatable(t *testing.T) {
 	history := func(seed byte) (seen []string) {
+		var mu sync.Mutex
+		see := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, fmt.Sprintf(format, args...))
+		}
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.NewChaCha8([32]byte{seed})
-			s := newStage(t, host.Config{Random: func(p []byte) { random.Read(p) }, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
-				seen = append(seen, fmt.Sprint("end ", e.InvocationID, e.Duration, e.Err))
+			s := newStage(t, host.Config{Random: func(p []byte) { mu.Lock(); defer mu.Unlock(); random.Read(p) }, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+				see("end %s %v %v", e.InvocationID, e.Duration, e.Err)
 			}}}})
 			s.store.applying = func(c *actor.Commit) {
-				seen = append(seen, fmt.Sprintf("commit %x", c.Rows[0].State))
+				see("commit %x", c.Rows[0].State)
 			}
 			s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
 				"Set": sequence(timerSet(abi.Reminder{Name: "t", Method: "Write", DelayNano: seconds(1), PeriodNano: seconds(10)}), add),
@@ -33,7 +40,7 @@ func TestTurnsAreRepeatable(t *testing.T) {
 					t.Calls.Random(bytes)
 					frame := *t.Frame
 					frame.Revision = 0 // names the guest's caches, which are not part of what it computes
-					seen = append(seen, fmt.Sprintf("guest %x %v %+v", bytes, t.Calls.Now(), frame))
+					see("guest %x %v %+v", bytes, t.Calls.Now(), frame)
 					return t.Set("v", string(bytes))
 				},
 			}})

@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -102,6 +104,100 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 		t.Errorf("afterwards: %d, %s", status, body)
 	}
 	await(held, func(n int64) bool { return n == 0 })
+}
+
+// counted is a body that counts what is read of it.
+type counted struct {
+	io.Reader
+	bytes atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// TestBodyThatNoCallMayHaveIsNotRead: where the memory of calls has no room for a payload, its body
+// is refused before a byte of it is read, whatever it is sent over. A client that waits to be asked
+// for its body sends none.
+func TestBodyThatNoCallMayHaveIsNotRead(t *testing.T) {
+	const length = 1 << 20
+	var mu sync.Mutex
+	var apps []string
+	f := start(t, func(c *Config) {
+		c.CheckCall = func(app string, bytes int64) error {
+			if bytes < length {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			apps = append(apps, app)
+			return fmt.Errorf("%w: no memory", actor.ErrHostFull)
+		}
+	})
+	service := "/" + greenroomv1connect.ActorServiceName + "/"
+	paths := map[string]struct{ path, contentType, app string }{
+		"HTTP":              {"/v2.0/actors/a/T/b/method/M", "application/octet-stream", "a"},
+		"HTTP, all":         {"/v2.0/actors/a", "application/json", "a"},
+		"Connect":           {service + "Invoke", "application/proto", ""},
+		"Connect, JSON":     {service + "Invoke", "application/json", ""},
+		"Connect, query":    {service + "Query", "application/proto", ""},
+		"Connect, all":      {service + "InvokeAll", "application/proto", ""},
+		"gRPC-Web":          {service + "Invoke", "application/grpc-web+proto", ""},
+		"gRPC-Web, all":     {service + "InvokeAll", "application/grpc-web+proto", ""},
+		"a small reminder":  {"/v2.0/actors/a/T/b/reminders/r", "application/json", "-"},
+		"a small HTTP call": {"/v2.0/actors/a/T/b/method/M", "text/plain", "-"},
+	}
+	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
+	t.Cleanup(transport.CloseIdleConnections)
+	for name, p := range paths {
+		mu.Lock()
+		apps = nil
+		mu.Unlock()
+		size, most := length, 0
+		if p.app == "-" {
+			size, most = 2, 2
+		}
+		body := append([]byte{0, 0, byte(size >> 16), 0, 0}, make([]byte, size)...)
+		if web := strings.Contains(p.contentType, "grpc"); web {
+			most = len(body) // it is asked for, to see its first bytes: see TestEnvelopeSaysHowLongABodyIs
+		} else {
+			body = bytes.Repeat([]byte("0"), size)
+		}
+		sent := &counted{Reader: bytes.NewReader(body)}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+p.path, sent)
+		if strings.HasPrefix(p.path, service) {
+			req.Method = http.MethodPost
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = int64(len(body))
+		req.Header.Set("Content-Type", p.contentType)
+		req.Header.Set("Expect", "100-continue")
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if read := int(sent.bytes.Load()); read > most {
+			t.Errorf("%s: %d bytes were asked for; %s %s", name, read, res.Status, text)
+		}
+		mu.Lock()
+		apps := slices.Clone(apps)
+		mu.Unlock()
+		if p.app == "-" {
+			if len(apps) > 0 {
+				t.Errorf("%s: refused", name)
+			}
+			continue
+		}
+		if full := res.StatusCode == http.StatusTooManyRequests || res.Header.Get("Grpc-Status") == "8" || strings.Contains(string(text), "no memory"); !full || len(apps) == 0 || apps[0] != p.app {
+			t.Errorf("%s: %s, %v %s; asked for %q", name, res.Status, res.Header, text, apps)
+		}
+	}
 }
 
 // TestAnswersAreBoundedTogether: as long as clients leave too much of what they

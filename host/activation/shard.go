@@ -285,7 +285,8 @@ func (a *Activation) Unlock(several []*Shard) {
 }
 
 // lockAll locks the shards of activations, and of all others that these share a batch with.
-func lockAll(of []*Activation) (locked []*Shard) {
+func lockAll(of []*Activation) []*Shard {
+	locked := make([]*Shard, 0, len(of))
 	for _, a := range of {
 		locked = withShard(locked, a.Shard)
 	}

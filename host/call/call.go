@@ -232,7 +232,7 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 }
 
 // Cost is what the call counts for in Config.CallMemory and in its actor's share.
-func (c *Call) Cost() int64 { return callCost + int64(len(c.Inv.Payload.Data)) }
+func (c *Call) Cost() int64 { return CallCost + int64(len(c.Inv.Payload.Data)) }
 
 // MethodOf returns the method of a call of the type that s serves.
 func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
@@ -357,6 +357,6 @@ type charges struct {
 	Loaded  int64 // the states that it loaded for itself alone
 }
 
-// callCost is what an admitted call takes beside its payload, with a reply of
+// CallCost is what an admitted call takes beside its payload, with a reply of
 // up to freeReply: the call, its caller's goroutine and what the server holds.
-const callCost, freeReply = 2 << 10, 512
+const CallCost, freeReply = 2 << 10, 512

@@ -58,6 +58,14 @@ func (m *Memory) Total() int64 { return m.Used() + m.Common.Load() }
 // Take counts n bytes for an app, or returns [actor.ErrHostFull].
 func (m *Memory) Take(app string, n int64) error { return errCallsFull(m.Account.Take(app, n)) }
 
+// Check returns the error of a call of an app that takes n bytes more, and counts nothing.
+func (m *Memory) Check(app string, n int64) error {
+	if m.Common.Load()+n <= m.maxCommon {
+		return nil
+	}
+	return errCallsFull(m.Account.Check(app, n))
+}
+
 // CheckOver refuses a turn of an app that has more than it can take: replies are there
 // before they are counted.
 func (m *Memory) CheckOver(app string) error { return errCallsFull(m.Account.Over(app)) }

@@ -57,6 +57,7 @@ type Order struct {
 	Cents    int64  `json:"cents"`
 	Else     string `json:"else,omitzero"`
 	Nested   bool   `json:"nested,omitzero"`
+	Late     bool   `json:"late,omitzero"`
 	GiveUp   int64  `json:"give_up_ms,omitzero"`
 }
 
@@ -201,6 +202,7 @@ func (b *Bank) Call(ctx context.Context, random *rand.Rand) (desk int, err error
 		if t.Nested = random.IntN(2) == 0; random.IntN(4) == 0 {
 			t.desk, t.Nested = "InvokeAll", false
 		}
+		t.Late = t.Nested && random.IntN(3) == 0
 		ids := random.Perm(bankPurses)
 		t.From, t.To = purse(wave, desk, ids[0]), purse(wave, desk, ids[1])
 		if random.IntN(6) == 0 {
@@ -458,7 +460,7 @@ func (t *transfer) explains(m *moved) bool {
 	}
 	// Without a key, and with a payer at the cashier's server, the payee may have the money of a turn
 	// that was not committed.
-	return made == "" && !(gaveBack && paid)
+	return made == "" && (!gaveBack || !paid)
 }
 
 // fits reports whether the books have, after the last call, what the caller of the transfer

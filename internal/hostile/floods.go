@@ -90,6 +90,8 @@ var floods = []Flood{
 		return t.upload(ctx, func(seed int) []byte { return large(seed, padding) }), nil
 	}},
 	{"connections", 1_500, occupy},
+	{"bodies, declared", 100, declare},
+	{"lists", 100, list},
 	{"log readers", 100, tail},
 	{"streams", 1_000, stream},
 }
@@ -339,6 +341,38 @@ func occupy(ctx context.Context, t *tenant) (func(), error) {
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			defer conn.Close()
 			_, err = conn.Read(make([]byte, 1)) // until the server closes it
+			return err
+		})
+	}, nil
+}
+
+// declare sends the headers of calls with large bodies, and no body.
+func declare(ctx context.Context, t *tenant) (func(), error) {
+	return func() {
+		t.each(ctx, t.n, func(i int) error {
+			conn, err := t.dial(ctx)
+			if err != nil {
+				return err
+			}
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			defer conn.Close()
+			fmt.Fprintf(conn, "PUT /v2.0/actors/%s/Declared/%d/method/Do HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", t.Name, i, t.Token, replyBytes)
+			answer := make([]byte, len("HTTP/1.1 200"))
+			if _, err := io.ReadFull(conn, answer); err != nil {
+				return err
+			}
+			return errors.New(string(answer))
+		})
+	}, nil
+}
+
+// list lists the actors of a type, from the first on.
+func list(ctx context.Context, t *tenant) (func(), error) {
+	actors := greenroomv1connect.NewActorServiceClient(t.http, t.URL)
+	return func() {
+		t.each(ctx, t.n, func(int) error {
+			const page = 1_000
+			_, err := actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{App: t.Name, Type: "Due", PageSize: page}))
 			return err
 		})
 	}, nil

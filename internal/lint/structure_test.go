@@ -63,7 +63,6 @@ var methodsAway = map[string]int{
 	"internal/crash":                  3,
 	"internal/demo":                   1,
 	"internal/guestbuild":             5,
-	"internal/history/listappend":     4,
 	"internal/node":                   5,
 	"internal/pgtest":                 2,
 	"routing":                         22,

@@ -190,7 +190,9 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var c *cluster
 	fires := &firings{h}
-	if n.cfg.Cluster != nil {
+	if n.cfg.Cluster == nil { // or another host may have the memory for it
+		cfg.CheckCall = h.CheckCall
+	} else {
 		if c, err = n.newCluster(ctx, st, mods, h, owned, called); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +94,15 @@ func (w *world) client(number int) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(10+number))) //nolint:gosec // small
 	seen := map[actor.Key]int64{}
 	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/5)))); call++ {
+		if w.ledgers != nil && rng.IntN(2) == 0 {
+			w.chain(rng, int64(number), int64(call))
+			continue
+		}
 		inv := actor.Invocation{
 			ID:     fmt.Sprintf("c%d-%d", number, call),
 			Method: []string{"Add", "Add", "Touch", "Read", "Read"}[rng.IntN(5)],
 		}
-		typ := w.types[rng.IntN(len(w.types))]
+		typ := w.counters[rng.IntN(len(w.counters))]
 		inv.Key = keyOf(typ.name, rng.IntN(typ.actors))
 		if typ.stateless() {
 			inv.Payload.Data = strconv.AppendInt(nil, rng.Int64N(1e9), 10)
@@ -126,51 +131,57 @@ func (w *world) client(number int) {
 
 // outcome is what the attempts of a call came to.
 type outcome struct {
-	n       int64
-	known   bool // n is the answer
+	reply   actor.Reply
+	err     error
+	known   bool // reply is the answer, or that there is no such actor
 	unknown bool // an attempt may have taken effect
 }
 
-// call makes a call, and judges its answer. One with an idempotency key goes again as
-// long as nobody knows what became of it, and now and then twice at once.
+// attempts makes a call. One with an idempotency key goes again as long as nobody knows what became of
+// it, and now and then twice at once.
+func (w *world) attempts(inv actor.Invocation, rng *rand.Rand) outcome {
+	if inv.IdempotencyKey == "" {
+		return w.attempt(inv, rng.IntN(processes))
+	}
+	var got, twin outcome
+	var twins sync.WaitGroup
+	if rng.IntN(4) == 0 {
+		w.happened("call sent twice")
+		other := rng.IntN(processes)
+		twins.Go(func() { twin = w.attempt(inv, other) })
+	}
+	unknown := false
+	for tries := 0; tries < 4 && !got.known; tries++ {
+		if tries > 0 {
+			w.happened("call with a key sent again")
+		}
+		got = w.attempt(inv, rng.IntN(processes))
+		unknown = unknown || got.unknown
+	}
+	twins.Wait()
+	if twin.known && got.known && !bytes.Equal(twin.reply.Payload.Data, got.reply.Payload.Data) {
+		w.judge.Lock()
+		w.fail("%s, %s of %v with a key, answers both %s and %s", inv.ID, inv.Method, inv.Key, twin.reply.Payload.Data, got.reply.Payload.Data)
+		w.judge.Unlock()
+	}
+	if !got.known {
+		got = twin
+	}
+	got.unknown = unknown || twin.unknown
+	return got
+}
+
+// call makes a call, and judges its answer.
 func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.Rand) {
 	began := time.Now()
-	var got outcome
-	if inv.IdempotencyKey == "" {
-		got = w.attempt(inv, rng.IntN(processes))
-	} else {
-		var twin outcome
-		var twins sync.WaitGroup
-		if rng.IntN(4) == 0 {
-			w.happened("call sent twice")
-			other := rng.IntN(processes)
-			twins.Go(func() { twin = w.attempt(inv, other) })
-		}
-		unknown := false
-		for tries := 0; tries < 4 && !got.known; tries++ {
-			if tries > 0 {
-				w.happened("call with a key sent again")
-			}
-			got = w.attempt(inv, rng.IntN(processes))
-			unknown = unknown || got.unknown
-		}
-		twins.Wait()
-		if twin.known && got.known && twin.n != got.n {
-			w.judge.Lock()
-			w.fail("%s, Add of %v with a key, answers both %d and %d", inv.ID, inv.Key, twin.n, got.n)
-			w.judge.Unlock()
-		}
-		if !got.known {
-			got.n, got.known = twin.n, twin.known
-		}
-		got.unknown = unknown || twin.unknown
-	}
+	outcome := w.attempts(inv, rng)
+	n, known := valueOf(outcome.reply, outcome.err)
 	w.judge.Lock()
 	defer w.judge.Unlock()
 	k := w.known[inv.Key]
 	adds := inv.Method == "Add"
-	if !got.known {
-		if adds && got.unknown {
+	if !known {
+		if adds && outcome.unknown {
 			k.unknown++
 			w.total.add("unknown outcome", 1)
 		}
@@ -179,8 +190,8 @@ func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.R
 	w.total.add("answered", 1)
 	typ := w.typeOf(inv.Key)
 	if typ.stateless() {
-		if sent, _ := strconv.ParseInt(string(inv.Payload.Data), 10, 64); got.n != sent {
-			w.fail("%s of %v is answered %d, and sent %d", inv.ID, inv.Key, got.n, sent)
+		if sent, _ := strconv.ParseInt(string(inv.Payload.Data), 10, 64); n != sent {
+			w.fail("%s of %v is answered %d, and sent %d", inv.ID, inv.Key, n, sent)
 		}
 		return
 	}
@@ -189,24 +200,24 @@ func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.R
 		since = began.Add(-actor.MaxReadAge)
 	}
 	least := k.before(since)
-	if typ.deletes && !adds && got.n == 0 {
+	if typ.deletes && !adds && n == 0 {
 		if least != 0 && !k.mayBeGone(since, time.Now()) {
 			w.fail("%s, %s of %v (%v), answers that there is none, after %d", inv.ID, inv.Method, inv.Key, inv.Consistency, least)
 		}
 		return
 	}
 	switch {
-	case adds && k.answered[got.n] != "":
-		w.fail("%s, Add of %v, answers %d, as %s did", inv.ID, inv.Key, got.n, k.answered[got.n])
-	case adds && got.n <= least, got.n < least:
-		w.fail("%s, %s of %v (%v), answers %d, after %d", inv.ID, inv.Method, inv.Key, inv.Consistency, got.n, least)
-	case got.n < seen[inv.Key]:
-		w.fail("%s, %s of %v: its caller is shown %d after %d", inv.ID, inv.Method, inv.Key, got.n, seen[inv.Key])
+	case adds && k.answered[n] != "":
+		w.fail("%s, Add of %v, answers %d, as %s did", inv.ID, inv.Key, n, k.answered[n])
+	case adds && n <= least, n < least:
+		w.fail("%s, %s of %v (%v), answers %d, after %d", inv.ID, inv.Method, inv.Key, inv.Consistency, n, least)
+	case n < seen[inv.Key]:
+		w.fail("%s, %s of %v: its caller is shown %d after %d", inv.ID, inv.Method, inv.Key, n, seen[inv.Key])
 	}
-	seen[inv.Key] = got.n
-	k.learn(got.n)
+	seen[inv.Key] = n
+	k.learn(n)
 	if adds {
-		k.answered[got.n] = inv.ID
+		k.answered[n] = inv.ID
 		k.adds = append(k.adds, span{began, time.Now()})
 	}
 }
@@ -246,12 +257,14 @@ func (w *world) attempt(inv actor.Invocation, n int) outcome {
 	w.mu.Unlock()
 	if p == nil || !p.alive() {
 		<-time.After(lease / 16)
-		return outcome{}
+		return outcome{err: errUnsent}
 	}
 	reply, err := w.ask(p, inv, 3*lease)
 	if w.note("%s %s of %v at %s: %s %v", inv.ID, inv.Method, inv.Key, p.name, reply.Payload.Data, err); err != nil {
 		w.total.add("refused: "+kindOf(err), 1)
 	}
-	n64, ok := valueOf(reply, err)
-	return outcome{n: n64, known: ok, unknown: errors.Is(err, errLost) || errors.Is(err, actor.ErrAmbiguous)}
+	return outcome{
+		reply: reply, err: err, known: err == nil || errors.Is(err, actor.ErrActorNotFound),
+		unknown: errors.Is(err, errLost) || errors.Is(err, actor.ErrAmbiguous),
+	}
 }

@@ -28,6 +28,9 @@ type database struct {
 	calls  map[actor.KeyedCall]recorded
 	hosts  map[actor.HostID]actor.Host
 	leases map[string]actor.Lease
+
+	reminders map[actor.ReminderName]actor.Reminder
+	books     *books
 }
 
 type recorded struct {
@@ -39,6 +42,7 @@ func newDatabase(rate float64, ahead time.Duration, unfenced bool) *database {
 	return &database{
 		began: time.Now(), rate: rate, ahead: ahead, fences: !unfenced, rows: map[actor.Key]actor.Row{}, calls: map[actor.KeyedCall]recorded{},
 		hosts: map[actor.HostID]actor.Host{}, leases: map[string]actor.Lease{},
+		reminders: map[actor.ReminderName]actor.Reminder{}, books: newBooks(),
 	}
 }
 
@@ -118,6 +122,9 @@ func (d *database) apply(c *actor.Commit) error {
 			return actor.ErrStale
 		}
 	}
+	if !d.applyReminders(&c.Reminders) {
+		return actor.ErrFiringTaken
+	}
 	for i := range c.Records {
 		d.calls[callOf(&c.Records[i])] = recorded{c.Records[i], c.ID}
 	}
@@ -141,6 +148,7 @@ func (d *database) apply(c *actor.Commit) error {
 		row.Version, row.CommitID = w.NewVersion, c.ID
 		d.rows[w.Key] = row
 	}
+	d.books.check(d, c)
 	return nil
 }
 

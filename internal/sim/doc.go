@@ -9,11 +9,9 @@
 //	           all others, starts again as another incarnation, freezes, and leaves gracefully,
 //	           asked by another or not, and may crash or freeze meanwhile
 //	network    streams between processes: sessions with the leader and calls between hosts.
-//	           In one of eight seeds they are carried by HTTP/2 over connections, as they are
-//	           elsewhere but for TLS; in the others, which cost half as much, each stream
-//	           is one of its own, from the client's http.RoundTripper to the server's
-//	           http.Handler, and what HTTP/2 does for it (silence is found out, its end is
-//	           told) is streams_test.go's.
+//	           In one of eight seeds they are carried by HTTP/2 over connections, but for TLS;
+//	           in the others, which cost half as much, each stream goes from the client's
+//	           http.RoundTripper to the server's http.Handler (streams_test.go).
 //	           Each part of what is sent has a delay. Processes are cut off from each
 //	           other, both ways or one; connections break, and what was sent on them is
 //	           lost, or arrives later than what is sent on the next one
@@ -25,34 +23,38 @@
 //	guests     native counters (host/hosttest) of three types, whose placement policies are
 //	           sticky, ring, with readers or without, static, checkout, any or stateless. Types are deployed
 //	           anew, some with another policy, which processes hear of later
-//	clients    one call at a time each, through any process; calls with idempotency keys
-//	           go again, and now and then twice at once. Actors of some types are deleted
+//	           In one of three seeds there are ledgers as well (ledgers_test.go), which two types
+//	           of a group share: those of one place transfer money in atomic calls that nest,
+//	           come back, and fail; those of two places notify each other, perhaps on another
+//	           host; and reminders begin chains again
+//	clients    one call at a time each, through any process, or several in one transaction;
+//	           calls with idempotency keys go again, and now and then twice at once. Actors of
+//	           some types are deleted
 //
 // Time is testing/synctest's: the ten seconds of a seed take about 40 ms of a processor.
-// What goes wrong,
-// and when, and what is called follow from the seed, and so do the names of hosts, by
-// which the ring deals out what there is. Delays and faults of the store follow from it as
-// well, for each connection and each kind of statement of a process by itself, so that they
-// hold as long as each of those does the same. What is left to chance is what the runtime
-// decides: which goroutine of those that can run at one instant comes first, which case
-// of a select, and which reader of a range answers. Most of a run is the same each time, and some runs are as a whole; a seed
-// that failed is still run some dozens of times:
+// What goes wrong, and when, and what is called follow from the seed, and so do the names of
+// hosts, by which the ring deals out its ranges. Delays and faults of the store follow from it
+// as well, for each connection and each kind of statement of a process by itself, so that they
+// hold as long as each of those does the same. Chance is what the runtime decides: which
+// goroutine of those that can run at one instant comes first, which case of a select, and which
+// reader of a range answers. Most of a run is the same each time; a seed that failed is still
+// run some dozens of times:
 //
 //	go test -run TestSimulation ./internal/sim -v -seed 17 -repeat 100 -trace
 //
 // What seeds found became tests of the packages at fault: TestRegistrationUnknown,
 // TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and
-// TestAnotherIncarnation of routing, TestFenceAnsweredAfterTheLease of host.
+// TestAnotherIncarnation of routing, TestFenceAnsweredAfterTheLease and
+// TestAllCallsMeetAnEarlierOwner of host.
 //
 // Not simulated: a change of policy to or from stateless, which a module says and no
-// deployment; reminders, which package scheduler/reminder simulates; TLS.
+// deployment; when reminders are due and who delivers them, which package
+// scheduler/reminder simulates; TLS.
 //
 // A process that is frozen goes on in its memory, and nothing of it gets in or out: no
-// call, no answer, no byte, no statement, and no turn begins or ends. To all others that
-// is the same, and when it goes on the time has passed.
-//
-// Messages within one connection are neither lost, nor doubled, nor reordered, as TCP
-// has it. That happens between connections, to commits, and to calls.
+// call, no answer, no byte, no statement, and no turn begins or ends. Messages within one
+// connection are neither lost, nor doubled, nor reordered, as TCP has it: that happens between
+// connections, to commits, and to calls.
 //
 // # What is checked
 //
@@ -65,12 +67,15 @@
 //     than that and what nobody knows of.
 //   - Answers are current: an increment and a strong read show what was answered before
 //     they began, other reads and unchanged turns what was answered actor.MaxReadAge before.
-//   - No caller sees an older state than it saw before.
-//   - After a deletion no later read shows the actor as it was before, and no caller that
-//     was answered since the actor was made anew gets "not found".
-//   - After the last fault every actor is answered through every process, within a few
-//     leases.
-//   - Each kind of fault has happened, in all seeds together.
-//   - A product without its fences, its hand-over or its leases is found out
-//     (TestSabotage).
+//   - No caller sees an older state than before, nor one from before a deletion; nor "not
+//     found" once it was answered by the actor made anew.
+//   - At every commit the balances of all ledgers are zero together, a ledger has exactly the
+//     reminder that its state names, a notice is noted once, and none counts as sent that is
+//     not noted.
+//   - Chains are strictly serializable, by package internal/history/listappend. Those that
+//     were acknowledged have happened once, those that were refused have not.
+//   - After the last fault every reminder fires, and every actor is answered through every
+//     process, within a few leases; the ledgers of one place in one transaction.
+//   - Each kind of fault has happened, in all seeds together; and what leaves a precaution
+//     out is found out: fences, leases, whole commits of chains (TestSabotage).
 package sim

@@ -16,6 +16,9 @@ var kinds = []string{
 	"deployment", "policy changed", "policy changed from any", "policy changed to any", "deleted", "sticky actors released", "crash while leaving", "freeze while leaving", "drain asked for by another",
 	"type: sticky", "type: ring", "type: static", "type: checkout", "type: any", "type: stateless",
 	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost", "read at a reader",
+	"seed with ledgers", "chain answered", "chain refused", "chain of unknown outcome", "chain of unknown outcome has happened", "several calls answered",
+	"call of an actor at another host", "reminder delivered", "reminder delivered before",
+	"failed call: on_purpose", "failed call: trap", "failed call: not_reentrant", "failed call: not_atomic", "failed call: deadline_exceeded",
 }
 
 // storeFaults are those of package faultstore, with how often they happen; they must, too.

@@ -41,7 +41,7 @@ type lateness struct {
 func lateDeployment(t *testing.T, how lateness) {
 	w := newWorld(t, 1, sabotage{}, new(counts))
 	w.calm()
-	typ := &actorType{name: "L", actors: 8, policies: []string{abi.PlacementAny, how.policy}, generation: 1}
+	typ := &actorType{name: "L", actors: 8, deployed: &deployed{policies: []string{abi.PlacementAny, how.policy}, generation: 1}}
 	w.types, w.known = []*actorType{typ}, map[actor.Key]*knowledge{}
 	for i := range typ.actors {
 		w.known[keyOf(typ.name, i)] = newKnowledge()

@@ -164,6 +164,7 @@ func (w *world) start(n int) *process {
 	}))
 	p.host = must(host.New(host.Config{
 		Committer: db, Modules: catalog{p.guests, p}, Engine: p.guests, Ownership: w.sabotage.ownership(p), SettleGrace: 2 * lease,
+		Peers: w.sabotage.peers(p), Reminders: reminders{p},
 		Pipeline: pipeline.Config{StallAfter: 4 * lease},
 		Limits:   host.Limits{IdleTimeout: 3 * lease},
 	}))

@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler"
 )
@@ -15,6 +18,11 @@ type sabotage struct {
 	handOver bool // actors are given away without waiting for their turns
 	dropAll  bool // a host that has ended keeps its activations
 	lease    bool // a host believes that its lease lasts for ever
+
+	member     bool // the commit of a chain leaves one row out
+	readFence  bool // the commit of a chain has no fences of what was read: see TestLateCommitOfChain
+	savepoint  bool // a called turn that has failed leaves its changes
+	forwarding bool // a call of an actor at another host has no key, so that it is applied twice
 }
 
 // ownership is what the host of a process is told.
@@ -30,6 +38,57 @@ type endless struct{ *scheduler.Service }
 
 // Current implements [host.Ownership].
 func (endless) Current(time.Time) bool { return true }
+
+// chains reports whether only ledgers can notice.
+func (s sabotage) chains() bool { return s.member || s.readFence || s.savepoint || s.forwarding }
+
+// commits is what the database is sent instead of commits.
+func (s sabotage) commits(all []actor.Commit) []actor.Commit {
+	if !s.member && !s.readFence {
+		return all
+	}
+	all = slices.Clone(all)
+	for i := range all {
+		if rows := all[i].Rows; s.member && len(rows) > 1 {
+			all[i].Rows = rows[:len(rows)-1]
+		}
+		if s.readFence && len(all[i].Rows) > 0 {
+			all[i].Fences = nil
+		}
+	}
+	return all
+}
+
+// peers is what the host of a process calls others by.
+func (s sabotage) peers(p *process) host.Peers {
+	if s.forwarding {
+		return keyless{peers{p}}
+	}
+	return peers{p}
+}
+
+// peers has a host call the actors of others, once its process has a router.
+type peers struct{ p *process }
+
+// Locate implements [host.Peers].
+func (p peers) Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error) {
+	return p.p.router.Locate(ctx, key)
+}
+
+// Begin implements [host.Peers].
+func (p peers) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	p.p.w.happened("call of an actor at another host")
+	return p.p.router.Begin(ctx, inv, to)
+}
+
+// keyless are peers that get calls without keys.
+type keyless struct{ peers }
+
+// Begin implements [host.Peers].
+func (k keyless) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	inv.IdempotencyKey = ""
+	return k.peers.Begin(ctx, inv, to)
+}
 
 // patience is how many seeds may pass before a sabotage is noticed.
 const patience = 5000
@@ -47,12 +106,16 @@ func TestSabotage(t *testing.T) {
 		{"no hand-over", sabotage{handOver: true}},
 		{"activations kept", sabotage{dropAll: true}},
 		{"endless lease", sabotage{lease: true}},
+		{"half of a chain committed", sabotage{member: true}},
+		{"no savepoint", sabotage{savepoint: true}},
+		{"forwarded call without a key", sabotage{forwarding: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for n := range patience {
-				if found := violations(t, rand.Uint64(), c.sabotage, new(counts)); len(found) > 0 {
-					t.Logf("seed %d: %s", n+1, found[0])
+				seed := rand.Uint64()
+				if found := violations(t, seed, c.sabotage, new(counts)); len(found) > 0 {
+					t.Logf("after %d seeds, %d: %s", n+1, seed, found[0])
 					return
 				}
 			}

@@ -18,13 +18,21 @@ import (
 type actorType struct {
 	name   string
 	actors int
-	// policies are those of its deployments, in order; the last one stays.
-	policies []string
 	// deletes says that its actors are deleted now and then.
 	deletes bool
+	// together is its group, if its actors are ledgers.
+	together abi.CoLocate
+	// deployed is shared by the types of a group, which are deployed together.
+	*deployed
+}
+
+// deployed are the deployments of a type.
+type deployed struct {
+	// policies are those of the deployments, in order; the last one stays.
+	policies []string
 
 	mu         sync.Mutex
-	generation uint64 // of the newest deployment, in the database
+	generation uint64 // of the newest one, in the database
 }
 
 // heldPolicies are those whose actors have one place.
@@ -39,7 +47,7 @@ func newTypes(plan *rand.Rand) []*actorType {
 	}
 	var types []*actorType
 	for i, policy := range policies {
-		t := &actorType{name: fmt.Sprintf("T%d", i), actors: 1, policies: []string{policy}, generation: 1}
+		t := &actorType{name: fmt.Sprintf("T%d", i), actors: 1, deployed: &deployed{policies: []string{policy}, generation: 1}}
 		if i == 0 {
 			t.actors = 2
 		}
@@ -118,13 +126,21 @@ func (w *world) deploys(p *process, t *actorType) {
 	p.service.TypesChanged()
 }
 
+// guest is the actor of a type.
+func (w *world) guest(p *process, t *actorType, policy string) hosttest.Actor {
+	if t.together.Group != "" {
+		return w.ledgerType(p, policy)
+	}
+	return w.counter(p, t, policy)
+}
+
 // learn has the process serve the newest deployments.
 func (p *process) learn() {
 	p.learning.Lock()
 	defer p.learning.Unlock()
 	for _, t := range p.w.types {
 		for have := p.known[t.name]; have < t.newest(); have++ {
-			p.guests.Deploy(app, t.name, p.w.counter(p, t, t.policy(have+1)))
+			p.guests.Deploy(app, t.name, p.w.guest(p, t, t.policy(have+1)))
 			p.known[t.name] = have + 1
 		}
 	}
@@ -171,7 +187,7 @@ func (p *process) serves() []scheduler.Type {
 		if err != nil {
 			panic(err)
 		}
-		all = append(all, scheduler.Type{App: app, Name: t.name, Placement: spec.Placement, Generation: d.Generation, Readers: true})
+		all = append(all, scheduler.Type{App: app, Name: t.name, Placement: spec.Placement, Generation: d.Generation, CoLocate: t.together, Readers: true})
 	}
 	return all
 }

@@ -34,7 +34,9 @@ type world struct {
 	t        *testing.T
 	seed     uint64
 	sabotage sabotage
-	types    []*actorType
+	types    []*actorType // of counters, and of ledgers
+	counters []*actorType
+	ledgers  *ledgers // nil: there are none
 	maxOwned int
 	ranges   int  // of a type
 	direct   bool // streams are carried without HTTP/2
@@ -57,6 +59,8 @@ type world struct {
 	judge      sync.Mutex // of what follows
 	runner     map[actor.Key]*process
 	known      map[actor.Key]*knowledge
+	chains     map[int64]*chain
+	runs       int64 // of chains, so far
 	violations []string
 	trace      []string
 }
@@ -68,13 +72,21 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 		t: t, seed: seed, sabotage: s, total: total, maxOwned: []int{1, 2, 1000}[plan.IntN(3)], ranges: []int{4, 8, 16, 100}[plan.IntN(4)], direct: plan.IntN(8) != 0,
 		begun: time.Now(), plan: plan,
 		runner: map[actor.Key]*process{}, known: map[actor.Key]*knowledge{},
+		chains: map[int64]*chain{},
 	}
 	w.noise = w.noiseOf("others")
 	w.faults, w.calm = context.WithCancel(context.Background())
 	w.net, w.metrics = newNetwork(w), metrics.New()
 	w.db = newDatabase(0.99+plan.Float64()*0.02, time.Duration(plan.Int64N(int64(time.Hour))), s.fence)
-	w.types = newTypes(plan)
-	for _, typ := range w.types {
+	w.counters = newTypes(plan)
+	w.types = w.counters
+	if others := rand.New(rand.NewPCG(seed, 2)); others.IntN(3) == 0 || s.chains() || *ledgered {
+		w.ledgers = newLedgers(others)
+		w.maxOwned = max(w.maxOwned, 4) // a chain of two places needs both at once
+		w.types = append(slices.Clone(w.types), w.ledgers.types...)
+		total.add("seed with ledgers", 1)
+	}
+	for _, typ := range w.counters {
 		total.add("type: "+kindOfPolicy(typ.policies[0]), 1)
 		for n := range typ.actors {
 			w.known[keyOf(typ.name, n)] = newKnowledge()
@@ -106,8 +118,14 @@ func (w *world) run() {
 					w.oneHolder(key)
 				}
 			}
+			for _, key := range w.ledgers.all() {
+				w.oneHolder(key)
+			}
 		}
 	})
+	if w.ledgers != nil {
+		watcher.Go(func() { w.deliver(func(d time.Duration) bool { return until(watching, d) }) })
+	}
 	w.plague()
 	w.calm()
 	for _, s := range w.stores() {
@@ -115,8 +133,12 @@ func (w *world) run() {
 	}
 	clients.Wait()
 	w.settles()
+	if w.ledgers != nil {
+		w.ledgersSettle(10 * lease)
+	}
 	w.late.Wait()
 	w.countsAddUp()
+	w.booksAreInOrder()
 	stop()
 	watcher.Wait()
 	for _, p := range w.alive() {
@@ -260,7 +282,7 @@ func (w *world) begins(p *process, key actor.Key) {
 func (w *world) commit(p *process, commits []actor.Commit, late bool) []error {
 	w.judge.Lock()
 	defer w.judge.Unlock()
-	errs := p.storeOf("Commit").Commit(context.Background(), commits)
+	errs := p.storeOf("Commit").Commit(context.Background(), w.sabotage.commits(commits))
 	for i := range commits {
 		for _, row := range commits[i].Rows {
 			applied := w.db.appliedBy(row.Key, commits[i].ID)

@@ -81,6 +81,10 @@ type Config struct {
 	// accepted yet. Apps share it; above an app's share its requests get
 	// actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
+	// CheckCall returns the error that the call of an app would have now for its bytes, since they
+	// do not fit into the memory of calls; of an empty app, since they would fit for no app. It is
+	// asked before a body of more than 4 KiB is read. Defaults to none.
+	CheckCall func(app string, bytes int64) error
 	// MaxConnections bounds the connections of clients, and of hosts that come to the same
 	// address. One address may have at most seven times what is free. Connections beyond the
 	// bound are closed. Defaults to [DefaultMaxConnections].

@@ -88,6 +88,7 @@ func (e *Edge) HandlePlain(path string, open bool, h http.HandlerFunc) {
 func (e *Edge) HandleActors(prefix, name string, h http.HandlerFunc) {
 	r := e.plainRoute(name, false, h)
 	r.role, r.getRole = RoleInvoke, RoleRead
+	r.Calls = true
 	r.MaxBody, r.BodyErr = e.Conf.MaxPayloadBytes, ErrPayloadTooLarge(e.Conf.MaxPayloadBytes)
 	e.Routes.prefix, e.Routes.below = prefix, r
 }
@@ -117,7 +118,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		ID:             newRequestID(),
 		Trace:          traceOfRequest(r.Header),
 		peers:          peers,
-		requestUse:     requestUse{declared: r.ContentLength},
+		requestUse:     requestUse{declared: r.ContentLength, enveloped: route.Calls && isEnveloped(r)},
 		requestBody:    requestBody{body: r.Body, bodyLeft: route.MaxBody},
 	}
 	h := w.Header()
@@ -313,6 +314,7 @@ func (e *Edge) PayloadRoute() Route {
 	return Route{
 		MaxBody: Base64Size(e.Conf.MaxPayloadBytes) + MessageOverhead,
 		BodyErr: ErrPayloadTooLarge(e.Conf.MaxPayloadBytes),
+		Calls:   true,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -284,6 +286,9 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		}
 		_ = b.Control.SetReadDeadline(deadline)
 	}
+	if b.enveloped && len(p) > envelopePrefix-len(b.prefix) {
+		p = p[:envelopePrefix-len(b.prefix)]
+	}
 	// One byte more than allowed is asked for, to tell the end from too much.
 	if int64(len(p)) > b.bodyLeft+1 {
 		p = p[:b.bodyLeft+1]
@@ -297,6 +302,9 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		if full := (*Exchange)(b).CountBody(n); full != nil {
 			return n, b.describe(full)
 		}
+	}
+	if b.enveloped {
+		(*Exchange)(b).readPrefix(p[:n])
 	}
 	switch {
 	case err == nil:
@@ -376,17 +384,44 @@ func (x *Exchange) ForApp(app string) error {
 // fit, none might become whole.
 func (x *Exchange) reserveBody() error {
 	n := x.declared
+	if x.enveloped { // it says so itself
+		return nil
+	}
 	account, always := x.share()
 	if n <= always || n > x.bodyLeft || x.Route.Open { // whoever needs no token reserves nothing
 		x.declared = -1
 		return nil
 	}
+	if check := x.Edge.Conf.CheckCall; check != nil && x.Route.Calls {
+		if err := check(cmp.Or(x.app, x.Caller.app), n); err != nil {
+			return err
+		}
+	}
 	owner := x.Owner()
+	if x.BodyBytes > 0 { // the envelope
+		owner = x.bodyOwner
+	}
 	if full := account.Take(owner, n); full != nil {
 		return errRequestsFull(full) // as often as it is read
 	}
-	x.declared, x.bodyOwner, x.BodyBytes, x.reserved = -1, owner, n, n
+	x.bodyOwner, x.reserved = owner, n
+	x.declared, x.BodyBytes = -1, x.BodyBytes+n
 	return nil
+}
+
+// isEnveloped reports whether a request's body is a message of gRPC or gRPC-Web, whose client
+// often does not declare the length.
+func isEnveloped(r *http.Request) bool {
+	kind := r.Header.Get("Content-Type")
+	return strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web-text")
+}
+
+// readPrefix notes a part of the envelope of a body. Once it is whole, it declares the rest.
+func (x *Exchange) readPrefix(part []byte) {
+	x.prefix = append(x.prefix, part...)
+	if len(x.prefix) == envelopePrefix {
+		x.enveloped, x.declared = false, int64(binary.BigEndian.Uint32(x.prefix[1:]))
+	}
 }
 
 // CountBody counts bytes of the request's body, and says why it is not read on. What

@@ -1,8 +1,13 @@
 package edge
 
 import (
+	"bytes"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"testing/iotest"
 )
 
 // unread is a body that counts what is read of it.
@@ -57,6 +62,83 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	first.ReleaseBody()
 	if got := e.Requests.Bodies.Used(); got != 0 {
 		t.Errorf("%d bytes are left", got)
+	}
+}
+
+// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and of which no byte comes
+// have an app's own share of the memory, until the body timeout. Another app has its large bodies read
+// beside them, and who needs no token declares as much as it likes and reserves nothing.
+func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
+	const most, length = 64 << 20, 4 << 20
+	e, err := New(Config{MaxRequestsBytes: most}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	declare := func(app string, open bool) (*Exchange, error) {
+		x := &Exchange{Edge: e, Route: &Route{Open: open}, Caller: Caller{app: app}, requestUse: requestUse{declared: length}, requestBody: requestBody{bodyLeft: length}}
+		return x, x.reserveBody()
+	}
+	never := 0
+	for ; ; never++ {
+		if _, err := declare("flood", false); err != nil {
+			break
+		}
+	}
+	if never*length > most*7/8 || never < 10 {
+		t.Errorf("%d bodies of %d bytes are declared", never, length)
+	}
+	for range 100 {
+		if x, err := declare("", true); err != nil || x.BodyBytes > 0 {
+			t.Fatalf("without a token: %d bytes, %v", x.BodyBytes, err)
+		}
+	}
+	for range 5 {
+		x, err := declare("neighbour", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.ReleaseBody()
+	}
+}
+
+// TestEnvelopeSaysHowLongABodyIs: of a message of gRPC that does not fit, only the envelope is read.
+func TestEnvelopeSaysHowLongABodyIs(t *testing.T) {
+	const length = 1 << 20
+	full := errors.New("full")
+	var refuses error
+	e, err := New(Config{CheckCall: func(app string, bytes int64) error {
+		if app != "foo" || bytes != length {
+			t.Errorf("asked for %d bytes of %q", bytes, app)
+		}
+		return refuses
+	}}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := append([]byte{0, 0, length >> 16, 0, 0}, make([]byte, length)...)
+	for _, refuses = range []error{nil, full} {
+		body := bytes.NewReader(message)
+		x := &Exchange{
+			Edge: e, Control: http.NewResponseController(httptest.NewRecorder()), Route: &Route{Calls: true}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: -1, enveloped: true},
+			requestBody: requestBody{body: io.NopCloser(body), bodyLeft: 2 * length, bodyTimed: true},
+		}
+		got, err := io.ReadAll(iotest.OneByteReader(x.readCloser()))
+		if !errors.Is(err, refuses) {
+			t.Errorf("got %v, want %v", err, refuses)
+		}
+		if refuses == nil && !bytes.Equal(got, message) {
+			t.Errorf("%d bytes were read, or others", len(got))
+		}
+		if read := len(message) - body.Len(); refuses != nil && read != envelopePrefix {
+			t.Errorf("%d bytes were read", read)
+		}
+		if n := e.Requests.Bodies.Used(); n != int64(len(got)) {
+			t.Errorf("%d bytes are counted, and %d were read", n, len(got))
+		}
+		x.ReleaseBody()
+		if n := e.Requests.Bodies.Used(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
 	}
 }
 

@@ -23,6 +23,10 @@ type requestUse struct {
 	app string // that the request is for, once that is known
 	// declared is how long the body is by its headers, until its first byte is read; -1: unknown.
 	declared int64
+	// enveloped says that the body begins with an envelope, which says how long the rest is and has
+	// not been read yet; prefix is what has been read of the envelope.
+	enveloped bool
+	prefix    []byte
 	// BodyBytes is how much has been read of the body, unless the route is long-lived, or all
 	// of it if its length was declared; reserved is the part of that which was not read yet, and
 	// bodyOwner the app for which it counts.

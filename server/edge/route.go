@@ -18,6 +18,8 @@ type Route struct {
 	// one is told.
 	MaxBody int64
 	BodyErr error
+	// Calls says that the body is the payload of a call, or has nothing else that is large.
+	Calls bool
 	// Streaming says that the body is a sequence of messages, each of which may
 	// take its time.
 	Streaming bool

@@ -40,6 +40,8 @@ type Order struct {
 	Else string `json:"else,omitzero"`
 	// Nested has the payer itself pay the payee, at a Teller.
 	Nested bool `json:"nested,omitzero"`
+	// Late has the payer fail when the payee has the money; then the payer pays again.
+	Late bool `json:"late,omitzero"`
 	// GiveUp, in milliseconds, is after which time a Cashier goes on without an answer of the
 	// payer.
 	GiveUp int64 `json:"give_up_ms,omitzero"`
@@ -54,12 +56,14 @@ type Entry struct {
 // Send is the input of Purse.Send.
 type Send struct {
 	Entry
-	To string `json:"to"`
+	To   string `json:"to"`
+	Late bool   `json:"late,omitzero"`
 }
 
 var (
 	errInsufficient = actor.NewError(actor.StatusFailedPrecondition, "insufficient", "")
 	errClosed       = actor.NewError(actor.StatusFailedPrecondition, "closed", "")
+	errLate         = actor.NewError(actor.StatusFailedPrecondition, "late", "")
 	errTimeout      = actor.NewError(actor.StatusDeadlineExceeded, "timeout", "")
 )
 
@@ -71,7 +75,11 @@ func (t *Teller) Make(ctx *actor.Context, in Order) (string, error) {
 	entry := Entry{in.Transfer, in.Cents}
 	pay := func(to string) error {
 		if in.Nested {
-			_, err := actor.Call[Entry](ctx, actor.Ref{Type: "Purse", ID: in.From}, "Send", Send{entry, to}, actor.Atomic())
+			payer := actor.Ref{Type: "Purse", ID: in.From}
+			_, err := actor.Call[Entry](ctx, payer, "Send", Send{entry, to, in.Late}, actor.Atomic())
+			if errors.Is(err, errLate) {
+				_, err = actor.Call[Entry](ctx, payer, "Send", Send{entry, to, false}, actor.Atomic())
+			}
 			return err
 		}
 		_, err := actor.Call[Entry](ctx, actor.Ref{Type: "Purse", ID: to}, "Credit", entry, actor.Atomic())

@@ -22,10 +22,13 @@ pub struct Open {
 
 /// The input of Send.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Send {
     transfer: String,
     to: String,
     cents: i64,
+    /// It fails when the other account has the money.
+    late: bool,
 }
 
 macro_rules! account {
@@ -74,7 +77,9 @@ macro_rules! account {
             fn send(&mut self, ctx: &Context, input: Send) -> Result<Entry, Error> {
                 let entry = Entry { transfer: input.transfer, cents: input.cents };
                 let entry = self.debit(ctx, entry)?;
-                Ref::of::<$name>(input.to).message("Credit", &entry).atomic().call(ctx, self)
+                let entry: Entry = Ref::of::<$name>(input.to).message("Credit", &entry).atomic().call(ctx, self)?;
+                ensure!(!input.late, Error::failed_precondition("late", "too late"));
+                Ok(entry)
             }
 
             fn book(&self, _: &ReadContext) -> Result<$name, Error> {

@@ -1,106 +1,11 @@
 package listappend
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// Op is one operation of a transaction: an append, or a read of a whole list.
-type Op struct {
-	Key     string
-	IsRead  bool
-	Element int64   // appended
-	List    []int64 // read
-}
-
-// Append returns the operation that appends an element to a list.
-func Append(key string, element int64) Op { return Op{Key: key, Element: element} }
-
-// Read returns the operation that reads a list.
-func Read(key string, list ...int64) Op { return Op{Key: key, IsRead: true, List: list} }
-
-// String returns the operation as text.
-func (o Op) String() string {
-	if o.IsRead {
-		return fmt.Sprintf("%s is %v", o.Key, o.List)
-	}
-	return fmt.Sprintf("%s += %d", o.Key, o.Element)
-}
-
-// Outcome is what is known of a transaction.
-type Outcome int
-
-const (
-	// Committed transactions were acknowledged.
-	Committed Outcome = iota
-	// Aborted transactions must have no effect.
-	Aborted
-	// Unknown transactions may have taken effect, at any time after they began. They are in the
-	// order if a read shows an append of theirs; then their reads count, too.
-	Unknown
-)
-
-// Transaction is one transaction of a history.
-type Transaction struct {
-	Name    string // for people
-	Ops     []Op   // in their order; of a transaction that is not known, those that are
-	Outcome Outcome
-	// Begin and End are times: a transaction comes before all that begin after its end. End is
-	// not used of transactions whose outcome is unknown.
-	Begin, End int64
-}
-
-// String returns the transaction as text.
-func (t *Transaction) String() string {
-	ops := make([]string, len(t.Ops))
-	for i, o := range t.Ops {
-		ops[i] = o.String()
-	}
-	outcome := [...]string{"committed", "aborted", "unknown"}[t.Outcome]
-	return fmt.Sprintf("%s (%s, %d to %d): %s", t.Name, outcome, t.Begin, t.End, strings.Join(ops, ", "))
-}
-
-// Kind names an anomaly.
-type Kind string
-
-// Direct anomalies, which need no cycle.
-const (
-	// AbortedRead is a read of what an aborted transaction has appended (G1a).
-	AbortedRead Kind = "aborted read (G1a)"
-	// IntermediateRead is a read of a list between two appends of another transaction (G1b).
-	IntermediateRead Kind = "intermediate read (G1b)"
-	// IncompatibleOrders are two reads of a list, neither of which is a prefix of the other.
-	IncompatibleOrders Kind = "incompatible orders"
-	// DuplicateAppend is an element that is twice in a list.
-	DuplicateAppend Kind = "duplicate append"
-	// UnwrittenRead is a read of an element that nobody has appended.
-	UnwrittenRead Kind = "unwritten read"
-	// Internal is a read that contradicts the other operations of its transaction, or that shows
-	// the appends of a transaction in another order than its own.
-	Internal Kind = "internal inconsistency"
-	// LostAppend is the append of an acknowledged transaction that no read shows, although one
-	// has begun later. Only real time can tell.
-	LostAppend Kind = "lost append"
-)
-
-// Cycles.
-const (
-	G0       Kind = "G0"
-	G1c      Kind = "G1c"
-	GSingle  Kind = "G-single"
-	G2       Kind = "G2"
-	Realtime Kind = "realtime violation"
-)
-
-// Anomaly is why a history is refused.
-type Anomaly struct {
-	Kind Kind
-	Text string // of several lines: the transactions that prove it
-}
-
-// String returns the anomaly as text.
-func (a Anomaly) String() string { return string(a.Kind) + ": " + a.Text }
 
 // maxAnomalies is how many are reported: the first of them are enough to understand what is
 // wrong.
@@ -329,4 +234,161 @@ func (c *checker) lostAppends() {
 			}
 		}
 	}
+}
+
+// dependencies returns the graph of a history.
+func (c *checker) dependencies() *graph {
+	g := &graph{transactions: len(c.history), edges: make([][]edge, len(c.history))}
+	// first returns the first append from a place on that has taken effect, to the right or the
+	// left; nil if there is none.
+	first := func(l *list, place, step int) *appended {
+		for ; place >= 0 && place < len(l.order); place += step {
+			if a := l.appends[l.order[place]]; a != nil && a.place == place && c.inOrder[a.by] {
+				return a
+			}
+		}
+		return nil
+	}
+	unseen := make([][]*appended, len(c.lists))
+	for i := range c.history {
+		for _, o := range c.history[i].Ops {
+			if l := c.list(o.Key); !o.IsRead && c.inOrder[i] && l.appends[o.Element].place < 0 {
+				unseen[l.number] = append(unseen[l.number], l.appends[o.Element])
+			}
+		}
+	}
+	for _, l := range c.lists {
+		last := first(l, 0, 1)
+		for last != nil {
+			next := first(l, last.place+1, 1)
+			if next == nil {
+				break
+			}
+			g.add(last.by, edge{next.by, ww, l.key, next.element})
+			last = next
+		}
+		for _, a := range unseen[l.number] {
+			if last != nil {
+				g.add(last.by, edge{a.by, ww, l.key, a.element})
+			}
+		}
+	}
+	for _, r := range c.reads {
+		if a := first(r.of, r.upTo-1, -1); a != nil {
+			g.add(a.by, edge{r.by, wr, r.of.key, a.element})
+		}
+		if a := first(r.of, r.upTo, 1); a != nil {
+			g.add(r.by, edge{a.by, rw, r.of.key, a.element})
+			continue
+		}
+		for _, a := range unseen[r.of.number] {
+			g.add(r.by, edge{a.by, rw, r.of.key, a.element})
+		}
+	}
+	if c.kinds&rt != 0 {
+		c.addRealtime(g)
+	}
+	return g
+}
+
+// addRealtime adds the moments, and the edges to and from them.
+func (c *checker) addRealtime(g *graph) {
+	var ended []int
+	for i := range c.history {
+		if c.history[i].Outcome == Committed {
+			ended = append(ended, i)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b int) int { return cmp.Compare(c.history[a].End, c.history[b].End) })
+	moments := len(g.edges)
+	g.edges = append(g.edges, make([][]edge, len(ended))...)
+	for n, i := range ended {
+		g.add(i, edge{to: moments + n, kind: rt})
+		if n > 0 {
+			g.add(moments+n-1, edge{to: moments + n, kind: rt})
+		}
+	}
+	for i := range c.history {
+		if !c.inOrder[i] {
+			continue
+		}
+		begin := c.history[i].Begin
+		n, _ := slices.BinarySearchFunc(ended, begin, func(j int, begin int64) int {
+			if c.history[j].End < begin {
+				return -1
+			}
+			return 1
+		})
+		if n > 0 {
+			g.add(moments+n-1, edge{to: i, kind: rt})
+		}
+	}
+}
+
+// cycles reports one cycle of each component of the graph, first those of the fewest kinds of
+// dependencies.
+func (c *checker) cycles() {
+	g := c.dependencies()
+	reported := make([]bool, len(g.edges))
+	for _, level := range []struct {
+		name  Kind
+		kinds kind
+		once  kind // is in the cycle once
+	}{
+		{G0, ww, 0}, {G1c, ww | wr, 0}, {GSingle, ww | wr | rw, rw}, {G2, ww | wr | rw, 0},
+		{G0, ww | rt, 0}, {G1c, ww | wr | rt, 0}, {GSingle, ww | wr | rw | rt, rw}, {G2, ww | wr | rw | rt, 0},
+	} {
+		kinds := level.kinds & c.kinds
+		if level.kinds&rt != 0 && kinds&rt == 0 {
+			continue
+		}
+		for _, nodes := range g.components(kinds) {
+			if slices.ContainsFunc(nodes, func(n int) bool { return reported[n] }) {
+				continue
+			}
+			path := g.shortestCycle(nodes, kinds, level.once)
+			if path == nil {
+				continue
+			}
+			for _, n := range nodes {
+				reported[n] = true
+			}
+			if level.kinds&rt != 0 {
+				c.fail(Realtime, "%s of %s", c.explain(g, path), level.name)
+			} else {
+				c.fail(level.name, "%s", c.explain(g, path))
+			}
+		}
+	}
+}
+
+// explain returns a cycle as text. Ways over moments are one step each.
+func (c *checker) explain(g *graph, path []step) string {
+	for path[0].from >= g.transactions { // begin at a transaction
+		path = append(path[1:], path[0])
+	}
+	name := func(i int) string { return c.history[i].Name }
+	var names, why, who []string
+	for at := 0; at < len(path); at++ {
+		s := path[at]
+		to := s.to
+		for to >= g.transactions {
+			at++
+			to = path[at].to
+		}
+		from, later := name(s.from), name(to)
+		names, who = append(names, from), append(who, "  "+c.history[s.from].String())
+		switch s.kind {
+		case ww:
+			why = append(why, fmt.Sprintf("  ww: %s appends %d to %s, after what %s has appended", later, s.element, s.key, from))
+		case wr:
+			why = append(why, fmt.Sprintf("  wr: %s reads %d of %s, which %s has appended", later, s.element, s.key, from))
+		case rw:
+			why = append(why, fmt.Sprintf("  rw: %s reads %s without %d, which %s appends", from, s.key, s.element, later))
+		case rt:
+			why = append(why, fmt.Sprintf("  rt: %s ends at %d, and %s begins at %d", from, c.history[s.from].End, later, c.history[to].Begin))
+		}
+	}
+	names = append(names, names[0])
+	return strings.Join(names, " before ") + "\n" + strings.Join(slices.Concat(why, who), "\n")
 }
