@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
@@ -13,7 +14,7 @@ import (
 // TestRetryableAfterForwardedCall: an error that says that the request had no effect says so no
 // more if another host has committed a part of the turn, unless the request has an idempotency key.
 func TestRetryableAfterForwardedCall(t *testing.T) {
-	busy := &actor.GuestError{Status: 8, Code: "busy", Message: "busy", Retryable: true}
+	busy := &actor.GuestError{Status: 8, Code: "busy", Message: "busy", Retryable: true, RetryAfter: time.Second}
 	payer := hosttest.Actor{Methods: map[string]hosttest.Func{
 		"Pay": func(t *hosttest.Turn) error {
 			if to := string(t.Frame.Payload); to != "" {
@@ -50,7 +51,7 @@ func TestRetryableAfterForwardedCall(t *testing.T) {
 					Key: actor.Key{App: "app", Type: "Payer", ID: "a"}, Method: c.method, IdempotencyKey: c.key, Payload: actor.Payload{Data: []byte(c.to)},
 				})
 				var guest *actor.GuestError
-				if !errors.As(err, &guest) || guest.Retryable != c.retryable {
+				if !errors.As(err, &guest) || guest.Retryable != c.retryable || !c.retryable && guest.RetryAfter > 0 {
 					t.Errorf("%v, %+v, want retryable: %v", err, guest, c.retryable)
 				}
 			})

@@ -327,6 +327,8 @@ func TestDeployWarnsOfAtomicMethods(t *testing.T) {
 		{module(false, together, typ("Other", "", "Do")), nil, ""},
 		{module(false, typ("Free", `"placement":"any"`, atomic)), nil, ""},
 		{module(true, typ("One", "", atomic), typ("Two", "", "Do")), map[string]string{"One": "static:n1", "Two": "static:n1"}, ""},
+		{module(true, typ("One", "", atomic), typ("Two", "", "Go")), map[string]string{"One": "static:n1,n2", "Two": "static:n1,n2"}, "its actors are in no co_locate group"},
+		{module(false, typ("Alone", "", atomic)), map[string]string{"Alone": "static:n1"}, "its actors are in no co_locate group"},
 	} {
 		_, warnings, err := s.Deploy(t.Context(), modules.DeployRequest{App: app, Digest: step.module, Placements: step.placements})
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "must be in their callers'") })

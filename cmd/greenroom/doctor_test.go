@@ -15,8 +15,10 @@ greenroom_chains_total{app="shop",outcome="ok",type="Often"} 1e+06
 greenroom_chain_deadlocks_total{app="shop",type="Often"} 19999
 greenroom_chains_total{app="shop",outcome="ok",type="Seldom"} 9
 greenroom_chain_deadlocks_total{app="shop",type="Seldom"} 9
-greenroom_chains_total{app="other",outcome="ok",type="Transfer"} 500
-greenroom_chain_deadlocks_total{app="other",type="Transfer"} 300
+greenroom_chains_total{app="shop",outcome="ok",type="Just"} 500
+greenroom_chain_deadlocks_total{app="shop",type="Just"} 10
+greenroom_chains_total{app="zoo",outcome="ok",type="Transfer"} 500
+greenroom_chain_deadlocks_total{app="zoo",type="Transfer"} 300
 `))
 	var found []string
 	for _, f := range findings {
@@ -26,10 +28,10 @@ greenroom_chain_deadlocks_total{app="other",type="Transfer"} 300
 			t.Errorf("%+v", f)
 		}
 	}
-	if got := strings.Join(found, ", "); got != "Transfer of app other, Transfer of app shop" {
+	if got := strings.Join(found, ", "); got != "Transfer of app zoo, Just of app shop, Transfer of app shop" {
 		t.Error(got)
 	}
-	if len(findings) == 2 && !strings.Contains(findings[1].Found, "of 100 turns that called others, 10 were taken back") {
-		t.Error(findings[1].Found)
+	if len(findings) == 3 && !strings.Contains(findings[2].Found, "of 100 turns that called others, 10 were taken back") {
+		t.Error(findings[2].Found)
 	}
 }

@@ -124,32 +124,86 @@ func TestProgramsThatRunLeaveOthersAPart(t *testing.T) {
 // TestProgramCountsForItsLastUser: a program of two apps counts for the one that loaded it last, and
 // the instances of both are asked for.
 func TestProgramCountsForItsLastUser(t *testing.T) {
-	shared := true
-	ps := NewPrograms(10, 100, func(*fakeProgram) bool { return shared }, slog.New(slog.DiscardHandler))
-	for _, app := range []string{"first", "second"} {
-		if _, err := loadFor(owned(t, app), ps, "a", 60); err != nil {
-			t.Fatal(err)
+	for holder, want := range map[string]string{"first": "[first]", "second": "[first second]"} {
+		shared := true
+		ps := NewPrograms(10, 100, func(*fakeProgram) bool { return shared }, slog.New(slog.DiscardHandler))
+		for _, app := range []string{"first", "second"} {
+			if _, err := loadFor(owned(t, app), ps, "a", 60); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ps.apps["first"] != 0 || ps.apps["second"] != 60 || ps.all != 60 {
+			t.Errorf("%v of %d bytes", ps.apps, ps.all)
+		}
+		var asked []string
+		ctx := engine.WithReclaim(owned(t, "third"), func(app string) bool {
+			asked = append(asked, app)
+			shared = app != holder // of the instance
+			return !shared
+		})
+		room, err := ps.Admit(ctx, 50)
+		if err != nil {
+			t.Error(err)
+		}
+		if fmt.Sprint(asked) != want {
+			t.Errorf("where %s has the instance: asked %v", holder, asked)
+		}
+		ps.Release(room)
+		if _, bytes := ps.Len(); bytes != 0 || len(ps.apps) != 0 {
+			t.Errorf("%d bytes are left, %v", bytes, ps.apps)
 		}
 	}
-	if ps.apps["first"] != 0 || ps.apps["second"] != 60 || ps.all != 60 {
+}
+
+// TestProgramGrowsForItsLastUser: what one app has admitted for a program counts for another app that
+// has loaded the program since.
+func TestProgramGrowsForItsLastUser(t *testing.T) {
+	ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+	p, err := loadFor(owned(t, "first"), ps, "a", 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := ps.Admit(owned(t, "first"), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadFor(owned(t, "second"), ps, "a", 30); err != nil {
+		t.Fatal(err)
+	}
+	ps.Extend("a", p, more)
+	if ps.apps["first"] != 0 || ps.apps["second"] != 50 || ps.all != 50 {
 		t.Errorf("%v of %d bytes", ps.apps, ps.all)
 	}
-	var asked []string
-	ctx := engine.WithReclaim(owned(t, "third"), func(app string) bool {
-		asked = append(asked, app)
-		shared = app != "first" // it has the instance
-		return !shared
-	})
-	room, err := ps.Admit(ctx, 50)
-	if err != nil {
-		t.Error(err)
-	}
-	if fmt.Sprint(asked) != "[first]" {
-		t.Errorf("asked %v", asked)
-	}
-	ps.Release(room)
-	if _, bytes := ps.Len(); bytes != 0 || len(ps.apps) != 0 {
-		t.Errorf("%d bytes are left, %v", bytes, ps.apps)
+}
+
+// TestProgramsMakeRoomInOrder: of programs without instances, those of the app with most go first,
+// and an app that loads one makes room itself rather than another that has as much.
+func TestProgramsMakeRoomInOrder(t *testing.T) {
+	for _, c := range []struct {
+		loaded     []string // apps with 300 bytes each time, the program used least recently first
+		app, stays string
+	}{
+		{[]string{"less", "more", "more"}, "none", "[0 2]"},
+		{[]string{"equal", "same", "rest"}, "same", "[0 2]"},
+	} {
+		ps := NewPrograms(10, 1000, idle, slog.New(slog.DiscardHandler))
+		for n, app := range c.loaded {
+			if _, err := loadFor(owned(t, app), ps, actor.Digest(fmt.Sprint(n)), 300); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := loadFor(owned(t, c.app), ps, "new", 300); err != nil {
+			t.Fatal(err)
+		}
+		var stays []int
+		for n := range c.loaded {
+			if ps.Get(actor.Digest(fmt.Sprint(n))) != nil {
+				stays = append(stays, n)
+			}
+		}
+		if fmt.Sprint(stays) != c.stays {
+			t.Errorf("after a program of the app %s, of those of %v stay %v", c.app, c.loaded, stays)
+		}
 	}
 }
 

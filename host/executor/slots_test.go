@@ -371,3 +371,22 @@ func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 		}
 	})
 }
+
+// TestProcessorIsIdleWhileSlotsAreTaken: a turn leaves its processor without work for a moment where
+// as many turns run as may keep their slots.
+func TestProcessorIsIdleWhileSlotsAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, key := New(2), actor.Key{App: "a", Type: "T", ID: "1"}
+		for running, want := range []time.Duration{0, idleFor} {
+			turn := &Slot{}
+			if err := turn.Enter(t.Context(), s, &key); err != nil {
+				t.Fatal(err)
+			}
+			defer turn.Leave(0)
+			began := time.Now()
+			if turn.Yield(1); time.Since(began) != want {
+				t.Errorf("beside %d turns: idle for %v", running, time.Since(began))
+			}
+		}
+	})
+}

@@ -412,8 +412,7 @@ func (x *Exchange) reserveBody() error {
 // isEnveloped reports whether a request's body is a message of gRPC or gRPC-Web, whose client
 // often does not declare the length.
 func isEnveloped(r *http.Request) bool {
-	kind := r.Header.Get("Content-Type")
-	return strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web-text")
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
 // readPrefix notes a part of the envelope of a body. Once it is whole, it declares the rest.

@@ -2,6 +2,7 @@ package actortest_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -33,6 +34,10 @@ func (p *Payer) Own(ctx *actor.Context, amount int) (own [2]bool, err error) {
 	_, second := deposit.Call(ctx, "bob", amount, actor.Committed(&own[1]), actor.Atomic())
 	if !errors.Is(second, actor.ErrNotAtomic) {
 		return own, errors.Join(first, second)
+	}
+	unsent := true
+	if _, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Deposit", make(chan int), actor.Committed(&unsent)); err == nil || unsent {
+		return own, fmt.Errorf("a call without a payload was committed: %t, %v", unsent, err)
 	}
 	return own, nil
 }

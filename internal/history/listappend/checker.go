@@ -47,7 +47,7 @@ type list struct {
 	appends map[int64]*appended
 	order   []int64 // the longest read
 	longest int     // the transaction of that read
-	latest  int64   // when the last committed transaction began that reads the list
+	latest  int64   // when the last transaction in the order began that reads the list
 	last    *appended
 }
 
@@ -165,9 +165,7 @@ func (c *checker) readTransaction(i int, enter func(int)) {
 		if !c.extend(l, i, o.List, enter) {
 			continue
 		}
-		if t.Outcome == Committed {
-			l.latest = max(l.latest, t.Begin)
-		}
+		l.latest = max(l.latest, t.Begin)
 		c.reads = append(c.reads, read{i, l, rest})
 		if rest == 0 {
 			continue

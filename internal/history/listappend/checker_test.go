@@ -42,6 +42,9 @@ func TestAnomalies(t *testing.T) {
 			txn("A", 0, 9, Append("x", 1)), txn("B", 0, 9, Append("x", 2)),
 			txn("C", 0, 9, Read("x", 1, 2)), txn("D", 0, 9, Read("x", 2, 1)),
 		}, []Kind{IncompatibleOrders}, 0, "[1 2] and [2 1]"},
+		"second read in another order": {[]Transaction{
+			txn("A", 0, 9, Read("x"), Append("x", 1), Read("x", 1)), txn("B", 0, 9, Append("x", 2)), txn("C", 0, 9, Read("x", 2)),
+		}, []Kind{IncompatibleOrders}, 0, "[1] and [2]"},
 		"duplicate append": {[]Transaction{
 			txn("A", 0, 9, Append("x", 1)), txn("B", 0, 9, Read("x", 1, 1)),
 		}, []Kind{DuplicateAppend}, 0, "1 is in x twice"},
