@@ -230,7 +230,7 @@ func TestLateCopyOfARefusedCall(t *testing.T) {
 	c.deliver()
 	h.await(c.answered, "the answer to a late copy")
 	if book := h.call(client.Request{Type: "Account", ID: c.order.From, Method: "Book", ReadOnly: true, Strong: true}); strings.Contains(book, c.order.Transfer) {
-		t.Skipf("known fault: the late copy took effect: %s", book)
+		t.Errorf("the late copy took effect: %s", book)
 	}
 	h.end()
 }
