@@ -282,8 +282,7 @@ func (a *activation) unlock(several []*shard) {
 }
 
 // lockAll locks the shards of activations, and of all others that these share a batch with.
-func lockAll(of []*activation) []*shard {
-	locked := make([]*shard, 0, len(of))
+func lockAll(of []*activation) (locked []*shard) {
 	for _, a := range of {
 		locked = withShard(locked, a.shard)
 	}
