@@ -209,8 +209,9 @@ func (h *heldCalls) lose(call, caller, frozen bool) {
 // that the callee perhaps ran.
 func TestCallArrivesAfterItWasGivenUp(t *testing.T) {
 	h := newHeldCalls(t, stalled)
-	// Long enough that it is not over before the call has left.
-	c := h.begin(true, func(o *crash.Order) { o.GiveUp = 1000 })
+	// It is over before pings show that the connection is held, after two thirds of a lease at the
+	// earliest: then the call would be sent again.
+	c := h.begin(true, func(o *crash.Order) { o.GiveUp = lease.Milliseconds() / 2 })
 	h.want(c, "doubtful") // the code is timeout
 	c.deliver()
 	h.await(c.answered, "the answer to a late call")
