@@ -171,7 +171,10 @@ func callOn(s *exchangeStream) (string, error) {
 			return "", err
 		}
 		if replies := in.GetReplies(); len(replies) > 0 {
-			return string(replies[0].GetPayload()), nil
+			if refused := replies[0].GetError(); refused != nil {
+				err = errors.New(refused.GetMessage())
+			}
+			return string(replies[0].GetPayload()), err
 		}
 	}
 }
