@@ -17,6 +17,9 @@ type Accepted struct {
 	// Peer is who sends.
 	Peer actor.HostID
 	to   actor.HostID
+
+	channel inboundChannel
+	stream  uint64
 }
 
 // Accept checks the hello of a host that wants to send calls, and returns what takes
@@ -36,7 +39,16 @@ func (r *Router) Accept(h *greenroomv1.ExchangeHello) (*Accepted, *greenroomv1.E
 	}
 	answer := r.peers.hello(actor.HostID(h.GetFrom()))
 	answer.MinProtocol, answer.MaxProtocol = uint32(highest), uint32(highest) //nolint:gosec // small numbers
-	return &Accepted{r: r, Peer: actor.HostID(h.GetFrom()), to: self}, answer, nil
+	return &Accepted{r: r, Peer: actor.HostID(h.GetFrom()), to: self, channel: inboundChannel{h.GetProcess(), h.GetChannel()}, stream: h.GetStream()}, answer, nil
+}
+
+// Serve returns the context for serving the stream that the hello opened. It is called before
+// the hello is answered. It ends the contexts of earlier streams of the same channel, and
+// refuses the stream with a [*HelloError] if a later one is being served. The caller calls done
+// once the stream is no longer served. If a later stream ends the context, its cause is a
+// [*HelloError].
+func (a *Accepted) Serve(ctx context.Context) (served context.Context, done func(), err error) {
+	return a.r.inbound.begin(ctx, a.channel, a.stream)
 }
 
 // refused returns why this host, having begun anew, takes nothing for who it was; nil

@@ -20,8 +20,9 @@ import (
 // calls for it.
 type channel struct {
 	*caller.Stream
-	p     *peer
-	usage usage // of calls that the peer has or is to have; the bytes are those of all channels
+	p      *peer
+	number uint32 // among the peer's
+	usage  usage  // of calls that the peer has or is to have; the bytes are those of all channels
 }
 
 // run owns the channel until its peer is given up.
@@ -95,7 +96,9 @@ func (ch *channel) open() (*link, error) {
 		return nil, explain(err, cfg.Cluster)
 	}
 	k := &link{conn, cut}
-	err = conn.Send(&invokestream.Request{Hello: p.hello()})
+	hello := p.hello()
+	hello.Process, hello.Channel, hello.Stream = p.ps.process, ch.number, p.ps.opened.Add(1)
+	err = conn.Send(&invokestream.Request{Hello: hello})
 	var first invokestream.Response
 	if err == nil || errors.Is(err, io.EOF) { // then receiving tells why
 		err = conn.Receive(&first)

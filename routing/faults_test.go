@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
 )
 
@@ -133,6 +137,73 @@ func TestBrokenSession(t *testing.T) {
 	case <-a.router.Broken("no member"):
 	default:
 		t.Error("the session to no member is not broken")
+	}
+}
+
+// exchange opens a stream to b as a process of its own would, and returns it with the error that
+// answers its hello.
+func exchange(t *testing.T, b *member, process string, channel uint32, number uint64) (*exchangeStream, error) {
+	t.Helper()
+	client := routing.NewHTTPClient(nil, nil, 2*time.Second)
+	t.Cleanup(client.CloseIdleConnections)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	s := greenroomv1connect.NewInterconnectServiceClient(client, "http://"+b.addr).Exchange(ctx)
+	hello := &greenroomv1.ExchangeHello{Cluster: "test", From: "host-x", To: string(b.id), MinProtocol: 1, MaxProtocol: newest, Process: process, Channel: channel, Stream: number}
+	if err := s.Send(&greenroomv1.ExchangeRequest{Hello: hello}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Receive()
+	return s, err
+}
+
+type exchangeStream = connect.BidiStreamForClient[greenroomv1.ExchangeRequest, greenroomv1.ExchangeResponse]
+
+// callOn sends a call of the actor "b" and returns its answer, or why there is none.
+func callOn(s *exchangeStream) (string, error) {
+	k := call("b").Key
+	_ = s.Send(&greenroomv1.ExchangeRequest{Invocations: []*greenroomv1.ForwardedInvocation{ // receiving tells why not
+		{Id: 1, Actor: &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}, Method: "M", InvocationId: "i"},
+	}})
+	for {
+		in, err := s.Receive()
+		if err != nil {
+			return "", err
+		}
+		if replies := in.GetReplies(); len(replies) > 0 {
+			if refused := replies[0].GetError(); refused != nil {
+				err = errors.New(refused.GetMessage())
+			}
+			return string(replies[0].GetPayload()), err
+		}
+	}
+}
+
+// TestOlderStreamIsEnded: once a stream is answered, no call comes from the older one of its
+// channel. Other channels and processes keep theirs, and so do older versions, which name neither.
+func TestOlderStreamIsEnded(t *testing.T) {
+	_, _, b := pair(t, setup{})
+	open := func(process string, channel uint32, number uint64) *exchangeStream {
+		t.Helper()
+		s, err := exchange(t, b, process, channel, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	older, channel, process := open("p", 1, 5), open("p", 2, 6), open("q", 1, 1)
+	unnumbered := []*exchangeStream{open("", 0, 0), open("", 0, 0)}
+	newer := open("p", 1, 7)
+	if answer, err := callOn(older); err == nil || b.host.turns.Load() != 0 {
+		t.Errorf("a call on the older stream is answered %q, with %d turns", answer, b.host.turns.Load())
+	}
+	if _, err := exchange(t, b, "p", 1, 6); err == nil || !strings.Contains(err.Error(), "newer stream") {
+		t.Errorf("the hello of an older stream: %v", err)
+	}
+	for i, s := range append(unnumbered, newer, channel, process) {
+		if answer, err := callOn(s); err != nil || answer != string(b.id) {
+			t.Errorf("stream %d: %q, %v", i, answer, err)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ type peers struct {
 	ctx    context.Context //nolint:containedctx // of everything in the background
 	cfg    *Config
 	client *http.Client
+	// process names this process in the hellos of streams, and opened counts the streams.
+	process string
+	opened  atomic.Uint64
 
 	mu      sync.RWMutex
 	all     map[actor.HostID]*peer
@@ -82,8 +85,8 @@ func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 	}
 	p.ctx, p.end = context.WithCancel(ps.ctx)
 	bytes := newAccount("bytes of calls under way to that host", cfg.MaxWaitingBytes)
-	for range cfg.Channels {
-		ch := &channel{Stream: caller.New(cfg.MaxInFlight), p: p, usage: usage{newAccount("calls under way to that host", int64(cfg.MaxInFlight)), bytes}}
+	for i := range cfg.Channels {
+		ch := &channel{Stream: caller.New(cfg.MaxInFlight), p: p, number: uint32(i), usage: usage{newAccount("calls under way to that host", int64(cfg.MaxInFlight)), bytes}} //nolint:gosec // a small number
 		p.channels = append(p.channels, ch)
 		p.running.Go(ch.run)
 	}

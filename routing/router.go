@@ -19,6 +19,7 @@ type Router struct {
 	cfg     Config
 	waiting *waiting
 	peers   *peers
+	inbound inbound
 
 	ctx context.Context // of everything in the background
 	end context.CancelFunc
@@ -38,9 +39,9 @@ func New(cfg Config) (*Router, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)}
+	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes), inbound: inbound{open: map[inboundChannel]*inboundStream{}}}
 	r.ctx, r.end = context.WithCancel(context.Background())
-	r.peers = &peers{ctx: r.ctx, cfg: &r.cfg, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
+	r.peers = &peers{ctx: r.ctx, cfg: &r.cfg, client: r.cfg.HTTPClient, process: cryptorand.Text(), all: map[actor.HostID]*peer{}}
 	return r, nil
 }
 

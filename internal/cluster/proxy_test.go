@@ -77,7 +77,7 @@ func (c *connection) pass(from, to net.Conn) {
 		if h != nil && n > 0 && (from == c.in) == h.call {
 			h.keep(to, buf[:n])
 		} else if n > 0 {
-			if h != nil && h.isDelivered() && hasData(buf[:n]) {
+			if h != nil && h.isDelivered() && isAnswer(buf[:n]) {
 				h.end(h.answered)
 			}
 			_, werr := to.Write(buf[:n])
@@ -97,12 +97,12 @@ func (c *connection) pass(from, to net.Conn) {
 	_ = to.Close()
 }
 
-// hasData reports whether there is a DATA frame among these of HTTP/2: others are about the
-// connection.
-func hasData(frames []byte) bool {
+// isAnswer reports whether there is a DATA or an RST_STREAM frame among these of HTTP/2: others
+// are about the connection.
+func isAnswer(frames []byte) bool {
 	for len(frames) >= 9 {
 		size := 9 + int(frames[0])<<16 + int(frames[1])<<8 + int(frames[2])
-		if frames[3] == 0 {
+		if frames[3] == 0 || frames[3] == 3 {
 			return true
 		}
 		frames = frames[min(size, len(frames)):]

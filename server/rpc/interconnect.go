@@ -78,12 +78,21 @@ func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[gr
 	if err != nil {
 		return err
 	}
+	ctx, done, err := accepted.Serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := conn.Send(&invokestream.Response{Hello: answer}); err != nil {
 		return err
 	}
 	conf := *i.conf
 	conf.Host = accepted
 	err = stream.Serve(ctx, &conf, stream.Peer{RequestID: x.ID, Conn: conn, Edge: &peerEdge{x, accepted}})
+	var replaced *routing.HelloError
+	if errors.As(context.Cause(ctx), &replaced) {
+		err = replaced
+	}
 	_ = x.Control.SetWriteDeadline(i.s.edge.BodyDeadline()) // of how the stream ended
 	return err
 }

@@ -41,9 +41,10 @@
 //
 //   - A message that cannot be read ends receiving. What was admitted before it is
 //     answered, and then Serve returns the error.
-//   - The client is gone (the context ends), or does not accept a message within
-//     [Config.WriteTimeout]: what is pending is dropped, what has begun is given up
-//     to the host, and Serve returns when the host has answered all.
+//   - The context ends, as it does when the client is gone, or the client does not accept
+//     a message within [Config.WriteTimeout]: nothing more is admitted, what is pending is
+//     dropped, what has begun is given up to the host, and Serve returns when the host has
+//     answered all.
 //   - The server stops ([Config.Draining] ends): nothing more is admitted, what was
 //     admitted is answered, and Serve returns actor.ErrStopping.
 //   - Begin panics, which is a bug: that one invocation is answered with an error.

@@ -201,6 +201,8 @@ func (st *stream) admit(all []*task) []*task {
 // nil if it can. Its caller holds mu.
 func (st *stream) capacity(app string, size int64) error {
 	switch {
+	case st.ctx.Err() != nil:
+		return actor.ErrCanceled
 	case st.stopping:
 		return actor.ErrStopping
 	case st.inFlight >= st.conf.MaxInvocations:
@@ -236,8 +238,11 @@ func (st *stream) cancelTasks(ids []uint64) {
 	})
 }
 
-// abandon ends every task, after the stream's context has ended.
-func (st *stream) abandon() { st.endTasks(func(*task) bool { return true }) }
+// abandon ends every task, and receiving, after the stream's context has ended.
+func (st *stream) abandon() {
+	st.endTasks(func(*task) bool { return true })
+	st.peer.Conn.EndReceive()
+}
 
 // endTasks cancels the tasks that match selects. Only once marked do they leave the
 // lock: ending one may call the host.

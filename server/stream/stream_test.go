@@ -197,6 +197,32 @@ func TestPendingIsDropped(t *testing.T) {
 	st.workers.Wait()
 }
 
+// TestEndedStreamAdmitsNothing: what arrives after the context has ended is refused.
+func TestEndedStreamAdmitsNothing(t *testing.T) {
+	conn := newFakeConn()
+	ctx, end := context.WithCancel(t.Context())
+	st := newTestStream(t, conn, func(inv actor.Invocation, _ host.Receiver) host.Begun {
+		t.Errorf("the host got %v", inv.Key)
+		return nil
+	})
+	st.ctx, st.cancel = context.WithCancel(ctx)
+	served := make(chan error)
+	go func() { served <- st.run() }()
+	<-conn.sent
+	end()
+	conn.receive <- invocations(1)
+	if got := <-conn.sent; !slices.Equal(got, []uint64{1}) {
+		t.Errorf("answered: %v", got)
+	}
+	close(conn.receive)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if st.admitted != 0 {
+		t.Errorf("%d calls were admitted", st.admitted)
+	}
+}
+
 func contains(text string, err error) bool {
 	return text == (&actor.TurnError{Key: invocations(1)[0].Key, Method: "Add", Err: err}).Error()
 }

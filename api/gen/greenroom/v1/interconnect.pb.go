@@ -133,7 +133,15 @@ type ExchangeHello struct {
 	MinProtocol uint32 `protobuf:"varint,4,opt,name=min_protocol,json=minProtocol,proto3" json:"min_protocol,omitempty"`
 	MaxProtocol uint32 `protobuf:"varint,5,opt,name=max_protocol,json=maxProtocol,proto3" json:"max_protocol,omitempty"`
 	// Where the host's API is reached, host:port.
-	ApiAddress    string `protobuf:"bytes,6,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
+	ApiAddress string `protobuf:"bytes,6,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
+	// The process that opens a channel's stream, for as long as it runs, even if it joins the
+	// cluster again under another ID. Empty: the hello opens no such stream, or an earlier
+	// version speaks.
+	Process string `protobuf:"bytes,7,opt,name=process,proto3" json:"process,omitempty"`
+	// The channel, and the number of the stream among all that the process has opened. The
+	// receiver ends an earlier stream of the same process and channel before it answers.
+	Channel       uint32 `protobuf:"varint,8,opt,name=channel,proto3" json:"channel,omitempty"`
+	Stream        uint64 `protobuf:"varint,9,opt,name=stream,proto3" json:"stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,6 +216,27 @@ func (x *ExchangeHello) GetApiAddress() string {
 		return x.ApiAddress
 	}
 	return ""
+}
+
+func (x *ExchangeHello) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+func (x *ExchangeHello) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *ExchangeHello) GetStream() uint64 {
+	if x != nil {
+		return x.Stream
+	}
+	return 0
 }
 
 type ExchangeRequest struct {
@@ -1776,7 +1805,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12-\n" +
 	"\x04tail\x18\x02 \x01(\v2\x19.greenroom.v1.TailRequestR\x04tail\"F\n" +
 	"\x14ExchangeTailResponse\x12.\n" +
-	"\x04tail\x18\x01 \x01(\v2\x1a.greenroom.v1.TailResponseR\x04tail\"\xb4\x01\n" +
+	"\x04tail\x18\x01 \x01(\v2\x1a.greenroom.v1.TailResponseR\x04tail\"\x80\x02\n" +
 	"\rExchangeHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -1784,7 +1813,10 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\fmin_protocol\x18\x04 \x01(\rR\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x05 \x01(\rR\vmaxProtocol\x12\x1f\n" +
 	"\vapi_address\x18\x06 \x01(\tR\n" +
-	"apiAddress\"\xa3\x01\n" +
+	"apiAddress\x12\x18\n" +
+	"\aprocess\x18\a \x01(\tR\aprocess\x12\x18\n" +
+	"\achannel\x18\b \x01(\rR\achannel\x12\x16\n" +
+	"\x06stream\x18\t \x01(\x04R\x06stream\"\xa3\x01\n" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
