@@ -307,6 +307,65 @@ func TestSlowReadersAreGivenUpByTheirRate(t *testing.T) {
 	})
 }
 
+// TestSlowBodiesAreGivenUpByTheirRate: a client that declares a large body and sends nothing of it, or
+// too little, is answered long before the body timeout, and nothing stays reserved. One that is slow
+// but goes on is served.
+func TestSlowBodiesAreGivenUpByTheirRate(t *testing.T) {
+	const length, timeout = 1 << 20, "408"
+	for _, tt := range []struct {
+		name    string
+		aSecond int
+		status  string
+		took    time.Duration
+	}{
+		{"no byte", 0, timeout, 10 * time.Second},
+		{"a byte a second", 1, timeout, 10 * time.Second},
+		{"4 KiB a second", 4 << 10, timeout, 10 * time.Second},
+		{"32 KiB a second", 32 << 10, "200", 32 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, net := startInBubble(t, func(*Config) {})
+				c := net.conn(t)
+				began := time.Now()
+				if _, err := fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", actorPath(key("a"), "Add"), length); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				go func() {
+					p := make([]byte, tt.aSecond)
+					for sent := 0; sent < length && tt.aSecond > 0; sent += len(p) {
+						select {
+						case <-ended:
+							return
+						case <-time.After(time.Second):
+						}
+						if _, err := c.Write(p); err != nil {
+							return
+						}
+					}
+				}()
+				<-time.After(time.Millisecond)
+				if used := f.edge.Requests.Bodies.Used(); used != length {
+					t.Errorf("%d bytes are reserved, want %d", used, length)
+				}
+				answer, err := io.ReadAll(c)
+				close(ended)
+				if err != nil || !strings.Contains(string(answer), " "+tt.status+" ") {
+					t.Errorf("answered %q, %v", answer, err)
+				}
+				if took := time.Since(began).Round(time.Second); took != tt.took {
+					t.Errorf("answered after %v, want %v", took, tt.took)
+				}
+				synctest.Wait()
+				if used := f.edge.Requests.Bodies.Used(); used != 0 {
+					t.Errorf("%d bytes stay reserved", used)
+				}
+			})
+		})
+	}
+}
+
 // stallingConn is a connection whose end reads no more after so many bytes.
 type stallingConn struct {
 	net.Conn

@@ -106,10 +106,25 @@ func (k *knownTokens) hasSeen(id actor.ReminderID) bool {
 	return k.seen != nil && k.seen.has(id.Token-id.Bucket().First())
 }
 
-type bitmap [(actor.BucketSize + 63) / 64]uint64
+// bitmap is a set of numbers below [actor.BucketSize]. Its parts are made when the first number of
+// each is added: most apps have few tokens of their bucket.
+type bitmap [(actor.BucketSize + partSize - 1) / partSize]*[partSize / 64]uint64
 
-func (b *bitmap) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
-func (b *bitmap) add(n uint32)      { b[n/64] |= 1 << (n % 64) }
+// partSize is how many numbers a part of a bitmap has.
+const partSize = 4096
+
+func (b *bitmap) has(n uint32) bool {
+	part := b[n/partSize]
+	return part != nil && part[n%partSize/64]&(1<<(n%64)) != 0
+}
+
+func (b *bitmap) add(n uint32) {
+	part := &b[n/partSize]
+	if *part == nil {
+		*part = new([partSize / 64]uint64)
+	}
+	(*part)[n%partSize/64] |= 1 << (n % 64)
+}
 
 // forgetNoted keeps of what was noted while the last page was read what the next one may
 // have, and is in memory already.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -197,7 +198,8 @@ func TestTakeOverFindsALateCommit(t *testing.T) {
 	})
 }
 
-// TestBucketsAtRestAreSmall: 10,000 of them are nothing to speak of.
+// TestBucketsAtRestAreSmall: the owner of a bucket that was closed a minute ago keeps no set of the
+// tokens that it saw of the bucket, nor makes one when it takes such a bucket over.
 func TestBucketsAtRestAreSmall(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
@@ -234,6 +236,45 @@ func TestBucketsAtRestAreSmall(t *testing.T) {
 		after(time.Hour)
 		if n := w.store.left(); n != 0 {
 			t.Errorf("%d reminders of it are left", n)
+		}
+	})
+}
+
+// TestOpenBucketOfEachOfManyApps: 1,000 apps have one reminder each, so an open bucket each. What is
+// known of a bucket with one token takes less than 1 KiB, and the reminders fire in time.
+func TestOpenBucketOfEachOfManyApps(t *testing.T) {
+	inBubble(t, func(w *world) {
+		const apps, most = 1000, 1 << 10
+		s := w.start(w.config())
+		for i := range apps {
+			app := fmt.Sprint("app", i)
+			w.set(s, app, true, of(app, once(5*time.Minute)))
+		}
+		after(3 * time.Minute)
+		s.pending.mu.Lock()
+		owned, largest := len(s.pending.owned), uintptr(0)
+		for _, b := range s.pending.owned {
+			size := unsafe.Sizeof(*b.seen)
+			for _, part := range b.seen {
+				if part != nil {
+					size += unsafe.Sizeof(*part)
+				}
+			}
+			largest = max(largest, size)
+		}
+		s.pending.mu.Unlock()
+		if owned < apps || largest > most {
+			t.Errorf("%d buckets are owned, and the tokens seen of one take %d bytes", owned, largest)
+		}
+		after(3 * time.Minute)
+		got := w.host.list()
+		if len(got) != apps {
+			t.Errorf("%d fired of %d", len(got), apps)
+		}
+		for _, c := range got {
+			if late := c.at.Sub(c.due); late > time.Second {
+				t.Fatalf("%s fired %v late", c.name, late)
+			}
 		}
 	})
 }

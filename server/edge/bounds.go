@@ -29,9 +29,11 @@ type Bounds struct {
 	// BodyTimeout is how long a client may take to send a request's body; for
 	// streams, each message. It also bounds how long a client may take to accept
 	// each message of a stream; over HTTP/2, AcceptTimeout without one accepted byte ends
-	// the connection before. An InvokeStream may be silent for as long as it likes.
+	// the connection before. A body of declared length above 4 KiB must also arrive at a rate of 64 KiB
+	// in each AcceptTimeout. An InvokeStream may be silent for as long as it likes.
 	BodyTimeout time.Duration
-	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer. It also bounds
+	// AcceptTimeout is how long a client may take to accept 256 KiB of an answer, or to send 64 KiB
+	// of a body for which memory is reserved. It also bounds
 	// how long an HTTP/2 connection may accept no byte.
 	AcceptTimeout time.Duration
 	// IdleTimeout is how long a connection without requests is kept.

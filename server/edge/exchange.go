@@ -58,6 +58,7 @@ type requestBody struct {
 	bodyTimed bool      // its deadline is set
 	unreadEnd time.Time // its deadline, if it was not read when the answer began
 	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
+	partLeft  int64     // of a body with a reservation: bytes until the next part is timed
 }
 
 // counted is an amount, and the app for which it counts.
@@ -278,14 +279,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 			return 0, b.describe(full)
 		}
 	}
-	if b.Route.Streaming || !b.bodyTimed {
-		b.bodyTimed = true
-		deadline := b.Edge.BodyDeadline()
-		if !b.bodyEnd.IsZero() && b.bodyEnd.Before(deadline) {
-			deadline = b.bodyEnd
-		}
-		_ = b.Control.SetReadDeadline(deadline)
-	}
+	b.allowRead()
 	if b.enveloped && len(p) > envelopePrefix-len(b.prefix) {
 		p = p[:envelopePrefix-len(b.prefix)]
 	}
@@ -298,6 +292,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		return int(b.bodyLeft), b.describe(b.Route.BodyErr)
 	}
 	b.bodyLeft -= int64(n)
+	b.partLeft -= int64(n)
 	if !b.Route.Streaming || b.Route.Upload {
 		if full := (*Exchange)(b).CountBody(n); full != nil {
 			return n, b.describe(full)
@@ -309,11 +304,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		limit := b.Edge.Conf.Bounds.BodyTimeout
-		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
-			limit = b.Edge.Conf.Bounds.UploadTimeout
-		}
-		err = b.describe(&failure.Error{Kind: failure.KindBodyTimeout, Text: fmt.Sprintf("the request's body did not arrive within %v", limit)})
+		err = b.describe(&failure.Error{Kind: failure.KindBodyTimeout, Text: b.lateness()})
 	default:
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.
@@ -324,6 +315,45 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// sentAtOnce is how much of a body with a reservation a client must send within the accept timeout,
+// in bytes, again and again: a client that is slower is given up, and the reservation with it.
+const sentAtOnce = 64 << 10
+
+// allowRead bounds the time of the next read.
+func (b *exchangeBody) allowRead() {
+	bounds := &b.Edge.Conf.Bounds
+	part := !b.Route.Streaming && b.reserved > 0 && b.partLeft <= 0
+	if b.bodyTimed && !b.Route.Streaming && !part {
+		return
+	}
+	deadline := b.Edge.BodyDeadline()
+	if !b.bodyTimed && !b.Route.Streaming {
+		b.bodyEnd = deadline
+	}
+	b.bodyTimed = true
+	if part {
+		b.partLeft = sentAtOnce
+		deadline = time.Now().Add(bounds.AcceptTimeout)
+	}
+	if !b.bodyEnd.IsZero() && b.bodyEnd.Before(deadline) {
+		deadline = b.bodyEnd
+	}
+	_ = b.Control.SetReadDeadline(deadline)
+}
+
+// lateness says which time a body took too long for.
+func (b *exchangeBody) lateness() string {
+	bounds := &b.Edge.Conf.Bounds
+	limit := bounds.BodyTimeout
+	switch whole := !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd); {
+	case whole && b.Route.Upload:
+		limit = bounds.UploadTimeout
+	case !whole && b.reserved > 0:
+		return fmt.Sprintf("the request's body did not arrive at a rate of %d KiB in %v", sentAtOnce>>10, bounds.AcceptTimeout)
+	}
+	return fmt.Sprintf("the request's body did not arrive within %v", limit)
 }
 
 func (b *exchangeBody) describe(err error) error {

@@ -31,7 +31,7 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	exchange := func(declared int64) (*Exchange, *unread) {
 		body := &unread{}
 		return &Exchange{
-			Edge: e, Route: &Route{}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: declared},
+			Edge: e, Control: http.NewResponseController(httptest.NewRecorder()), Route: &Route{}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: declared},
 			requestBody: requestBody{body: body, bodyLeft: declared, bodyTimed: true},
 		}, body
 	}
@@ -66,7 +66,7 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 }
 
 // TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and of which no byte comes
-// have an app's own share of the memory, until the body timeout. Another app has its large bodies read
+// have an app's own share of the memory, until the accept timeout. Another app has its large bodies read
 // beside them, and who needs no token declares as much as it likes and reserves nothing.
 func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
 	const most, length = 64 << 20, 4 << 20
