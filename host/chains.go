@@ -277,7 +277,7 @@ func (cs *chains) enlist(t *run, c *call, s *served) (*enlisted, error) {
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
 	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
-	c.answered = make(chan struct{}, 1)
+	c.answered, c.result = make(chan struct{}, 1), result{} // without the refusal of an earlier try
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
 		t.waiting(func() { err = cs.await(ch, a, c) })
