@@ -281,7 +281,7 @@ func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activatio
 		return nil, refuse(abi.CallTooMany, "a turn and what it calls have at most %d actors", maxChainActors)
 	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
-	c.Answered = make(chan struct{}, 1)
+	c.Answered, c.Result = make(chan struct{}, 1), call.Result{} // without the refusal of an earlier try
 	a, mine, err := cs.admission.enqueue(c, s, true)
 	if err == nil && !mine {
 		t.Waiting(func() { err = cs.await(ch, a, c) })

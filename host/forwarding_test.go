@@ -29,7 +29,9 @@ type hosts struct {
 	late     []func()           // has calls arrive that are late
 	// meanwhile, if not nil, happens while a call is late.
 	meanwhile func()
-	ends      []host.TurnEnd
+	// locating, if not nil, happens before an actor is located.
+	locating func()
+	ends     []host.TurnEnd
 }
 
 // holder returns which host holds an actor.
@@ -73,6 +75,9 @@ func hostName(n int) actor.HostID { return actor.HostID(fmt.Sprint("host-", n)) 
 
 // Locate implements host.Peers.
 func (p *peersOf) Locate(_ context.Context, key actor.Key) (holder, self actor.HostID, err error) {
+	if p.locating != nil {
+		p.locating()
+	}
 	return hostName(p.holder(key.ID)), hostName(p.self), nil
 }
 
@@ -604,6 +609,54 @@ func TestForwardedCallOfAnActorThatMoves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallOfAnActorThatComesBack: a call waits for an actor that moves away, and is back when the caller
+// looks for it. The call waits once more, and gets the actor.
+func TestCallOfAnActorThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		refused, back := make(chan struct{}), make(chan struct{})
+		hs.locating = sync.OnceFunc(func() {
+			close(refused)
+			<-back
+		})
+		g, s := newGate(), hs.stages[0]
+		a := scriptedActor()
+		a.Methods["Hold"] = g.wait
+		s.world.Deploy("app", "T", a)
+		first := s.start(t.Context(), "c", "Hold")
+		<-g.entered
+		caller := make(chan error, 1)
+		go func() {
+			_, err := hs.invoke(t.Context(), "a", "Do", script(op{Do: "add", N: 1}, op{Do: "call", ID: "c", Ops: []op{{Do: "add", N: 5}}}), "")
+			caller <- err
+		}()
+		synctest.Wait()
+		moved := make(chan struct{})
+		go func() {
+			defer close(moved)
+			hs.move(t, "c", 1)
+		}()
+		<-refused
+		g.leave <- struct{}{}
+		<-moved
+		hs.move(t, "c", 0)
+		second := s.start(t.Context(), "c", "Hold")
+		<-g.entered
+		close(back)
+		synctest.Wait()
+		g.leave <- struct{}{}
+		for _, held := range []<-chan answer{first, second} {
+			if got := <-held; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		if err := <-caller; err != nil {
+			t.Error(err)
+		}
+		hs.want(t, map[string]int64{"a": 1, "c": 5})
+	})
 }
 
 // TestCallThatFailsAfterItsActorHasMoved: a call that an earlier run has made at another host gets the

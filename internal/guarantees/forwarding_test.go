@@ -57,7 +57,12 @@ func (l *link) move(ctx context.Context, id string, lost bool) error {
 		return nil
 	}
 	l.outcomes["moved"].Add(1)
-	return l.hosts[from].HandOver(ctx, func(k actor.Key) bool { return k.ID == id })
+	for { // each fault that fails it is planned once
+		err := l.hosts[from].HandOver(ctx, func(k actor.Key) bool { return k.ID == id })
+		if !errors.Is(err, actor.ErrUnavailable) && !errors.Is(err, actor.ErrAmbiguous) {
+			return err
+		}
+	}
 }
 
 // invoke has the holder of an actor run a call, wherever it is by then.
