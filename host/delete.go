@@ -23,7 +23,7 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 	}
 	defer leave()
 	if ts.reminders != nil { // they go before the row is locked
-		l, err := ts.store.load(ctx, a.key, actor.LoadOptions{})
+		l, err := ts.store.load(ctx, a.key, actor.LoadOptions{BesideLocks: true})
 		if err == nil {
 			err = ts.reminders.thin(ctx, a.key, l)
 		}

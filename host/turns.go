@@ -57,7 +57,8 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*r
 	l, asked, rev := tip, time.Now(), a.rev
 	var err error
 	if tip == nil {
-		l, err = ts.store.load(ctx, a.key, actor.LoadOptions{})
+		// The lock of a turn of another host would hold up the group of the read, with other apps.
+		l, err = ts.store.load(ctx, a.key, actor.LoadOptions{BesideLocks: s.lane == LaneLocked})
 		rev = ts.table.revisions.Next()
 	}
 	if err == nil && !ts.ownership.stillHeld(a) {
