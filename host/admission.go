@@ -6,215 +6,224 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/worker"
 )
 
 // admission decides where a call runs, and what it gets.
 type admission struct {
 	grace       time.Duration // Config.SettleGrace
-	answering   *answering
+	answering   *call.Answering
 	life        *lifecycle
-	memory      *callMemory
-	table       *table
-	store       *storage
-	deployments *deployments
-	ownership   *ownership
-	records     *recordings
-	reads       *reads
-	stateless   *statelessLane
-	workers     *workers
-	timers      *timers
-	graph       *chain.Graph[*activation]
+	memory      *call.Memory
+	table       *activation.Table
+	store       *storage.Store
+	deployments *serving.Deployments
+	ownership   *activation.Ownership
+	records     *lane.Recordings
+	reads       *lane.Reads
+	stateless   *lane.Stateless
+	workers     *worker.Workers
+	timers      *lane.Timers
+	timerFired  func(TimerFired)
+	graph       *chain.Graph[*activation.Activation]
 	newName     func() string
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
-func (ad *admission) counted(c *call, admit func(*call) result) result {
-	defer func() { ad.memory.answered(c) }()
+func (ad *admission) counted(c *call.Call, admit func(*call.Call) call.Result) call.Result {
+	defer func() { ad.memory.Answered(c) }()
 	return admit(c)
 }
 
 // admit hands an invocation to its lane, if what serves its type takes it.
-func (ad *admission) admit(c *call) result {
-	if c.inv.Method == actor.MethodAll {
+func (ad *admission) admit(c *call.Call) call.Result {
+	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
 	}
 	s, m, err := ad.find(c)
 	here := true
 	if err != nil {
 		if s, m, err = ad.findNew(c, err); err != nil {
-			return result{err: err}
+			return call.Result{Err: err}
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
-	if m.private && c.fromOutside() {
-		return result{err: errPrivate(&c.inv)}
+	if m.Private && c.FromOutside() {
+		return call.Result{Err: call.PrivateError(&c.Inv)}
 	}
 	// Strings that all calls of the type share are compared by where they are.
-	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
-	if c.cause == actor.CauseKeyedCall {
-		c.sum = actor.PayloadSum(c.inv.Payload)
+	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
+	if c.Cause == actor.CauseKeyedCall {
+		c.Sum = actor.PayloadSum(c.Inv.Payload)
 	}
-	run := ad.reads.turn
+	run := ad.reads.Turn
 	switch {
-	case c.cause == actor.CauseFiring: // something is committed, whatever the method does
+	case c.Cause == actor.CauseFiring: // something is committed, whatever the method does
 		return ad.queued(c, s, here)
-	case s.lane == LaneStateless && (m.readOnly || c.cause == actor.CauseCall):
-		run = ad.stateless.turn
-	case m.readOnly && !c.chained:
-	case c.cause == actor.CauseKeyedCall && !m.readOnly && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
-		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
+	case s.Lane == serving.LaneStateless && (m.ReadOnly || c.Cause == actor.CauseCall):
+		run = ad.stateless.Turn
+	case m.ReadOnly && !c.Chained:
+	case c.Cause == actor.CauseKeyedCall && !m.ReadOnly && ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived):
+		return ad.lookUpFirst(c, s.Lane, func() call.Result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
 	}
 	r := ad.alone(c, s, run)
 	switch {
-	case errors.Is(r.err, errUnfenced):
-		if f := ad.fence(c, s); f.err != nil {
+	case errors.Is(r.Err, call.ErrUnfenced):
+		if f := ad.fence(c, s); f.Err != nil {
 			return f
 		}
-	case errors.Is(r.err, errUnmigrated):
+	case errors.Is(r.Err, call.ErrUnmigrated):
 		if err := ad.migrate(c, s); err != nil {
-			return result{err: err, stats: r.stats}
+			return call.Result{Err: err, Stats: r.Stats}
 		}
-	case errors.Is(r.err, errChained):
-		c.chained = true
-	case !errors.Is(r.err, errMoved):
+	case errors.Is(r.Err, call.ErrChained):
+		c.Chained = true
+	case !errors.Is(r.Err, call.ErrMoved):
 		return r
 	}
 	// Another lane's turn by now, which is to begin.
-	c.stats = turnStats{runs: c.stats.runs, fuel: c.stats.fuel}
+	c.Stats = call.Stats{Runs: c.Stats.Runs, Fuel: c.Stats.Fuel}
 	return ad.admit(c)
 }
 
 // admitAll is admit for several calls in one.
-func (ad *admission) admitAll(c *call) result {
-	calls, err := actor.DecodeCalls(c.inv.Key.App, c.inv.Payload.Data)
+func (ad *admission) admitAll(c *call.Call) call.Result {
+	calls, err := actor.DecodeCalls(c.Inv.Key.App, c.Inv.Payload.Data)
 	if err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
-	if calls[0].Key != c.inv.Key {
-		return result{err: &actor.ArgumentError{Field: "actor", Problem: "is not that of the first call"}}
+	if calls[0].Key != c.Inv.Key {
+		return call.Result{Err: &actor.ArgumentError{Field: "actor", Problem: "is not that of the first call"}}
 	}
-	first := &call{request: request{ctx: c.ctx, arrived: c.arrived, inv: actor.Invocation{Key: c.inv.Key, Method: calls[0].Method, Payload: calls[0].Payload}}}
+	first := &call.Call{Request: call.Request{Ctx: c.Ctx, Arrived: c.Arrived, Inv: actor.Invocation{Key: c.Inv.Key, Method: calls[0].Method, Payload: calls[0].Payload}}}
 	s, _, err := ad.find(first)
 	here := err == nil
 	if err != nil {
 		if s, _, err = ad.findNew(first, err); err != nil {
-			return result{err: &actor.CallError{Key: c.inv.Key, Method: calls[0].Method, Err: err}}
+			return call.Result{Err: &actor.CallError{Key: c.Inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
-	if s.lane == LaneStateless {
-		return result{err: notTogether(s)}
+	if s.Lane == serving.LaneStateless {
+		return call.Result{Err: lane.NotTogether(s)}
 	}
-	c.inv.Key.App, c.inv.Key.Type = s.deployment.App, s.deployment.Type
-	c.op, c.list = opAll, calls
-	if c.cause == actor.CauseKeyedCall {
-		c.sum = actor.PayloadSum(c.inv.Payload)
-		if ad.records.repeats.Recent(&c.inv.Key, c.arrived) {
-			return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
+	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
+	c.Op, c.List = call.OpAll, calls
+	if c.Cause == actor.CauseKeyedCall {
+		c.Sum = actor.PayloadSum(c.Inv.Payload)
+		if ad.records.Repeats.Recent(&c.Inv.Key, c.Arrived) {
+			return ad.lookUpFirst(c, s.Lane, func() call.Result { return ad.queued(c, s, false) })
 		}
 	}
 	return ad.queued(c, s, here)
 }
 
 // find returns what serves a call.
-func (ad *admission) find(c *call) (s *served, m method, err error) {
-	if s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
-		m, err = c.methodOf(s)
+func (ad *admission) find(c *call.Call) (s *serving.Type, m serving.Method, err error) {
+	if s, err = ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type); err == nil {
+		m, err = c.MethodOf(s)
 	}
 	return s, m, err
 }
 
 // findNew returns what serves a valid call that find has refused with err: the
 // type, or the method, may have been deployed through another host a moment ago.
-func (ad *admission) findNew(c *call, err error) (*served, method, error) {
-	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
-	if !unknown || c.arrived.UnixNano() < ad.deployments.lookFrom.Load() {
-		return nil, method{}, err
+func (ad *admission) findNew(c *call.Call, err error) (*serving.Type, serving.Method, error) {
+	if !ad.deployments.MayBeNew(err, c.Arrived) {
+		return nil, serving.Method{}, err
 	}
-	if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
-		if c.ctx.Err() != nil {
-			err = contextError(c.ctx)
-		}
-		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
+	if err := ad.refresh(c); err != nil {
+		return nil, serving.Method{}, err
 	}
 	s, m, err := ad.find(c)
 	if err != nil {
-		ad.deployments.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
+		ad.deployments.NotNew(c.Arrived)
 	}
 	return s, m, err
 }
 
+// refresh reads the deployments of a call's app again.
+func (ad *admission) refresh(c *call.Call) error {
+	err := ad.deployments.Refresh(c.Ctx, c.Inv.Key.App)
+	if err != nil && c.Ctx.Err() != nil {
+		err = fmt.Errorf("refresh deployments: %w", call.ContextError(c.Ctx))
+	}
+	return err
+}
+
 // admitDelete is admit for a delete.
-func (ad *admission) admitDelete(c *call) result {
-	s, err := ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
-	if err != nil && ad.ownership.cluster != nil {
+func (ad *admission) admitDelete(c *call.Call) call.Result {
+	s, err := ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
+	if err != nil && ad.ownership.Cluster != nil {
 		// Another host may hold the actor: its type may have been deployed a moment ago.
-		if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
-			if c.ctx.Err() != nil {
-				err = contextError(c.ctx)
-			}
-			return result{err: fmt.Errorf("refresh deployments: %w", err)}
+		if err := ad.refresh(c); err != nil {
+			return call.Result{Err: err}
 		}
-		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+		s, err = ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
 	}
 	if err == nil {
 		return ad.queued(c, s, false)
 	}
-	r := ad.queued(c, ad.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), false)
-	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
+	r := ad.queued(c, ad.deployments.Unserved(c.Inv.Key.App, c.Inv.Key.Type), false)
+	r.Stats.Lane = serving.LaneNone // for TurnEnd: the type is only what a caller wrote
 	return r
 }
 
 // fence has the activation of a read's actor moved past the commits of earlier owners.
-func (ad *admission) fence(c *call, s *served) result {
-	f := &call{request: request{ctx: c.ctx, op: opFence, inv: actor.Invocation{Key: c.inv.Key}, arrived: time.Now()}}
-	return ad.counted(f, func(f *call) result { return ad.queued(f, s, true) })
+func (ad *admission) fence(c *call.Call, s *serving.Type) call.Result {
+	f := &call.Call{Request: call.Request{Ctx: c.Ctx, Op: call.OpFence, Inv: actor.Invocation{Key: c.Inv.Key}, Arrived: time.Now()}}
+	return ad.counted(f, func(f *call.Call) call.Result { return ad.queued(f, s, true) })
 }
 
 // migrate has the state of a read's actor migrated and committed, by one turn for all
 // reads. An error is that of the migrate hook, or of the caller's context, and the read's.
 // If there is no turn, or it could not be committed, the read migrates for itself, as it
 // does where it must not wait: while a turn runs, which moves the state on as well.
-func (ad *admission) migrate(c *call, s *served) error {
-	c.migrated = true
-	sh := ad.table.shard(c.inv.Key)
+func (ad *admission) migrate(c *call.Call, s *serving.Type) error {
+	c.Migrated = true
+	sh := ad.table.Shard(c.Inv.Key)
 	for {
-		sh.mu.Lock()
-		m := sh.migrations[c.inv.Key]
+		sh.Mu.Lock()
+		m := sh.Migrations[c.Inv.Key]
 		first := m == nil
-		if a := sh.actors[c.inv.Key]; first && a != nil && !a.idle() {
-			sh.mu.Unlock()
+		if a := sh.Actors[c.Inv.Key]; first && a != nil && !a.Idle() {
+			sh.Mu.Unlock()
 			return nil
 		}
 		if first {
-			m = &migration{done: make(chan struct{})}
-			if sh.migrations == nil {
-				sh.migrations = make(map[actor.Key]*migration)
+			m = &activation.Migration{Done: make(chan struct{})}
+			if sh.Migrations == nil {
+				sh.Migrations = make(map[actor.Key]*activation.Migration)
 			}
-			sh.migrations[c.inv.Key] = m
+			sh.Migrations[c.Inv.Key] = m
 		}
-		sh.mu.Unlock()
+		sh.Mu.Unlock()
 		if first {
-			inv := actor.Invocation{Key: c.inv.Key, ID: c.inv.ID, Trace: c.inv.Trace}
-			turn := &call{request: request{ctx: c.ctx, op: opMigrate, inv: inv, arrived: time.Now()}}
-			m.err = ad.counted(turn, func(turn *call) result { return ad.queued(turn, s, true) }).err
-			sh.mu.Lock()
-			delete(sh.migrations, c.inv.Key)
-			sh.mu.Unlock()
-			close(m.done)
+			inv := actor.Invocation{Key: c.Inv.Key, ID: c.Inv.ID, Trace: c.Inv.Trace}
+			turn := &call.Call{Request: call.Request{Ctx: c.Ctx, Op: call.OpMigrate, Inv: inv, Arrived: time.Now()}}
+			m.Err = ad.counted(turn, func(turn *call.Call) call.Result { return ad.queued(turn, s, true) }).Err
+			sh.Mu.Lock()
+			delete(sh.Migrations, c.Inv.Key)
+			sh.Mu.Unlock()
+			close(m.Done)
 		}
 		select {
-		case <-m.done:
-		case <-c.ctx.Done():
-			return contextError(c.ctx)
+		case <-m.Done:
+		case <-c.Ctx.Done():
+			return call.ContextError(c.Ctx)
 		}
 		switch {
-		case ofGuest(m.err):
-			return m.err
-		case first || !isContextError(m.err):
+		case call.FromGuest(m.Err):
+			return m.Err
+		case first || !call.IsContextError(m.Err):
 			return nil
 		}
 		// The caller of the one that was first gave up.
@@ -222,166 +231,166 @@ func (ad *admission) migrate(c *call, s *served) error {
 }
 
 // alone runs a call on its caller's goroutine, under s.
-func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
-	sh := ad.table.shard(c.inv.Key)
+func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Result {
+	sh := ad.table.Shard(c.Inv.Key)
 	if err := ad.life.running(); err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
-	if err := ad.memory.charge(c); err != nil {
-		return result{err: err}
+	if err := ad.memory.Charge(c); err != nil {
+		return call.Result{Err: err}
 	}
-	warm, err := ad.ownership.enter(sh, c, s)
+	warm, err := ad.ownership.Enter(sh, c, s)
 	if err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
-	defer sh.leave(c)
-	c.placed()
-	if c.ctx.Err() != nil {
-		return result{err: contextError(c.ctx)}
+	defer sh.Leave(c)
+	c.Placed()
+	if c.Ctx.Err() != nil {
+		return call.Result{Err: call.ContextError(c.Ctx)}
 	}
-	c.limit, c.limitSetting = s.limits.TurnDeadline, s.settings.deadline
-	c.stats.began = c.arrived
-	ctx := c.begin(c.arrived, c.limit)
-	defer ctx.stop()
+	c.Limit, c.LimitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
+	c.Stats.Began = c.Arrived
+	ctx := c.Begin(c.Arrived, c.Limit)
+	defer ctx.Stop()
 	defer func() { // c may be run again, in another lane
-		ad.memory.Give(c.inv.Key.App, c.loaded)
-		c.loaded = 0
+		ad.memory.Give(c.Inv.Key.App, c.Loaded)
+		c.Loaded = 0
 	}()
 	reply, err := run(ctx, c, s, warm)
-	if c.timers != nil {
-		sh.mu.Lock()
-		c.decideTimers(&sh.timers, err == nil)
-		sh.mu.Unlock()
+	if c.Timers != nil {
+		sh.Mu.Lock()
+		c.DecideTimers(&sh.Timers, err == nil)
+		sh.Mu.Unlock()
 	}
 	if err != nil {
-		if over := c.overdue(ctx); over != nil && isContextError(err) {
+		if over := c.Overdue(ctx); over != nil && call.IsContextError(err) {
 			err = over
 		}
 	}
-	return result{reply: reply, err: err, stats: c.stats}
+	return call.Result{Reply: reply, Err: err, Stats: c.Stats}
 }
 
 // aloneFunc runs a call under s, which serves its type. warm is what the actor's
 // activation holds, nil if there is none.
-type aloneFunc func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error)
+type aloneFunc func(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error)
 
 // queued puts a call into its actor's mailbox and waits for the answer. With here
 // this goroutine may run the turn, if it is one of an idle actor.
-func (ad *admission) queued(c *call, s *served, here bool) result {
+func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Result {
 	if err := ad.life.running(); err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
-	lane := s.lane
-	c.limit, c.limitSetting, c.lane = s.limits.TurnDeadline, s.settings.deadline, lane
-	if c.receiver == nil {
-		c.answered = make(chan struct{}, 1)
+	lane := s.Lane
+	c.Limit, c.LimitSetting, c.Lane = s.Limits.TurnDeadline, s.Settings.Deadline, lane
+	if c.Receiver == nil {
+		c.Answered = make(chan struct{}, 1)
 	}
-	a, run, err := ad.enqueue(c, s, here && lane == LaneWarm)
+	a, run, err := ad.enqueue(c, s, here && lane == serving.LaneWarm)
 	if err != nil {
-		return result{err: err, stats: turnStats{lane: lane}}
+		return call.Result{Err: err, Stats: call.Stats{Lane: lane}}
 	}
 	if run {
-		c.placed()
-		ad.workers.runHere(a, c)
+		c.Placed()
+		ad.workers.RunHere(a, c)
 	}
-	if c.receiver != nil {
-		return result{later: true}
+	if c.Receiver != nil {
+		return call.Result{Later: true}
 	}
 	select {
-	case <-c.answered:
-		return c.result
-	case <-c.ctx.Done():
+	case <-c.Answered:
+		return c.Result
+	case <-c.Ctx.Done():
 	}
-	if a.shard.withdraw(c) {
-		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
+	if a.Shard.Withdraw(c) {
+		return call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit
 	// under way. Either way the answer reports the outcome.
 	grace := time.NewTimer(ad.grace)
 	defer grace.Stop()
 	select {
-	case <-c.answered:
-		return c.result
+	case <-c.Answered:
+		return c.Result
 	case <-grace.C:
-		return result{err: actor.ErrAmbiguous, stats: turnStats{lane: lane}}
+		return call.Result{Err: actor.ErrAmbiguous, Stats: call.Stats{Lane: lane}}
 	}
 }
 
 // enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
 // is no worker, the caller if onCaller allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation, run bool, err error) {
-	s := ad.table.shard(c.inv.Key)
+func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error) {
+	s := ad.table.Shard(c.Inv.Key)
 	for {
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
+		s.Mu.Lock()
+		if s.Closed {
+			s.Mu.Unlock()
 			return nil, false, actor.ErrStopping
 		}
-		a = s.actors[c.inv.Key]
-		hold, err := ad.ownership.admits(s, c.inv.Key, a, by, c.arrived)
+		a = s.Actors[c.Inv.Key]
+		hold, err := ad.ownership.Admits(s, c.Inv.Key, a, by, c.Arrived)
 		if err == nil && a == nil {
-			err = ad.memory.charge(c)
+			err = ad.memory.Charge(c)
 		}
 		if err != nil {
-			s.mu.Unlock()
+			s.Mu.Unlock()
 			return nil, false, err
 		}
 		if a == nil {
-			a = ad.table.activate(s, c.inv.Key)
+			a = ad.table.Activate(s, c.Inv.Key)
 		}
 		if a != nil {
-			a.hold = hold
-			if o := c.inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
-				s.mu.Unlock()
-				return nil, false, notReentrant(&c.inv.Key)
+			a.Hold = hold
+			if o := c.Inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
+				s.Mu.Unlock()
+				return nil, false, notReentrant(&c.Inv.Key)
 			}
-			run, err = ad.workers.deliver(s, a, c, by.limits.Mailbox, onCaller)
-			s.mu.Unlock()
+			run, err = ad.workers.Deliver(s, a, c, by.Limits.Mailbox, onCaller)
+			s.Mu.Unlock()
 			return a, run, err
 		}
-		s.mu.Unlock()
-		victim := ad.table.evict()
+		s.Mu.Unlock()
+		victim := ad.table.Evict()
 		if victim == nil {
 			return nil, false, &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: "all actors in memory have work, and there are as many as may be, by --max-actors of the server"}
 		}
-		ad.table.deactivated(victim, DeactivatePressure)
+		ad.table.Deactivated(victim, activation.DeactivatePressure)
 	}
 }
 
 // lookUpFirst looks up a call that its actor was sent again lately, before the call is
 // admitted: off the actor's worker, so that others pay nothing. If the call is not
 // recorded, admit admits it.
-func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
-	s := ad.table.shard(c.inv.Key)
-	if err := ad.memory.charge(c); err != nil {
-		return result{err: err}
+func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() call.Result) call.Result {
+	s := ad.table.Shard(c.Inv.Key)
+	if err := ad.memory.Charge(c); err != nil {
+		return call.Result{Err: err}
 	}
-	if err := s.beginLookUp(c); err != nil {
-		return result{err: err}
+	if err := s.BeginLookUp(c); err != nil {
+		return call.Result{Err: err}
 	}
-	c.stats.lane = lane
-	if c.receiver != nil {
-		ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
-			defer s.work.Done()
-			s.endLookUp(c) // one that was given up meanwhile has its answer, and gets no other
-			r, ok := ad.records.asRecorded(c, found, err)
+	c.Stats.Lane = lane
+	if c.Receiver != nil {
+		ad.store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
+			defer s.Work.Done()
+			s.EndLookUp(c) // one that was given up meanwhile has its answer, and gets no other
+			r, ok := ad.records.AsRecorded(c, found, err)
 			if !ok {
-				if c.ctx.Err() != nil {
-					r = result{err: contextError(c.ctx), stats: c.stats}
-				} else if r = admit(); r.later {
+				if c.Ctx.Err() != nil {
+					r = call.Result{Err: call.ContextError(c.Ctx), Stats: c.Stats}
+				} else if r = admit(); r.Later {
 					return
 				}
 			}
-			ad.answering.respond(c, r)
+			ad.answering.Respond(c, r)
 		})
-		return result{later: true}
+		return call.Result{Later: true}
 	}
-	defer s.work.Done()
-	found, err := ad.store.records.Get(c.ctx, c.keyedCall())
-	if err != nil && c.ctx.Err() != nil {
-		return result{err: contextError(c.ctx), stats: c.stats}
+	defer s.Work.Done()
+	found, err := ad.store.Records.Get(c.Ctx, c.KeyedCall())
+	if err != nil && c.Ctx.Err() != nil {
+		return call.Result{Err: call.ContextError(c.Ctx), Stats: c.Stats}
 	}
-	if r, ok := ad.records.asRecorded(c, found, err); ok {
+	if r, ok := ad.records.AsRecorded(c, found, err); ok {
 		return r
 	}
 	return admit()

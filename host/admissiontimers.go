@@ -5,32 +5,34 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // admitTimer is admit for a call from outside that sets or cancels a timer.
-func (ad *admission) admitTimer(c *call) result {
-	var s *served
-	var m method
+func (ad *admission) admitTimer(c *call.Call) call.Result {
+	var s *serving.Type
+	var m serving.Method
 	var err error
-	if c.set.set == nil {
-		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+	if c.Set.Set == nil {
+		s, err = ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
 	} else if s, m, err = ad.find(c); err != nil {
 		s, m, err = ad.findNew(c, err)
 	}
-	if err == nil && m.private {
-		err = errPrivate(&c.inv)
+	if err == nil && m.Private {
+		err = call.PrivateError(&c.Inv)
 	}
 	if err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
-	if s.lane != LaneStateless {
+	if s.Lane != serving.LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	ask := func(*turnContext, *call, *served, *residency.Row) (actor.Reply, error) {
-		c.stats.lane = LaneStateless
-		return actor.Reply{}, ad.timers.ask(c, s)
+	ask := func(*call.Context, *call.Call, *serving.Type, *residency.Row) (actor.Reply, error) {
+		c.Stats.Lane = serving.LaneStateless
+		return actor.Reply{}, ad.timers.Ask(c, s)
 	}
 	return ad.alone(c, s, ask)
 }
@@ -38,39 +40,39 @@ func (ad *admission) admitTimer(c *call) result {
 // fire admits the call that a timer asks for which is due.
 func (ad *admission) fire(t *timer.Timer) {
 	spec := t.Spec()
-	s := ad.table.shard(spec.Key)
-	s.mu.Lock()
-	fires := s.timers.Fires(t)
-	s.mu.Unlock()
+	s := ad.table.Shard(spec.Key)
+	s.Mu.Lock()
+	fires := s.Timers.Fires(t)
+	s.Mu.Unlock()
 	if !fires {
 		return
 	}
-	c := &call{request: request{
-		ctx: context.Background(), op: opInvoke, cause: actor.CauseTimer, arrived: time.Now(), timer: t,
-		inv: actor.Invocation{ID: ad.newName(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
+	c := &call.Call{Request: call.Request{
+		Ctx: context.Background(), Op: call.OpInvoke, Cause: actor.CauseTimer, Arrived: time.Now(), Timer: t,
+		Inv: actor.Invocation{ID: ad.newName(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
 	}}
-	c.receiver = &firing{ad, t}
-	if r := ad.admitFired(c); !r.later {
-		ad.answering.respond(c, r)
+	c.Receiver = &firing{ad, t}
+	if r := ad.admitFired(c); !r.Later {
+		ad.answering.Respond(c, r)
 	}
 }
 
 // admitFired is admit for a timer that fires.
-func (ad *admission) admitFired(c *call) result {
+func (ad *admission) admitFired(c *call.Call) call.Result {
 	s, m, err := ad.find(c)
 	if err != nil {
-		return result{err: err}
+		return call.Result{Err: err}
 	}
 	// As in admit.
-	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
-	if s.lane != LaneStateless {
+	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
+	if s.Lane != serving.LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	return ad.alone(c, s, func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error) {
-		if err := ad.timers.begin(c); err != nil {
+	return ad.alone(c, s, func(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
+		if err := ad.timers.Begin(c); err != nil {
 			return actor.Reply{}, err
 		}
-		return ad.stateless.turn(ctx, c, s, warm)
+		return ad.stateless.Turn(ctx, c, s, warm)
 	})
 }
 
@@ -83,17 +85,17 @@ type firing struct {
 // Answer implements [Receiver].
 func (f *firing) Answer(_ actor.Reply, err error) {
 	spec := f.timer.Spec()
-	s := f.by.table.shard(spec.Key)
+	s := f.by.table.Shard(spec.Key)
 	now := time.Now()
-	s.mu.Lock()
-	fired, ok := s.timers.Ended(f.timer, err, s.actors[spec.Key] != nil, now)
-	s.mu.Unlock()
+	s.Mu.Lock()
+	fired, ok := s.Timers.Ended(f.timer, err, s.Actors[spec.Key] != nil, now)
+	s.Mu.Unlock()
 	if !ok {
 		return
 	}
-	f.by.answering.events.TimerFired(fired)
+	f.by.timerFired(fired)
 	if err != nil {
-		f.by.workers.logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
+		f.by.answering.Logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
 			"timer", spec.Name, "method", spec.Method, "removed", timer.Unserved(err), "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // Begin is [Host.Invoke] for callers that have many calls under way and no
@@ -14,38 +15,38 @@ import (
 // ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
-func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
+func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun {
 	b := &begun{by: &h.admission}
-	b.request = h.invocation(ctx, inv)
-	b.receiver = to
-	if r := h.admission.admit(&b.call); !r.later {
-		h.answering.respond(&b.call, r)
+	b.Request = h.invocation(ctx, inv)
+	b.Receiver = to
+	if r := h.admission.admit(&b.Call); !r.Later {
+		h.answering.Respond(&b.Call, r)
 	}
 	return b
 }
 
 // begun is a call whose caller does not wait.
 type begun struct {
-	call
+	call.Call
 	by *admission
 }
 
 // GiveUp implements [Begun].
 func (b *begun) GiveUp() {
-	c, answering := &b.call, b.by.answering
-	if c.responded.Load() {
+	c, answering := &b.Call, b.by.answering
+	if c.Responded.Load() {
 		return
 	}
-	s := b.by.table.shard(c.inv.Key)
-	if s.endLookUp(c) || s.withdraw(c) {
-		answering.respond(c, result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
+	s := b.by.table.Shard(c.Inv.Key)
+	if s.EndLookUp(c) || s.Withdraw(c) {
+		answering.Respond(c, call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: c.Lane}})
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.
 	t := time.AfterFunc(b.by.grace, func() {
-		answering.respond(c, result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
+		answering.Respond(c, call.Result{Err: actor.ErrAmbiguous, Stats: call.Stats{Lane: c.Lane}})
 	})
-	if c.grace.Store(t); c.responded.Load() {
+	if c.Grace.Store(t); c.Responded.Load() {
 		t.Stop()
 	}
 }

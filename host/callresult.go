@@ -7,16 +7,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // refusal of a call, which the caller gets as a result.
 func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// notTogether refuses calls of several actors if one is of the type that s serves.
-func notTogether(s *served) error {
-	return &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: "the type " + s.deployment.Type + " is placed stateless"}
 }
 
 // notReentrant refuses a call of an actor whose turn waits for it by way of another host.
@@ -37,18 +33,18 @@ func (*decidedError) Error() string { return "the outcome of the call is decided
 const oneOrder = "transactions of several hosts that wait for each other's actors end so: call actors in one order"
 
 // waits says what a call waited for when the time of its caller was over, for people; empty if it ran here.
-func (c *call) waits() string {
+func waits(c *call.Call) string {
 	switch {
-	case c.holder != "":
-		return fmt.Sprintf("it waited for its call of %s %s at the host %s; %s", c.inv.Key.Type, c.inv.Key.ID, c.holder, oneOrder)
-	case c.stats.began.IsZero():
-		return fmt.Sprintf("it waited for %s %s, which other turns had", c.inv.Key.Type, c.inv.Key.ID)
+	case c.Holder != "":
+		return fmt.Sprintf("it waited for its call of %s %s at the host %s; %s", c.Inv.Key.Type, c.Inv.Key.ID, c.Holder, oneOrder)
+	case c.Stats.Began.IsZero():
+		return fmt.Sprintf("it waited for %s %s, which other turns had", c.Inv.Key.Type, c.Inv.Key.ID)
 	}
 	return ""
 }
 
 // failedResult describes the failure of a call to its caller.
-func failedResult(c *call, err error) *abi.Result {
+func failedResult(c *call.Call, err error) *abi.Result {
 	var guest *actor.GuestError
 	var trap *actor.TrapError
 	var argument *actor.ArgumentError
@@ -63,17 +59,17 @@ func failedResult(c *call, err error) *abi.Result {
 			RetryAfterMillis: uint32(guest.RetryAfter / time.Millisecond), DetailContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
 		}
 	case errors.As(err, &trap):
-		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.inv.Key.Type, c.inv.Method, trap.Message)
+		r.Code, r.Message = abi.CallTrap, fmt.Sprintf("%s.%s trapped: %s", c.Inv.Key.Type, c.Inv.Method, trap.Message)
 	case errors.As(err, &argument):
 		r.Status, r.Code, r.Message = abi.StatusInvalidArgument, abi.CallInvalid, err.Error()
 	case errors.As(err, &fuel):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case errors.As(err, &large):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
-	case isContextError(err):
+	case call.IsContextError(err):
 		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
-		if c.stats.began.IsZero() {
-			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.inv.Key.Type, c.inv.Key.ID)
+		if c.Stats.Began.IsZero() {
+			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.Inv.Key.Type, c.Inv.Key.ID)
 		}
 	case errors.Is(err, actor.ErrMailboxFull), errors.Is(err, actor.ErrHostFull), errors.Is(err, actor.ErrOverloaded):
 		r.Status, r.Code, r.Message, r.Retryable = abi.StatusResourceExhausted, abi.CallBusy, err.Error(), true

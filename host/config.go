@@ -10,16 +10,19 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // Config is what a [Host] is made of. Committer, Modules and Engine are needed;
 // the zero value of everything else means its default.
 type Config struct {
 	// Committer keeps the actors. Required.
-	Committer Committer
+	Committer storage.Committer
 	// Modules says what serves each actor type. Required.
 	Modules ModuleSource
 	// Engine runs modules. Required.
@@ -28,11 +31,11 @@ type Config struct {
 	// Ownership says which actors this host may run, where other hosts run actors of
 	// the same store. Defaults to all, for a host that is alone; if others write to
 	// the store all the same, what is answered without a commit is confirmed by it.
-	Ownership Ownership
+	Ownership activation.Cluster
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
-	Reminders Reminders
+	Reminders lane.Keeper
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
@@ -51,10 +54,10 @@ type Config struct {
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
-	Limits Limits
+	Limits serving.Limits
 	// Overrides replace Limits for an app ([Scope] without a type) or for one
 	// type of it, field by field where they are not zero; the type's wins.
-	Overrides map[Scope]Limits
+	Overrides map[serving.Scope]serving.Limits
 
 	// MaxActivations bounds how many actors are in memory. Above it the least
 	// recently used idle one goes; if none is idle, new ones are refused with
@@ -128,7 +131,7 @@ func (c Config) WithDefaults() Config {
 		c.Random = func(p []byte) { rand.Read(p) } // never fails
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	c.Limits = c.Limits.over(DefaultLimits())
+	c.Limits = c.Limits.Over(serving.DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
 	c.MaxActivations = cmp.Or(c.MaxActivations, DefaultMaxActivations)
 	c.StateMemory = cmp.Or(c.StateMemory, DefaultStateMemory)
@@ -178,14 +181,14 @@ func (c Config) validate() error {
 	if err := c.Pipeline.Validate(); err != nil {
 		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
-	if err := errors.Join(c.Limits.validate(), c.fits(c.Limits)); err != nil {
+	if err := errors.Join(c.Limits.Validate(), c.fits(c.Limits)); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)
 	}
 	for scope, l := range c.Overrides {
 		if scope.App == "" {
 			return fmt.Errorf("host config: Overrides has a scope without an app; name the app, or change Limits")
 		}
-		if err := errors.Join(l.validate(), c.fits(c.LimitsOf(scope))); err != nil {
+		if err := errors.Join(l.Validate(), c.fits(c.LimitsOf(scope))); err != nil {
 			return fmt.Errorf("host config: Overrides[%s].%w", scope, err)
 		}
 	}
@@ -193,10 +196,8 @@ func (c Config) validate() error {
 }
 
 const (
-	// MaxStateAndPayload bounds Limits.StateBytes and Limits.PayloadBytes
-	// together: a turn whose call has an idempotency key commits a state and a
-	// reply at once.
-	MaxStateAndPayload = actor.MaxCommitBytes - 64<<10
+	// MaxStateAndPayload bounds Limits.StateBytes and Limits.PayloadBytes together.
+	MaxStateAndPayload = serving.MaxStateAndPayload
 	// StatesInMemory is how many of the largest states Config.StateMemory holds
 	// at least.
 	StatesInMemory = 8
@@ -205,7 +206,7 @@ const (
 )
 
 // fits reports limits that leave no room for a single turn.
-func (c *Config) fits(l Limits) error {
+func (c *Config) fits(l serving.Limits) error {
 	switch {
 	case l.StateBytes+l.PayloadBytes > MaxStateAndPayload:
 		return fmt.Errorf("StateBytes %d and PayloadBytes %d are more than %d together; lower either", l.StateBytes, l.PayloadBytes, MaxStateAndPayload)
@@ -226,8 +227,6 @@ func (c *Config) newName() string {
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.
 // The receiver is one that [Config.WithDefaults] returned.
-func (c *Config) LimitsOf(s Scope) Limits {
-	return c.Overrides[s].over(c.Overrides[Scope{App: s.App}]).over(c.Limits)
+func (c *Config) LimitsOf(s serving.Scope) serving.Limits {
+	return c.Overrides[s].Over(c.Overrides[serving.Scope{App: s.App}]).Over(c.Limits)
 }
-
-func (c *Config) limits(app, typ string) Limits { return c.LimitsOf(Scope{App: app, Type: typ}) }

@@ -4,37 +4,27 @@
 //
 // It declares the interfaces that it needs and knows neither Wasm nor a database:
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
-// stores actors, [Ownership] says which actors this host holds. Package turn runs one turn,
+// stores actors, [Ownership] says which actors this host holds. Package serving works out
+// the lane, the methods and the limits of what serves a type. Package call has what was asked,
+// from its arrival to its answer; package activation has the actors in memory, and decides
+// which of them this host may run; package worker runs their calls, and answers them when
+// what they rest on is durable; package lane runs the turns. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
 // calls; package residency knows what of an actor's state is in memory and current; package
 // speculation decides which commit carries a turn and what runs again when a commit is not
 // applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
 // executor bounds the guests that run, and deals the processors between apps; package
-// pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
+// storage asks the store, in the groups that package pipeline makes. [Host.Invoke] waits for the end of a call;
 // [Host.Begin] does not wait for its call, and hands the answer to a receiver.
 //
 // Its parts, from the top down; no file uses one of a part above it. What happens below is
 // reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when
 // a timer is due, and when a guest calls another actor.
 //
-//	Host           the methods that others call
+//	Host           the methods that others call; it wires all parts
 //	chains         run the turns that turns call
 //	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
-//	workers        run calls with a mailbox, and perform what package speculation decides
-//	answering      gives callers their answers
-//	turns          one run of a call of an activation, in any lane with a mailbox
-//	reads          read-only methods, and queries about actors; copies of other hosts' actors
-//	runs           a guest on an instance
-//	recordings     the records of calls with idempotency keys
-//	reminders      changes of reminders by turns, and firings that were delivered before
-//	timers         changes of timers by turns, and the turns of due timers
-//	table          finds activations, makes them and evicts them
-//	ownership      which activations may exist, and what they may answer
-//	shard          the activations that share a lock, their batches, and what runs on them
-//	storage        requests to the store
-//	call           what was asked, where it is, what is known of it, how its answer gets out
-//	deployments    what serves a type
 //
 // # Lanes
 //

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // HandOver ends the activations of actors that this host does not hold any more, which
@@ -21,10 +24,10 @@ import (
 // bump of the row's version, which keeps the commit from landing, was not applied either.
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	var wait []<-chan struct{}
-	for i := range h.table.shards {
-		wait = h.letGo(&h.table.shards[i], func(a *activation) bool { return moving(a.key) }, false, wait)
-		wait = h.table.shards[i].alone(moving, wait)
-		h.table.shards[i].endTimers(func(key actor.Key, _ bool) bool { return moving(key) })
+	for i := range h.table.Shards {
+		wait = h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return moving(a.Key) }, false, wait)
+		wait = h.table.Shards[i].Alone(moving, wait)
+		h.table.Shards[i].EndTimers(func(key actor.Key, _ bool) bool { return moving(key) })
 	}
 	for _, gone := range wait {
 		select {
@@ -33,8 +36,8 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 			return fmt.Errorf("hand over actors: %w", ctx.Err())
 		}
 	}
-	for i := range h.table.shards {
-		if err := h.fenceUnsettled(ctx, &h.table.shards[i], moving); err != nil {
+	for i := range h.table.Shards {
+		if err := h.fenceUnsettled(ctx, &h.table.Shards[i], moving); err != nil {
 			return fmt.Errorf("hand over actors: %w", err)
 		}
 	}
@@ -42,25 +45,25 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 }
 
 // fenceUnsettled keeps the commits from landing whose outcome was given up, of actors that move.
-func (h *Host) fenceUnsettled(ctx context.Context, s *shard, moving func(actor.Key) bool) error {
-	s.mu.Lock()
-	keys := s.history.Unsettled.Keys()
-	full := s.history.Unsettled.Full(time.Now())
-	s.mu.Unlock()
+func (h *Host) fenceUnsettled(ctx context.Context, s *activation.Shard, moving func(actor.Key) bool) error {
+	s.Mu.Lock()
+	keys := s.History.Unsettled.Keys()
+	full := s.History.Unsettled.Full(time.Now())
+	s.Mu.Unlock()
 	for _, key := range keys {
 		if !moving(key) {
 			continue
 		}
-		version, _, err := h.store.version(ctx, key)
+		version, _, err := h.store.Version(ctx, key)
 		if err == nil {
-			err = h.store.commit((&residency.Row{Version: version}).Bump(key), LaneWarm)
+			err = h.store.Commit((&residency.Row{Version: version}).Bump(key), serving.LaneWarm)
 		}
 		if err != nil && !errors.Is(err, actor.ErrStale) { // then it has moved on by itself
 			return err
 		}
-		s.mu.Lock()
-		s.history.Unsettled.Delete(key)
-		s.mu.Unlock()
+		s.Mu.Lock()
+		s.History.Unsettled.Delete(key)
+		s.Mu.Unlock()
 	}
 	if full {
 		return fmt.Errorf("%w: the outcomes of too many commits are unknown", actor.ErrAmbiguous)
@@ -73,62 +76,45 @@ func (h *Host) fenceUnsettled(ctx context.Context, s *shard, moving func(actor.K
 // actor.ErrNotOwner. What runs is answered only if its commit is applied, and otherwise
 // gets actor.ErrNotOwner as well. Nothing that was in memory before is answered after.
 func (h *Host) DropAll() {
-	for i := range h.table.shards {
-		h.letGo(&h.table.shards[i], func(a *activation) bool { return a.hold != actor.NotHeld }, true, nil)
-		h.table.shards[i].endTimers(func(_ actor.Key, placed bool) bool { return placed })
+	for i := range h.table.Shards {
+		h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return a.Hold != actor.NotHeld }, true, nil)
+		h.table.Shards[i].EndTimers(func(_ actor.Key, placed bool) bool { return placed })
 	}
 }
 
 // letGo lets the named activations of a shard go: at once, or when they have finished
 // what they began. lost means that others may run them already. letGo appends to wait
 // the channels that are closed when the activations that take longer are gone.
-func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
+func (h *Host) letGo(s *activation.Shard, named func(*activation.Activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
 	var (
-		idle     []*activation
-		answered answers
+		idle     []*activation.Activation
+		answered call.Answers
 	)
-	s.mu.Lock()
-	s.history.Forget() // what readers are loading is not kept
+	s.Mu.Lock()
+	s.History.Forget() // what readers are loading is not kept
 	if lost {
-		s.losses.Add(1)
+		s.Losses.Add(1)
 	}
-	for _, a := range s.actors {
+	for _, a := range s.Actors {
 		if !named(a) {
 			continue
 		}
-		a.leaving, a.lost = true, a.lost || lost
-		a.giveBackCalls(&answered)
-		if a.idle() {
-			h.table.remove(s, a)
+		a.Leaving, a.Lost = true, a.Lost || lost
+		a.GiveBackCalls(&answered)
+		if a.Idle() {
+			h.table.Remove(s, a)
 			idle = append(idle, a)
 			continue
 		}
-		if a.gone == nil {
-			a.gone = make(chan struct{})
+		if a.Gone == nil {
+			a.Gone = make(chan struct{})
 		}
-		wait = append(wait, a.gone)
+		wait = append(wait, a.Gone)
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	for _, a := range idle {
-		h.table.deactivated(a, DeactivateMoved)
+		h.table.Deactivated(a, activation.DeactivateMoved)
 	}
-	h.answering.send(&answered)
-	return wait
-}
-
-// alone appends to wait what is closed when the calls have left that run beside the
-// activations of actors that are named.
-func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.running.All() {
-		if c.home != nil || c.copied || !moving(c.inv.Key) {
-			continue
-		}
-		if c.left == nil {
-			c.left = make(chan struct{})
-		}
-		wait = append(wait, c.left)
-	}
+	h.answering.Send(&answered)
 	return wait
 }

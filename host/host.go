@@ -5,10 +5,16 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
+	"github.com/greenroom-run/greenroom/host/worker"
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
@@ -17,16 +23,16 @@ type Host struct {
 	cfg       Config
 	events    Events
 	life      lifecycle
-	memory    callMemory
-	store     *storage
-	ownership ownership
-	table     table
+	memory    call.Memory
+	store     *storage.Store
+	ownership activation.Ownership
+	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
-	reads     reads
-	timers    timers
+	reads     lane.Reads
+	timers    lane.Timers
 	chains    chains
-	answering answering
+	answering call.Answering
 	admission admission
 }
 
@@ -39,49 +45,57 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{cfg: cfg, events: allOf(cfg.Logger, cfg.Observers)}
 	h.life.init()
-	h.memory = newCallMemory(cfg.CallMemory)
-	h.answering = answering{&h.events, &h.memory, cfg.Logger}
-	h.store = newStorage(&h.cfg, &h.events)
-	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
-	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
-	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)
+	h.memory = call.NewMemory(cfg.CallMemory)
+	h.answering = call.Answering{TurnEnd: h.events.TurnEnd, Memory: &h.memory, Logger: cfg.Logger}
+	stored := storage.Config{Committer: cfg.Committer, Pipeline: cfg.Pipeline, Grace: cfg.SettleGrace, Committed: h.events.Commit}
+	if cfg.Reminders != nil {
+		stored.FindReminders = cfg.Reminders.FindReminders
+	}
+	h.store = storage.New(stored)
+	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
+	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
 	h.slots = executor.New(cfg.Slots)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
-	served := newDeployments(&h.cfg, h.pools)
-	records := newRecordings(h.store, &h.table)
+	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
+	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
-		Random: cfg.Random, Revisions: &h.table.revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
+		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
-	var rems *reminders
+	var rems *lane.Reminders
 	if cfg.Reminders != nil {
-		rems = &reminders{cfg.Reminders, h.store}
+		rems = &lane.Reminders{Keeper: cfg.Reminders, Store: h.store}
 		env.Reminders = rems
 	}
-	runs := newRuns(env, &h.ownership, records, rems, h.slots)
-	h.reads = reads{
-		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
-		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
+	runs := lane.NewRuns(env, &h.ownership, records, rems, h.slots)
+	h.reads = lane.Reads{
+		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
-	runs.call, runs.all = h.chains.call, h.chains.all
-	stateless := &statelessLane{store: h.store, runs: runs}
-	h.chains.turns = &turns{
-		reminders: rems, timers: &h.timers,
-		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
-		records: records, runs: runs, stateless: stateless,
-		locked: &lockedLane{
-			places: fair.NewPlaces(cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
+	runs.Call, runs.All = h.chains.call, h.chains.all
+	stateless := &lane.Stateless{Store: h.store, Runs: runs}
+	h.chains.turns = &lane.Turns{
+		Reminders: rems, Timers: &h.timers,
+		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership,
+		Records: records, Runs: runs, Stateless: stateless,
+		Locked: &lane.Locked{
+			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		},
 	}
-	workers := newWorkers(&h.cfg, &h.answering, h.chains.turns)
+	workers := worker.New(worker.Config{
+		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
+		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
+	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, graph: &h.chains.graph, newName: h.cfg.newName,
+		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -95,17 +109,17 @@ func New(cfg Config) (*Host, error) {
 // trace. If ctx ends, the turn is not started, or is stopped, or, once it is sealed, its
 // outcome is awaited; see protocol.md. The payload must not be changed until Invoke returns.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-	c := &call{request: h.invocation(ctx, inv)}
-	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
+	c := &call.Call{Request: h.invocation(ctx, inv)}
+	return h.answering.Conclude(c, h.admission.counted(c, h.admission.admit))
 }
 
 // invocation is the request that inv makes, which arrives now.
-func (h *Host) invocation(ctx context.Context, inv actor.Invocation) request {
+func (h *Host) invocation(ctx context.Context, inv actor.Invocation) call.Request {
 	arrived := time.Now()
 	if inv.ID == "" {
 		inv.ID = h.cfg.newName()
 	}
-	return request{ctx: ctx, op: opInvoke, inv: inv, cause: inv.Cause(), arrived: arrived}
+	return call.Request{Ctx: ctx, Op: call.OpInvoke, Inv: inv, Cause: inv.Cause(), Arrived: arrived}
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -114,8 +128,8 @@ func (h *Host) invocation(ctx context.Context, inv actor.Invocation) request {
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()
-	c := &call{request: request{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, arrived: arrived}}
-	_, err := h.answering.conclude(c, h.admission.counted(c, h.admission.admitDelete))
+	c := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpDelete, Inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, Arrived: arrived}}
+	_, err := h.answering.Conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
 
@@ -124,7 +138,9 @@ func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
 
 // CheckCall returns the error of a call of an app whose payload has so many bytes, if they do not fit
 // into Config.CallMemory now; of an empty app, if they would fit for no app.
-func (h *Host) CheckCall(app string, bytes int64) error { return h.memory.check(app, callCost+bytes) }
+func (h *Host) CheckCall(app string, bytes int64) error {
+	return h.memory.Check(app, call.CallCost+bytes)
+}
 
 // CloseIdleInstance closes a guest instance of an app that is not in use, for the sake of what it
 // keeps in memory, and reports whether there was any.
@@ -133,4 +149,6 @@ func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
 // state cannot be decoded; in an [*actor.TurnError].
-func (h *Host) View(ctx context.Context, key actor.Key) (View, error) { return h.reads.view(ctx, key) }
+func (h *Host) View(ctx context.Context, key actor.Key) (lane.View, error) {
+	return h.reads.View(ctx, key)
+}

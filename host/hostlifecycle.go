@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/greenroom-run/greenroom/host/activation"
 )
 
 // killGrace is how long a forced Stop waits for turns that it has cancelled. A
@@ -65,12 +67,12 @@ func (h *Host) beginStop() {
 		close(l.swept)
 	}
 	l.stopSweep()
-	for i := range h.table.shards {
-		s := &h.table.shards[i]
-		s.mu.Lock()
-		s.closed = true
-		s.timers.Close()
-		s.mu.Unlock()
+	for i := range h.table.Shards {
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		s.Closed = true
+		s.Timers.Close()
+		s.Mu.Unlock()
 	}
 	go h.drain()
 }
@@ -79,35 +81,35 @@ func (h *Host) beginStop() {
 func (h *Host) drain() {
 	defer close(h.life.drained)
 	<-h.life.swept
-	for i := range h.table.shards {
-		h.table.shards[i].work.Wait()
+	for i := range h.table.Shards {
+		h.table.Shards[i].Work.Wait()
 	}
-	h.store.wait()
-	h.timers.stop()
-	for a := h.table.evict(); a != nil; a = h.table.evict() {
-		h.table.deactivated(a, DeactivateStop)
+	h.store.Wait()
+	h.timers.Stop()
+	for a := h.table.Evict(); a != nil; a = h.table.Evict() {
+		h.table.Deactivated(a, activation.DeactivateStop)
 	}
-	for h.table.dropCopy() {
+	for h.table.DropCopy() {
 	}
 	for _, p := range h.pools.All() {
 		for in := p.TakeOldest(); in != nil; in = p.TakeOldest() {
 			in.Discard()
 		}
 	}
-	h.store.end()
+	h.store.End()
 }
 
 // kill refuses what is queued and stops what runs.
 func (h *Host) kill() {
-	h.store.end()
-	for i := range h.table.shards {
-		s := &h.table.shards[i]
-		s.mu.Lock()
-		s.killed = true
-		for c := range s.running.All() {
-			c.kill()
+	h.store.End()
+	for i := range h.table.Shards {
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		s.Killed = true
+		for c := range s.Running.All() {
+			c.Kill()
 		}
-		s.mu.Unlock()
+		s.Mu.Unlock()
 	}
 }
 
@@ -123,17 +125,17 @@ func (h *Host) sweep(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		for i := range h.table.shards {
-			expired, skipped := h.table.expired(&h.table.shards[i], now)
+		for i := range h.table.Shards {
+			expired, skipped := h.table.Expired(&h.table.Shards[i], now)
 			for _, a := range expired {
-				h.table.deactivated(a, DeactivateIdle)
+				h.table.Deactivated(a, activation.DeactivateIdle)
 			}
 			for _, key := range skipped {
 				h.events.IdleSkipped(key)
 			}
-			h.table.dropCopies(&h.table.shards[i], now.Add(-copyIdle))
+			h.table.DropCopies(&h.table.Shards[i], now.Add(-activation.CopyIdle))
 		}
-		h.table.evictToBudget()
+		h.table.EvictToBudget()
 		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // Timers returns how many timers are set.
@@ -20,7 +21,7 @@ func (h *Host) SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced boo
 	if err != nil {
 		return false, &actor.TurnError{Key: spec.Key, Err: err}
 	}
-	return h.askTimer(ctx, spec.Key, &timerRequest{name: spec.Name, set: &spec})
+	return h.askTimer(ctx, spec.Key, &call.TimerRequest{Name: spec.Name, Set: &spec})
 }
 
 // CancelTimer cancels a timer of an actor, and reports whether there was one. Errors are
@@ -29,7 +30,7 @@ func (h *Host) CancelTimer(ctx context.Context, key actor.Key, name string) (exi
 	if err := actor.ValidateTimerName(name); err != nil {
 		return false, &actor.TurnError{Key: key, Err: err}
 	}
-	return h.askTimer(ctx, key, &timerRequest{name: name})
+	return h.askTimer(ctx, key, &call.TimerRequest{Name: name})
 }
 
 // GetTimer returns a timer that an actor has here, as turns that were answered have left
@@ -39,20 +40,20 @@ func (h *Host) GetTimer(_ context.Context, key actor.Key, name string) (actor.Ti
 	err := errors.Join(key.Validate(), actor.ValidateTimerName(name))
 	if err == nil {
 		var t actor.Timer
-		if t, err = h.timers.get(key, name); err == nil {
+		if t, err = h.timers.Get(key, name); err == nil {
 			return t, nil
 		}
 	}
 	return actor.Timer{}, &actor.TurnError{Key: key, Err: err}
 }
 
-func (h *Host) askTimer(ctx context.Context, key actor.Key, r *timerRequest) (bool, error) {
-	c := &call{request: request{ctx: ctx, op: opTimer, inv: actor.Invocation{Key: key}, arrived: time.Now(), set: r}}
-	if r.set != nil {
-		c.inv.Method, c.inv.Payload = r.set.Method, r.set.Payload
+func (h *Host) askTimer(ctx context.Context, key actor.Key, r *call.TimerRequest) (bool, error) {
+	c := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpTimer, Inv: actor.Invocation{Key: key}, Arrived: time.Now(), Set: r}}
+	if r.Set != nil {
+		c.Inv.Method, c.Inv.Payload = r.Set.Method, r.Set.Payload
 	}
-	if _, err := h.answering.conclude(c, h.admission.counted(c, h.admission.admitTimer)); err != nil {
+	if _, err := h.answering.Conclude(c, h.admission.counted(c, h.admission.admitTimer)); err != nil {
 		return false, err // what has begun may still write to r
 	}
-	return r.existed, nil
+	return r.Existed, nil
 }

@@ -2,11 +2,15 @@ package host
 
 import (
 	"context"
-	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -27,68 +31,35 @@ type ModuleSource interface {
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
 }
 
-// Ownership says which actors this host may run in a cluster: those that it holds, and
-// of any types those that nobody does. It is not asked for what writes nothing of actors
-// without a place: reads of any types, and turns of stateless ones. It is asked on the way
-// of every other call, mostly with a lock held: it never blocks, and does not allocate.
-//
-// The host relies on being told of what it loses: after Holds has begun to say
-// actor.NotHeld of an actor, nobody else runs it before [Host.HandOver] has returned, or
-// before Current was false and [Host.DropAll] has returned; and Current is not true
-// again before that.
-type Ownership interface {
-	// Holds says what this host holds of an actor, which it would run by a placement. Of one
-	// that nobody holds it says actor.Held, to all hosts that would run it so.
-	Holds(key actor.Key, placement string) actor.Hold
-	// Reads reports whether this host may answer read-only methods of an actor for which
-	// Holds returns actor.NotHeld: another host holds the actor.
-	Reads(key actor.Key) bool
-	// Fenced is called when a commit of this host has advanced the version of a sticky
-	// actor for which Holds returned actor.Held: no commit of an earlier owner can land any
-	// more, and Holds may return actor.HeldClean from now on.
-	Fenced(key actor.Key)
-	// Current reports whether the host's lease is known to hold at now, a time with a
-	// monotonic reading.
-	Current(now time.Time) bool
-}
-
-// Committer is what the host needs of a store; package store documents the
-// contract of each method.
-type Committer interface {
-	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
-	Commit(ctx context.Context, commits []actor.Commit) []error
-	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
-	Settle(ctx context.Context, c actor.Commit) error
-	Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error)
-	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
-	// Shared reports whether other processes may write to the store.
-	Shared() bool
-}
-
-// Reminders is what the host needs of who keeps and delivers reminders.
-type Reminders interface {
-	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
-	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
-	// now.
-	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
-	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
-	// and that no commit sets or may have set. It must not block.
-	Unused(app string, tokens []actor.ReminderID)
-	// Committed tells of what a commit that was applied did to reminders. It must not
-	// block.
-	Committed(e *actor.ReminderEffects)
-	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
-	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
-	// the first limit of them.
-	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
-	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
-	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
-	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
-	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
-}
-
 type (
+	// Reminders is what the host needs of who keeps and delivers reminders.
+	Reminders = lane.Keeper
+	// View is an actor as people and tools see it.
+	View = lane.View
+	// Ownership says which actors this host may run in a cluster.
+	Ownership = activation.Cluster
+	// Deactivation is an actor that has left memory.
+	Deactivation = activation.Deactivation
+	// DeactivateReason says why an actor left memory.
+	DeactivateReason = activation.DeactivateReason
+	// Receiver gets the outcome of a call that was begun.
+	Receiver = call.Receiver
+	// PlacedReceiver is a [Receiver] that has others begun in order.
+	PlacedReceiver = call.PlacedReceiver
+	// TurnEnd is one finished invocation.
+	TurnEnd = call.TurnEnd
+	// ChainStats is what a turn and those that it has called were together.
+	ChainStats = call.ChainStats
+	// Committer is what the host needs of a store.
+	Committer = storage.Committer
+	// CommitEnd is one finished attempt to commit.
+	CommitEnd = storage.CommitEnd
+	// Limits bound the actors of a type.
+	Limits = serving.Limits
+	// Scope is an app, or one actor type of it.
+	Scope = serving.Scope
+	// Lane is the way in which a turn holds its actor still.
+	Lane = serving.Lane
 	// Settings reads the settings of apps.
 	Settings = turn.Settings
 	// Egress sends the HTTP requests of guests.
@@ -105,13 +76,36 @@ type (
 	InstanceEvent = instance.Event
 )
 
+// The reasons for leaving memory.
+const (
+	DeactivateIdle     = activation.DeactivateIdle
+	DeactivatePressure = activation.DeactivatePressure
+	DeactivateStop     = activation.DeactivateStop
+	DeactivateDone     = activation.DeactivateDone
+	DeactivateMoved    = activation.DeactivateMoved
+)
+
+// The lanes; package serving says what each of them is for.
+const (
+	LaneNone      = serving.LaneNone
+	LaneWarm      = serving.LaneWarm
+	LaneLocked    = serving.LaneLocked
+	LaneReadOnly  = serving.LaneReadOnly
+	LaneStateless = serving.LaneStateless
+	LaneCopy      = serving.LaneCopy
+	LaneCalled    = serving.LaneCalled
+)
+
+// DefaultLimits returns the limits of a host that was told nothing.
+func DefaultLimits() Limits { return serving.DefaultLimits() }
+
 // Peers calls actors that other hosts hold.
 type Peers interface {
 	// Locate returns the host that holds an actor, once that is known, and this host.
 	Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error)
 	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
 	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
-	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun
+	Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun
 }
 
 // Begun is a call that was begun.
@@ -119,22 +113,4 @@ type Begun interface {
 	// GiveUp tells the host that the call's context has ended, which nobody
 	// watches: what Invoke does then is done, and the receiver gets the outcome.
 	GiveUp()
-}
-
-// Receiver gets the outcome of a call that was begun.
-type Receiver interface {
-	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
-	// before Begin has returned. Others wait for their answers meanwhile: it must
-	// not block.
-	Answer(reply actor.Reply, err error)
-}
-
-// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
-// need not wait for turns to do so.
-type PlacedReceiver interface {
-	Receiver
-	// Placed is called once a call that is begun later cannot come before this one: on the
-	// goroutine that called Begin, before a turn runs there. It is not called where Begin
-	// returns without that, and must not block.
-	Placed()
 }

@@ -109,10 +109,15 @@ func TestAppsThatSpinHoldUpNoOther(t *testing.T) {
 // processors to others.
 func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
-		var ends []host.TurnEnd
-		closed := 0
+		ran := make(chan int, 1) // how often the guest of a turn of a
+		var closed atomic.Int32
 		s := newStage(t, host.Config{Slots: 1, Observers: []host.Events{{
-			TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }, InstanceClosed: func(instance.Event) { closed++ },
+			TurnEnd: func(e host.TurnEnd) {
+				if e.Key.ID == "a" {
+					ran <- e.Runs
+				}
+			},
+			InstanceClosed: func(instance.Event) { closed.Add(1) },
 		}}})
 		g := newGate()
 		s.world.Deploy("app", "T", hosttest.Actor{
@@ -125,12 +130,12 @@ func TestCallWhoseTimeEndsBeforeItHasAProcessor(t *testing.T) {
 				t.Errorf("%s ended with %v", method, err)
 			}
 			cancel()
-			if e := ends[len(ends)-1]; e.Runs != 0 {
-				t.Errorf("%s ran %d times", method, e.Runs)
+			if n := <-ran; n != 0 {
+				t.Errorf("%s ran %d times", method, n)
 			}
 		}
-		if n := s.WaitingForProcessor(); n != 0 || closed != 0 {
-			t.Errorf("%d turns still wait; %d instances that ran nothing were closed", n, closed)
+		if n := s.WaitingForProcessor(); n != 0 || closed.Load() != 0 {
+			t.Errorf("%d turns still wait; %d instances that ran nothing were closed", n, closed.Load())
 		}
 		close(g.leave)
 		for _, c := range held {

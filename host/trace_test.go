@@ -109,7 +109,7 @@ func (tr *trace) start(name string, call func() (actor.Reply, error)) {
 		tr.open--
 		answer := fmt.Sprintf("  %s: reply %q", name, reply.Payload.Data)
 		if err != nil {
-			answer = fmt.Sprintf("  %s: error %s", name, outcome(err))
+			answer = fmt.Sprintf("  %s: error %s", name, Outcome(err))
 		}
 		tr.answers = append(tr.answers, answer)
 	}()
@@ -150,7 +150,7 @@ func (o *output) String() string {
 func (tr *trace) events() host.Events {
 	return host.Events{
 		Commit: func(e host.CommitEnd) {
-			fmt.Fprintf(tr.out, "  commit %s: %s", e.Lane, outcome(e.Err))
+			fmt.Fprintf(tr.out, "  commit %s: %s", e.Lane, Outcome(e.Err))
 			if e.GroupSize != 1 {
 				fmt.Fprintf(tr.out, ", %d turns", e.GroupSize)
 			}
@@ -211,12 +211,12 @@ func (tr *trace) command(t *testing.T, args []string) {
 		keyAndPayload(&inv, args[3:])
 		reply, err := tr.host.Invoke(context.Background(), inv)
 		if err != nil {
-			fmt.Fprintf(tr.out, "error %s\n", outcome(err))
+			fmt.Fprintf(tr.out, "error %s\n", Outcome(err))
 		} else {
 			fmt.Fprintf(tr.out, "reply %q\n", reply.Payload.Data)
 		}
 	case "delete":
-		fmt.Fprintf(tr.out, "%s\n", outcome(tr.host.Delete(context.Background(), key)))
+		fmt.Fprintf(tr.out, "%s\n", Outcome(tr.host.Delete(context.Background(), key)))
 	case "fault": // fault OPERATION FAULT...
 		tr.store.plan(args[1], args[2:]...)
 	case "write": // write ID FIELD=VALUE: another writer
@@ -240,7 +240,7 @@ func (tr *trace) command(t *testing.T, args []string) {
 	case "view":
 		v, err := tr.host.View(context.Background(), key)
 		if err != nil {
-			fmt.Fprintf(tr.out, "error %s\n", outcome(err))
+			fmt.Fprintf(tr.out, "error %s\n", Outcome(err))
 			return
 		}
 		fmt.Fprintf(tr.out, "view: active=%t size=%d", v.Active, v.StateSize)
@@ -347,8 +347,8 @@ func (tr *trace) deploy(args []string) {
 	}
 }
 
-// outcome is an error's kind, or what stands for it.
-func outcome(err error) string {
+// Outcome is an error's kind, or what stands for it.
+func Outcome(err error) string {
 	var guest *actor.GuestError
 	var trap *actor.TrapError
 	var large *actor.StateTooLargeError

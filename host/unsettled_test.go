@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/residency"
 )
 
@@ -14,24 +15,24 @@ import (
 // all are taken for such, and none is handed over, for as long as one of those may.
 func TestUnsettledAreBounded(t *testing.T) {
 	key := func(n int) actor.Key { return actor.Key{App: "app", Type: "T", ID: fmt.Sprint(n)} }
-	var s shard
+	var s activation.Shard
 	now := time.Now()
 	for n := range residency.MaxUnsettled {
-		s.history.Unsettled.Note(key(n), now)
+		s.History.Unsettled.Note(key(n), now)
 	}
 	other := key(residency.MaxUnsettled + 1)
-	if s.history.Unsettled.Has(other, now) || !s.history.Unsettled.Has(key(0), now) {
+	if s.History.Unsettled.Has(other, now) || !s.History.Unsettled.Has(key(0), now) {
 		t.Error("what is remembered is not what was noted")
 	}
-	s.history.Unsettled.Note(key(residency.MaxUnsettled), now)
-	if len(s.history.Unsettled.Keys()) != residency.MaxUnsettled {
-		t.Errorf("%d are remembered", len(s.history.Unsettled.Keys()))
+	s.History.Unsettled.Note(key(residency.MaxUnsettled), now)
+	if len(s.History.Unsettled.Keys()) != residency.MaxUnsettled {
+		t.Errorf("%d are remembered", len(s.History.Unsettled.Keys()))
 	}
 	last := now.Add(residency.UnsettledFor - 1)
-	if !s.history.Unsettled.Has(key(residency.MaxUnsettled), last) || !s.history.Unsettled.Has(other, last) {
+	if !s.History.Unsettled.Has(key(residency.MaxUnsettled), last) || !s.History.Unsettled.Has(other, last) {
 		t.Error("a commit that may still land is forgotten")
 	}
-	if after := now.Add(residency.UnsettledFor); s.history.Unsettled.Has(other, after) || !s.history.Unsettled.Has(key(0), after) {
+	if after := now.Add(residency.UnsettledFor); s.History.Unsettled.Has(other, after) || !s.History.Unsettled.Has(key(0), after) {
 		t.Error("afterwards those count that are remembered, and no others")
 	}
 	none := func(actor.Key) bool { return false }

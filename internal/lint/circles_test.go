@@ -39,7 +39,6 @@ var filesInCircles = map[string]int{
 	"engine/wasi":                     3,
 	"engine/wasm":                     17,
 	"engine/wasm/wasmtest":            2,
-	"host":                            2,
 	"host/egress":                     2,
 	"host/instance":                   2,
 	"host/overlay":                    2,

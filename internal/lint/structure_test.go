@@ -56,7 +56,7 @@ var methodsAway = map[string]int{
 	"guest-sdk/go/actor":              6,
 	"guest-sdk/go/actortest":          31,
 	"guest-sdk/go/internal/jsonplan":  12,
-	"host":                            34,
+	"host":                            8,
 	"host/egress":                     1,
 	"host/instance":                   15,
 	"host/turn":                       34,

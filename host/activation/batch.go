@@ -1,0 +1,189 @@
+package activation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/timer"
+)
+
+// Forgo ends a batch that is never sent.
+func (b *Batch) Forgo(now time.Time) {
+	b.by.memory.Give(b.App(), b.replyMemory)
+	b.DecideTimers(false, now)
+}
+
+// Release gives back the memory of a batch that has landed with err. Whether
+// somebody still reads what a commit of an unknown outcome carried is not known
+// either: then its buffers are not used again.
+func (b *Batch) Release(err error) {
+	b.by.memory.Give(b.App(), b.replyMemory)
+	for i := range b.Parts {
+		p := &b.Parts[i]
+		if p.buffer != nil && (err == nil || call.Refused(err)) {
+			b.by.buffers.Put(p.buffer)
+		}
+		p.buffer = nil
+	}
+}
+
+// Size implements [pipeline.Work].
+func (b *Batch) Size() int64 {
+	size := b.Replies
+	for i := range b.Parts {
+		if state := b.Parts[i].state; state != nil {
+			size += state.Size()
+		}
+	}
+	return int64(size)
+}
+
+// App implements [pipeline.Work].
+func (b *Batch) App() string { return b.Parts[0].Activation.Key.App }
+
+// Set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
+func (b *Batch) Set(i int, state *overlay.State, s *serving.Type) {
+	p, row := &b.Parts[i], &b.Rows[i]
+	row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema
+	p.state, p.After = state, p.Activation.Tip.After(row, state)
+	p.Activation.Tip = p.After
+	p.Activation.Weigh()
+}
+
+// Fence moves the version of a part's row on, whatever else is done to it.
+func (b *Batch) Fence(i int) {
+	p := &b.Parts[i]
+	if p.bump {
+		return
+	}
+	p.bump = true
+	if p.state == nil {
+		p.After = p.Activation.Tip.Bumped(&b.Rows[i])
+		p.Activation.Tip = p.After
+		p.Activation.Weigh()
+	}
+}
+
+// maxJointRows is how many actors one commit has at most, beside those of one chain.
+const maxJointRows = 128
+
+// Fit reports whether the pending batches of activations are within the bounds of one
+// commit together, with so many bytes more. The caller has the locks.
+func Fit(of []*Activation, adds int64) bool {
+	var seen []*Flight
+	rows := 0
+	for _, a := range of {
+		p := a.Member.Pending()
+		switch {
+		case p == nil:
+			rows++
+		case !slices.Contains(seen, p):
+			seen = append(seen, p)
+			rows += len(p.Payload.Parts)
+			adds += p.Payload.Size()
+		}
+	}
+	return len(seen) == 0 || rows <= maxJointRows && adds <= actor.MaxCommitBytes
+}
+
+// LockToFold is lockAll for a turn of all these activations that joins their batches, if joins,
+// and adds so many bytes: where the batches would become too large by that, they are
+// committed first.
+func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
+	for {
+		locked = lockAll(of)
+		if !joins || Fit(of, adds) {
+			return locked
+		}
+		UnlockAll(locked)
+		for _, a := range of {
+			_, _ = a.AwaitCommits(context.Background()) // it never ends; what was dropped is found out by the caller
+		}
+	}
+}
+
+// Join adds what other commits: of other actors, in the same app.
+func (b *Batch) Join(other *Batch) {
+	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
+	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
+	b.Reminders.Add(&other.Reminders)
+	b.Replies += other.Replies
+	b.replyMemory += other.replyMemory
+	b.Most = min(b.Most, other.Most)
+}
+
+// CountReply counts the reply of a call that is held.
+func (b *Batch) CountReply(r *actor.Reply) {
+	if cost := call.ReplyCost(r); cost > 0 {
+		b.count(cost)
+	}
+}
+
+// CountTimers counts the timers that are set when the batch has landed.
+func (b *Batch) CountTimers(c *timer.Changes) {
+	if size := c.Size(); size > 0 {
+		b.count(size)
+	}
+}
+
+// count counts n bytes until the batch has landed.
+func (b *Batch) count(n int64) {
+	b.replyMemory += n
+	b.by.memory.Add(b.App(), n)
+}
+
+// Remind adds what a turn does to reminders.
+func (b *Batch) Remind(e *actor.ReminderEffects) {
+	if e.Empty() {
+		return
+	}
+	b.Reminders.Add(e)
+	size := e.Size()
+	b.Replies += size
+	b.count(int64(size))
+}
+
+// DecideTimers lets what called turns of the batch's calls have done to timers take effect, or
+// drops it. The caller has the locks.
+func (b *Batch) DecideTimers(apply bool, now time.Time) {
+	DecideTimers(b.Timers, apply, now)
+	b.Timers = nil
+}
+
+// Commit implements [pipeline.Work].
+func (b *Batch) Commit() actor.Commit {
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders}
+	for i := range b.Parts {
+		p, row := &b.Parts[i], &b.Rows[i]
+		if p.state != nil {
+			p.buffer = b.by.buffers.Get().(*[]byte)
+			*p.buffer = p.state.AppendEncoded((*p.buffer)[:0])
+			p.encoded = actor.EncodedState{Format: p.state.Format(), Data: *p.buffer}
+			row.State = &p.encoded
+		}
+		row.Bump = p.bump && p.state == nil
+		if !p.Writes() {
+			b.Sent.Fences = append(b.Sent.Fences, row.Fence())
+		}
+	}
+	switch len(b.Sent.Fences) {
+	case 0:
+		b.Sent.Rows = b.Rows
+	case len(b.Parts): // records and steps of reminders alone
+	default:
+		for i := range b.Parts {
+			if b.Parts[i].Writes() {
+				b.Sent.Rows = append(b.Sent.Rows, b.Rows[i])
+			}
+		}
+	}
+	return b.Sent
+}
+
+// Done implements [pipeline.Work].
+func (b *Batch) Done(err error, now time.Time) { b.by.landed(b, err, now) }

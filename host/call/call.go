@@ -1,0 +1,362 @@
+// Package call has what was asked of a host: each call from its arrival to its answer, what
+// is known of it meanwhile, what it counts for in memory, and how its caller gets the answer.
+// It knows neither activations nor lanes; who runs a call changes it, under the rules that
+// the fields state.
+//
+//	Call         a request, where it is, what is known of it, and its answer
+//	Context      of one run of a call: ends with its caller, at a deadline, or when stopped
+//	ChainRecord  what the chain of a call was, of all its runs
+//	Memory       the account of all calls
+//	Answering    gives callers their answers
+//	errors       that end a run, and what callers get in their place
+package call
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/list"
+	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/timer"
+)
+
+// Call is one admitted request, from its arrival to its answer.
+type Call struct {
+	Request
+	position
+	stopping
+	progress
+	charges
+	delivery
+}
+
+// Request is what a call asks for. It does not change once the call has its place.
+type Request struct {
+	Ctx     context.Context // the caller's
+	Op      Operation
+	Inv     actor.Invocation
+	Cause   actor.Cause
+	Arrived time.Time
+	Sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
+	Timer   *timer.Timer      // whose firing asks for the call; nil: none
+	List    []actor.Call      // of opAll
+	Atomic  bool              // of OpEnlist: the call is in the chain's commit, or fails
+	Set     *TimerRequest     // of opTimer
+}
+
+// Operation is what a call asks of an actor.
+type Operation uint8
+
+const (
+	OpInvoke Operation = iota
+	OpDelete
+	OpTimer   // set a timer, or cancel one
+	OpFence   // see to it that no commit of an earlier owner can land; nothing else
+	OpMigrate // migrate a state of an older schema; nothing else
+	OpEnlist  // give the actor to a chain, which runs the turn itself
+	OpAll     // a turn that calls what actor.MethodAll asks for
+)
+
+// TimerRequest sets a timer, or cancels one.
+type TimerRequest struct {
+	Name    string
+	Set     *actor.TimerSpec // nil: it is cancelled
+	Existed bool             // the answer
+}
+
+// position is where a call is. The lock of the actor's shard guards it.
+type position struct {
+	// Place is in a mailbox, in the shard's running calls, or in calls that are to run
+	// again or to be answered.
+	Place list.Place[*Call]
+	Home  *Home // the mailbox that the call was put into, and what belongs to it; nil: none
+	// Left, if not nil, is closed when the call has left, if it has no mailbox.
+	Left chan struct{}
+}
+
+// Home is where an actor's calls are, and what they leave behind when they are answered.
+type Home struct {
+	Calls  mailbox.Mailbox[*Call]
+	Timers *timer.Schedule // of the actor's shard
+	Work   *sync.WaitGroup // of the actor's shard
+}
+
+// Answers are calls whose held results are to be sent.
+type Answers = mailbox.Answers[*Call]
+
+// Answer adds a call of a mailbox that is in no list to those that are to be answered. The
+// caller has the lock of its actor's shard.
+func (c *Call) Answer(to *Answers) {
+	c.DecideTimers(c.Home.Timers, c.Result.Err == nil)
+	c.Home.Calls.Answered(c.Cost())
+	to.Add(&c.Place, c)
+}
+
+// RunAgain puts a call that was run for nothing before all others that wait at its actor,
+// or answers it if something left the host with it. The caller has the shard's lock.
+func (c *Call) RunAgain(err error, answered *Answers) {
+	if c.Stats.Sent {
+		c.Result = Result{Err: CutShort(err), Stats: c.Stats}
+		c.Answer(answered)
+		return
+	}
+	c.goAgain(c.Home.Timers, err)
+	c.Home.Calls.Again(&c.Place, c)
+}
+
+// stopping is how a forced Stop reaches a running call: whoever comes
+// second of Begin's store and Kill's load finds the other's. first is the
+// context of the first run, made with the call.
+type stopping struct {
+	Killed atomic.Bool
+	turn   atomic.Pointer[Context]
+	first  Context
+}
+
+// progress is what is known of a call. It belongs to the goroutine that runs the call, and
+// to the lock of the shard while the call is in a list.
+type progress struct {
+	// found is the method of the invocation in what serves its type, by.
+	found serving.Method
+	by    *serving.Type
+	// Fired is the reminder whose firing asks for the call, as it was when the run
+	// began; nil if it was not looked up.
+	Fired *actor.Reminder
+	// Timers is what the call does to its actor's timers.
+	Timers *timer.Changes
+	// Limit is how long its turn may take, and limitSetting what sets that, for people.
+	Limit        time.Duration
+	LimitSetting string
+	// Started is when the time of the turn began; zero for one that is to begin
+	// anew. conflicts counts the commits of it that were refused.
+	Started   time.Time
+	Conflicts int
+	// Logged is true if a run of the turn logged something.
+	Logged bool
+	// Doubtful means that the same call may have been committed before: it is looked up
+	// before it runs. Others find out when they commit, which is cheaper.
+	Doubtful bool
+	// Copied means that the call is answered from a copy of its actor's state, which
+	// another host holds.
+	Copied bool
+	// Migrated means that the state was migrated for the call, or a migration was tried.
+	Migrated bool
+	// Holder is the host that a turn's call is sent to, and elsewhere means that it has committed
+	// there.
+	Holder    actor.HostID
+	Elsewhere bool
+	// Chained means that the read-only method calls other actors, and needs a turn for that.
+	Chained bool
+	// Looking means that the call is looked up before it is admitted. The lock of the actor's
+	// shard guards it.
+	Looking bool
+	// common means that the call is charged to the common part of Config.CallMemory.
+	common bool
+	// Looked is what the store said of a doubtful call before its run: of one run,
+	// nil if the store was not asked.
+	Looked *actor.Recorded
+	// Losses is what the shard counted when the call entered, of a call without a mailbox.
+	Losses uint64
+	Stats  Stats
+}
+
+// delivery is how the caller gets the answer.
+type delivery struct {
+	Lane serving.Lane // set before the call is in a mailbox
+	// Result is the answer that waits for the commit it rests on.
+	Result Result
+	// Answered gets one value when Result is the call's answer; its capacity is 1,
+	// so that a worker never waits for a caller. A call that runs alone has none,
+	// nor has one with a receiver.
+	Answered  chan struct{}
+	Receiver  Receiver // nil: the caller waits
+	Responded atomic.Bool
+	Grace     atomic.Pointer[time.Timer] // set when the call runs on after GiveUp
+}
+
+// Result is the answer to a call.
+type Result struct {
+	Reply actor.Reply
+	Err   error
+	Stats Stats
+	// Later means that the call's receiver gets the answer, and this result is no answer.
+	Later bool
+}
+
+// Stats is what TurnEnd tells beside the outcome.
+type Stats struct {
+	Lane serving.Lane
+	Sent bool // something was sent to the outside that may not be sent again: ErrLeft
+	// Committed: another host has committed what the turn called, or perhaps has.
+	Committed bool
+	Began     time.Time // zero: never started
+	Ended     time.Time // when its answer was there; zero: not known
+	Runs      int
+	Fuel      uint64
+	Chain     *ChainRecord // of all runs; nil: it has called nothing
+}
+
+// KeyedCall names c for the store.
+func (c *Call) KeyedCall() actor.KeyedCall {
+	return actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey}
+}
+
+// Record returns what is recorded of a call that was answered with a reply.
+func (c *Call) Record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRecord {
+	return actor.IdempotencyRecord{
+		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: c.Sum,
+		Reply: reply.Payload, Version: reply.Version, TTL: ttl,
+	}
+}
+
+// RecordCost is what a record takes beside its reply, roughly.
+const RecordCost = 256
+
+// Recorded answers a call from the record of an earlier one with the same key.
+func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
+	if r.Payload != c.Sum {
+		what := "call " + c.Inv.Method
+		if c.Inv.Method == actor.MethodAll {
+			what = "make the calls together"
+		}
+		return Result{Err: fmt.Errorf("%w: %s with a new key", actor.ErrKeyReused, what)}
+	}
+	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
+}
+
+// Cost is what the call counts for in Config.CallMemory and in its actor's share.
+func (c *Call) Cost() int64 { return CallCost + int64(len(c.Inv.Payload.Data)) }
+
+// MethodOf returns the method of a call of the type that s serves.
+func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
+	if c.by == s {
+		return c.found, nil
+	}
+	m, err := s.Method(&c.Inv)
+	if err == nil {
+		c.found, c.by = m, s
+	}
+	return m, err
+}
+
+// FromOutside reports whether no actor of the app asks for the turn.
+func (c *Call) FromOutside() bool {
+	return c.Op == OpInvoke && c.Inv.Origin == nil && (c.Cause == actor.CauseCall || c.Cause == actor.CauseKeyedCall)
+}
+
+// Placed tells the receiver that the call has its place.
+func (c *Call) Placed() {
+	if p, ok := c.Receiver.(PlacedReceiver); ok {
+		p.Placed()
+	}
+}
+
+// Begin returns the context of a run of the call, which is to be stopped after
+// it: it ends with the caller's, at limit after now, which is real time, or when
+// the call is killed.
+func (c *Call) Begin(now time.Time, limit time.Duration) *Context {
+	deadline := now.Add(limit)
+	ctx := &c.first
+	if c.turn.Load() != nil { // something may hold on to the last one
+		ctx = new(Context)
+	}
+	ctx.caller, ctx.deadline = c.Ctx, deadline
+	if theirs, ok := c.Ctx.Deadline(); ok && theirs.Before(deadline) {
+		ctx.deadline = theirs
+	}
+	c.turn.Store(ctx)
+	if c.Killed.Load() {
+		ctx.Stop()
+	}
+	return ctx
+}
+
+// Kill stops the call wherever it is.
+func (c *Call) Kill() {
+	c.Killed.Store(true)
+	if ctx := c.turn.Load(); ctx != nil {
+		ctx.Stop()
+	}
+}
+
+// Overdue returns the error of a turn whose context has ended, nil as long as
+// it has not.
+func (c *Call) Overdue(ctx *Context) error {
+	err := ctx.Err()
+	switch {
+	case c.Killed.Load():
+		return actor.ErrStopping
+	case err == nil:
+		return nil
+	case c.Ctx.Err() != nil:
+		return ContextError(c.Ctx)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
+		return actor.CallersDeadline(c.Ctx)
+	default:
+		return &actor.ReasonError{Condition: actor.ErrDeadline, Reason: fmt.Sprintf("turns of this type may take %s, by %s", c.Limit, c.LimitSetting)}
+	}
+}
+
+// DecideTimers lets what the call did to timers take effect, or drops it. The caller has the
+// lock of the actor's shard, which has the timers.
+func (c *Call) DecideTimers(of *timer.Schedule, apply bool) {
+	if c.Timers != nil {
+		of.Decide(c.Inv.Key, c.Timers, apply, time.Now())
+	}
+}
+
+// goAgain readies a call whose run was for nothing, because of err, for the next. The
+// caller has the lock of the actor's shard, which has its timers.
+func (c *Call) goAgain(of *timer.Schedule, err error) {
+	c.DecideTimers(of, false)
+	c.Timers = nil
+	c.Doubtful, c.Looked = c.Cause == actor.CauseKeyedCall, nil
+	if Refused(err) {
+		c.Conflicts++
+		return
+	}
+	c.Started = time.Time{} // its time was not lost by its own doing
+}
+
+// NotTimed drops what a run did to timers that err has ended: the call may have the answer
+// of an earlier one all the same.
+func (c *Call) NotTimed(err error) {
+	if err != nil && c.Op == OpInvoke {
+		c.Timers = nil
+	}
+}
+
+// Receiver gets the outcome of a call that was begun.
+type Receiver interface {
+	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
+	// before Begin has returned. Others wait for their answers meanwhile: it must
+	// not block.
+	Answer(reply actor.Reply, err error)
+}
+
+// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
+// need not wait for turns to do so.
+type PlacedReceiver interface {
+	Receiver
+	// Placed is called once a call that is begun later cannot come before this one: on the
+	// goroutine that called Begin, before a turn runs there. It is not called where Begin
+	// returns without that, and must not block.
+	Placed()
+}
+
+// charges are what a call counts for in Config.CallMemory.
+type charges struct {
+	Charged int64 // itself, from its admission to its answer
+	Loaded  int64 // the states that it loaded for itself alone
+}
+
+// CallCost is what an admitted call takes beside its payload, with a reply of
+// up to freeReply: the call, its caller's goroutine and what the server holds.
+const CallCost, freeReply = 2 << 10, 512

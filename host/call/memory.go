@@ -1,0 +1,86 @@
+package call
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+// Memory is the account of Config.CallMemory. An eighth of it is common: whoever comes first
+// has it, since to count for an app costs more than to count. Apps share the rest.
+type Memory struct {
+	*fair.Account
+	Max int64
+	// Common is what is taken of the part that is for whoever comes first.
+	Common    atomic.Int64
+	maxCommon int64
+}
+
+func NewMemory(max int64) Memory {
+	common := max / 8
+	return Memory{
+		Account: fair.NewAccount(fair.Bounds{Name: "bytes of calls", Total: max - common, Always: max / 64, Most: max}),
+		Max:     max, maxCommon: common,
+	}
+}
+
+// Charge counts a call that is being admitted, once, if there is memory for it.
+// What its own actor refuses is not counted: it would take from others.
+func (m *Memory) Charge(c *Call) error {
+	if c.Charged > 0 {
+		return nil
+	}
+	cost := c.Cost()
+	if c.common = m.Common.Add(cost) <= m.maxCommon; !c.common {
+		m.Common.Add(-cost)
+		if err := m.Take(c.Inv.Key.App, cost); err != nil {
+			return err
+		}
+	}
+	c.Charged = cost
+	return nil
+}
+
+// Answered gives back what an answered call, or one that was never admitted, counted for.
+func (m *Memory) Answered(c *Call) {
+	if c.common {
+		m.Common.Add(-c.Charged)
+	} else {
+		m.Give(c.Inv.Key.App, c.Charged)
+	}
+}
+
+// Total returns how many bytes count.
+func (m *Memory) Total() int64 { return m.Used() + m.Common.Load() }
+
+// Take counts n bytes for an app, or returns [actor.ErrHostFull].
+func (m *Memory) Take(app string, n int64) error { return errCallsFull(m.Account.Take(app, n)) }
+
+// Check returns the error of a call of an app that takes n bytes more, and counts nothing.
+func (m *Memory) Check(app string, n int64) error {
+	if m.Common.Load()+n <= m.maxCommon {
+		return nil
+	}
+	return errCallsFull(m.Account.Check(app, n))
+}
+
+// CheckOver refuses a turn of an app that has more than it can take: replies are there
+// before they are counted.
+func (m *Memory) CheckOver(app string) error { return errCallsFull(m.Account.Over(app)) }
+
+func errCallsFull(full error) error {
+	if full == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w; call less at once, or try again later", actor.ErrHostFull, full)
+}
+
+// ReplyCost is what a reply counts for that waits for a commit. Small ones are
+// paid for with the call, so that most turns need not touch the account.
+func ReplyCost(r *actor.Reply) int64 { return max(0, int64(len(r.Payload.Data))-freeReply) }
+
+// ActorShare is the part of Config.CallMemory that the calls of one actor may
+// take: a hot one must leave room for the others. One call always fits.
+const ActorShare = 8

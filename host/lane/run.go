@@ -1,0 +1,346 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/timer"
+	"github.com/greenroom-run/greenroom/host/turn"
+)
+
+// Run is one attempt of a call. It is used again; nothing in it survives Ready.
+type Run struct {
+	turn.Turn
+	attempt
+	slot executor.Slot
+}
+
+// attempt is what a run has besides the guest's side of it.
+type attempt struct {
+	by *Runs
+	Of *call.Call
+	// Activation is nil in lanes that run on committed state alone.
+	Activation *activation.Activation
+	// Served and row are what the turn runs under and on.
+	Served   *serving.Type
+	row      *residency.Row
+	ReadOnly bool
+	Moment   time.Time
+	// Began is when the turn did; recorded is the answer of a call with a key that
+	// is recorded already, found when something was to leave: then the guest is ended.
+	Began    time.Time
+	recorded *call.Result
+	sent     bool // something has left, and the call was looked up before
+	// Chain is what the turn belongs to, and outermost the turn that has called all others of it,
+	// nil before the first call; depth is how many turns it is nested in, and from and caller are
+	// the actor and the turn that called it, if any did.
+	Chain     *activation.Chain
+	Outermost *Run
+	instance  *instance.Instance
+	Depth     int
+	From      actor.Key
+	Caller    *Run
+	Undone    int // how much of Chain.Undo was there when the turn began
+}
+
+// Runs makes runs of guests.
+type Runs struct {
+	env       turn.Env
+	ownership *activation.Ownership
+	records   *Recordings
+	reminders *Reminders
+	slots     *executor.Slots
+	// Call runs what a guest calls, and All what a turn of OpAll asks for.
+	Call  func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
+	All   func(t *Run) ([]actor.Payload, error)
+	spare sync.Pool // of *run
+}
+
+func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
+	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
+	rs.spare.New = func() any { return new(Run) }
+	return rs
+}
+
+// Get returns what is readied for attempts of c, one after the other, and given back by put.
+func (rs *Runs) Get(c *call.Call) *Run {
+	t := rs.spare.Get().(*Run)
+	t.by, t.Of = rs, c
+	if o := c.Inv.Origin; o != nil {
+		t.Depth, t.From = o.Depth, o.From
+	}
+	return t
+}
+
+func (rs *Runs) Put(t *Run) {
+	t.slot.Leave(0) // if the turn has panicked
+	t.Forget()
+	t.attempt = attempt{}
+	rs.spare.Put(t)
+}
+
+// Ready readies t for one attempt on l.
+func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
+	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
+	t.Of.Timers = nil
+	inv, fuel := &t.Of.Inv, s.Limits.Fuel
+	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
+		fuel = o.Fuel
+	}
+	payloadBytes := s.Limits.PayloadBytes
+	if t.Of.Op == call.OpAll { // its calls have those of their types
+		fuel, payloadBytes = 0, actor.MaxCallBytes
+	}
+	t.Prepare(&t.by.env, &turn.Spec{
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
+		Payload: inv.Payload, Now: now,
+		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
+		State: l.State, Revision: rev, Version: l.VisibleVersion(),
+		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
+		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
+		Uses: s.Uses, Leaver: t,
+		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
+		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
+	})
+}
+
+// Enter waits for a processor for the guest; on gives it back. A called turn has that of its
+// caller. The error is that of ctx.
+func (t *Run) Enter(ctx *call.Context) error {
+	who := &t.Of.Inv.Key
+	if t.Caller == nil || !t.slot.TakeFrom(ctx, &t.Caller.slot, who) {
+		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
+			return err
+		}
+	}
+	ctx.Slot.Store(&t.slot)
+	return nil
+}
+
+// Waiting is f, which may wait for other turns: they may have the processor of this one meanwhile,
+// and the place of its chain in the pool of instances.
+func (t *Run) Waiting(f func()) {
+	if t.slot.Pause() {
+		defer t.slot.Resume()
+	}
+	if in := t.Outermost.instance; in.Lend() {
+		defer in.Regain()
+	}
+	f()
+}
+
+// On runs the turn on an instance. The turn has a processor.
+func (t *Run) On(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
+	t.Of.Stats.Runs++
+	t.instance = in
+	var err error
+	switch t.Of.Op {
+	case call.OpAll:
+		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
+	case call.OpMigrate:
+		err = t.Migrate(ctx, in.Guest, *migrateFrom)
+	default:
+		err = t.Run(ctx, in.Guest, migrateFrom)
+	}
+	t.slot.Leave(t.Fuel().Used)
+	err = in.Explain(err)
+	t.Of.Stats.Fuel += t.Fuel().Used
+	t.Of.Logged = t.Of.Logged || t.HasLogged()
+	return err
+}
+
+// Close closes the turn, whose time is not up. It fails for a state above the limit;
+// then nothing of the turn remains.
+func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
+	done := call.Sealed{
+		State: l.State,
+		Rev:   t.StateRevision(),
+		Reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
+	}
+	if t.Of.Op == call.OpAll {
+		done.Reply.Fuel = t.Chain.Fuel
+	}
+	if effects := t.TimerEffects(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, s.Placed())
+	}
+	if t.ReadOnly || s.Lane == serving.LaneStateless {
+		done.Reminders = t.Effects()
+		return done, nil
+	}
+	state, changed, err := t.Seal()
+	if err != nil {
+		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
+	}
+	done.Tokens, done.Reminders = t.Tokens(), t.Effects()
+	// A migration that changed nothing is committed as well, so that it is not
+	// run again each time. An actor that has reminders is there, and what was set or
+	// cancelled moves its version on.
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0
+	if !changed && s.Migration(l) == nil && !sets {
+		return done, nil
+	}
+	done.Changed, done.State = true, state
+	return done, nil
+}
+
+// SoFar returns the row as the turn has left it by now, which waits for a call.
+func (t *Run) SoFar() (*residency.Row, error) {
+	state, changed, err := t.Seal()
+	if err != nil {
+		return nil, err
+	}
+	return t.row.With(state, changed || t.row.Exists, t.Served.Deployment.Generation, t.Served.StateSchema), nil
+}
+
+// Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
+// that the turn could have observed is durable, and marks the call, which is not
+// run again from then on. Only the warm lane runs on what is not committed; of a
+// turn on committed state there is nothing to wait for.
+//
+// A call with a key is looked up first: one that is recorded sends nothing, and is
+// answered with its record.
+//
+// Of a chain all this is done for its outermost turn, which is what was asked for.
+func (t *Run) Leave() error {
+	if err := t.Settled(true); err != nil {
+		return err
+	}
+	if t.Chain != nil {
+		t = t.Outermost
+	}
+	if t.Of.Cause == actor.CauseFiring && !t.sent {
+		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
+			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
+			return call.ErrRecorded
+		} else if err != nil {
+			return call.OfTurn(err)
+		}
+	}
+	if t.Of.Cause == actor.CauseKeyedCall && !t.ReadOnly && !t.sent {
+		if known, ok := t.by.records.LookUp(t.Context(), t.Of); ok {
+			t.recorded = &known
+			return call.ErrRecorded
+		}
+	}
+	t.sent = true
+	// With an idempotency key the caller has said that it may be sent again, and a
+	// reminder is delivered until a turn of it was committed.
+	t.Of.Stats.Sent = !t.Of.Cause.Recorded()
+	return nil
+}
+
+// several is the guest of a turn that [actor.MethodAll] asks for: it calls actors, the turn's own
+// among them, and its reply has all replies. What migrates the state is the instance.
+type several struct {
+	engine.Instance
+	turn *Run
+}
+
+// Run implements [engine.Instance].
+func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
+	if frame.What == abi.WhatMigrate { // which is bounded as in any turn of the type
+		fuel := calls.Fuel()
+		fuel.Limit = s.turn.Served.Limits.Fuel
+		defer func() { fuel.Limit = 0 }()
+		return s.Instance.Run(ctx, frame, calls)
+	}
+	replies, err := s.turn.by.All(s.turn)
+	if err != nil {
+		return err
+	}
+	if calls.Reply("", actor.EncodePayloads(replies)) != 0 {
+		return fmt.Errorf("%w: the replies have more than %d bytes together", actor.ErrPayloadTooLarge, actor.MaxCallBytes)
+	}
+	return nil
+}
+
+// LimitFuel bounds the turn by what the chain leaves to it.
+func (t *Run) LimitFuel() {
+	fuel := t.Fuel()
+	if left := t.Chain.FuelLeft(); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
+		fuel.Limit = left
+	}
+}
+
+// Call implements [turn.Caller].
+func (t *Run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.Call(t, msg) }
+
+// Await implements [turn.Leaver].
+func (t *Run) Await() error { return t.Settled(false) }
+
+// Settled waits until all that the turn could have observed is durable, and, to show it
+// to others, known to be the newest.
+func (t *Run) Settled(show bool) error {
+	switch {
+	case t.Chain != nil:
+		since := time.Now() // all at one moment
+		for _, m := range t.Chain.Members {
+			if err := t.settledAt(m.Activation, show, since); err != nil {
+				return err
+			}
+		}
+		return nil
+	case t.Activation != nil:
+		return t.settledAt(t.Activation, show, t.Began)
+	}
+	return nil
+}
+
+// settledAt is settled for what the turn could have observed of one actor, which is to have been the
+// newest after a moment.
+func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) error {
+	dropped, err := a.AwaitCommits(t.Context())
+	if err == nil && !dropped && show {
+		dropped, err = t.by.ownership.ConfirmTip(t.Context(), a, since)
+	}
+	switch {
+	case err != nil:
+		return call.OfTurn(err)
+	case dropped:
+		return call.ErrDropped
+	}
+	return nil
+}
+
+// apart runs a method on a spare instance, over l; it never commits.
+func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+	in, err := s.Pool.Acquire(ctx)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	t := rs.Get(c)
+	defer rs.Put(t)
+	if err := t.Enter(ctx); err != nil {
+		in.GiveBack(nil, time.Now())
+		return actor.Reply{}, err
+	}
+	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
+	t.Ready(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
+	err = t.On(ctx, in, s.Migration(l))
+	ran := time.Now()
+	in.GiveBack(err, ran)
+	if err == nil {
+		err = ctx.ErrAt(ran)
+	}
+	if err != nil && t.recorded != nil {
+		return t.recorded.Reply, t.recorded.Err
+	}
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	c.Stats.Ended = ran
+	done, err := t.Close(s, l)
+	return done.Reply, err
+}

@@ -1,0 +1,117 @@
+package serving
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/residency"
+)
+
+// Type is what serves an actor type from one deployment to the next, worked
+// out once. It is immutable, but for method.calls.
+type Type struct {
+	Deployment actor.Deployment
+	Lane       Lane   // of methods that are not read-only
+	Placement  string // empty: nothing serves the type, and one of its actors is deleted
+	Dedicated  bool
+	Sticky     bool
+	// shared: other hosts may answer read-only methods, from copies. It was so until
+	// sharedUntil, if that is not zero.
+	Shared      bool
+	sharedUntil time.Time
+	migrate     bool
+	StateSchema uint32
+	methods     map[string]Method
+	Uses        abi.Capabilities
+	// ReminderBytes is what a turn's reminders may take.
+	ReminderBytes int64
+	Limits        Limits
+	Settings
+	Pool *instance.Pool
+}
+
+// Settings are what sets the limits of a type, for people.
+type Settings struct{ State, Payload, Deadline string }
+
+type Method struct {
+	Name      string
+	ReadOnly  bool
+	Reentrant bool // other turns of the actor may wait for it
+	Atomic    bool // turns that call it are of this host, and commit with it
+	Private   bool // calls from outside are refused
+	// Calls becomes true when a turn of the method, of a type placed any, has called another actor.
+	// Its turns take no lock of the row from then on.
+	Calls *atomic.Bool
+}
+
+// Placed reports whether the type's actors have one place each in a cluster.
+func (s *Type) Placed() bool { return s.Lane == LaneWarm && s.Placement != "" }
+
+// sharedAfter is for how long after a type was shared some host may not know yet that it
+// is not any more: far above what it takes to hear of a deployment.
+const sharedAfter = time.Minute
+
+// ReadElsewhere reports whether other hosts may answer read-only methods of the type, from
+// copies.
+func (s *Type) ReadElsewhere(now time.Time) bool {
+	return s.Shared || !s.sharedUntil.IsZero() && now.Before(s.sharedUntil)
+}
+
+// serves reports whether s was worked out from d.
+func (s *Type) serves(d actor.Deployment) bool {
+	return s.Deployment.Generation == d.Generation && s.Deployment.Digest == d.Digest
+}
+
+// Method returns a method of the type that may take the invocation.
+func (s *Type) Method(inv *actor.Invocation) (Method, error) {
+	m, ok := s.methods[inv.Method]
+	switch {
+	case !ok:
+		return m, fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, inv.Key.Type, inv.Method, s.methodNames())
+	case inv.ReadOnly && !m.ReadOnly:
+		return m, fmt.Errorf("%w: %s.%s changes its actor; invoke it instead, or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
+	case int64(len(inv.Payload.Data)) > s.Limits.PayloadBytes:
+		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.Limits.PayloadBytes, s.Settings.Payload)
+	}
+	return m, nil
+}
+
+// MethodProblem implements [turn.Methods].
+func (s *Type) MethodProblem(of, name string) string {
+	switch m, ok := s.methods[name]; {
+	case !ok:
+		return fmt.Sprintf("the type %s has no method %q; its methods are %s", s.Deployment.Type, name, s.methodNames())
+	case m.ReadOnly:
+		return fmt.Sprintf("the method %s is read-only; a %s runs one that may change the actor", name, of)
+	}
+	return ""
+}
+
+// methodNames lists the type's methods, the first few of many, for an error.
+func (s *Type) methodNames() string {
+	const most = 20
+	names := slices.Sorted(maps.Keys(s.methods))
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Migration returns the schema to migrate from, nil when the state is up to date
+// or the type takes no migrate turns.
+func (s *Type) Migration(l *residency.Row) *uint32 {
+	if !s.migrate || !l.Exists || l.StateSchema >= s.StateSchema {
+		return nil
+	}
+	return &l.StateSchema
+}
+
+// CallsOthers records that turns of a method call other actors.
+func (s *Type) CallsOthers(name string) { s.methods[name].Calls.Store(true) }
