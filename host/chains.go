@@ -150,7 +150,6 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := t.Chain
-	ch.Called++
 	m := ch.Member(c.Inv.Key)
 	var s *serving.Type // nil: the chain has the actor
 	var meth serving.Method
@@ -188,7 +187,8 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return cs.failed(t, c, nil, recorded, err)
 	}
 	if recorded {
-		c.Inv.IdempotencyKey, c.Sum = ch.Key(t.Outermost.Of), actor.PayloadSum(c.Inv.Payload)
+		ch.NameCall(c, t.Outermost.Of)
+		c.Sum = actor.PayloadSum(c.Inv.Payload)
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return reply, err
 		}
@@ -222,9 +222,7 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 	if !recorded || endsChain(err) {
 		return actor.Payload{}, err
 	}
-	if c.Inv.IdempotencyKey == "" {
-		c.Inv.IdempotencyKey = t.Chain.Key(t.Outermost.Of)
-	}
+	t.Chain.NameCall(c, t.Outermost.Of)
 	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
 		return reply, err
 	}

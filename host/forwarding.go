@@ -76,7 +76,7 @@ func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Paylo
 		ch.NameAs(f.newName())
 	}
 	if !readOnly {
-		c.Inv.IdempotencyKey = ch.Key(t.Outermost.Of)
+		ch.NameCall(c, t.Outermost.Of)
 		inv.IdempotencyKey = c.Inv.IdempotencyKey
 	}
 	inv.Token = t.Of.Inv.Token

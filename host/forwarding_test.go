@@ -450,6 +450,33 @@ func TestCallThatFailsKeepsEarlierRunsOut(t *testing.T) {
 	}
 }
 
+// TestForwardedCallAfterFewerCalls: a call of another host takes effect once, also if the chain runs
+// again and makes fewer calls of other actors before it.
+func TestForwardedCallAfterFewerCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		a := scriptedActor()
+		runs := 0
+		a.Methods["Change"] = func(t *hosttest.Turn) error {
+			runs++
+			for range 3 - min(runs, 3) {
+				if _, err := t.Call("T", "c", "Do", addFive); err != nil {
+					return err
+				}
+			}
+			reply, err := t.Call("T", "b", "Do", addFive)
+			return errors.Join(err, t.Reply(reply))
+		}
+		hs.stages[0].world.Deploy("app", "T", a)
+		hs.warm(t, "a")
+		hs.store.write(key("a"), func(*actor.Row) {})
+		if reply, err := hs.invoke(t.Context(), "a", "Change", "", "k"); reply != "5" || err != nil || runs < 2 {
+			t.Errorf("%q, %v after %d runs", reply, err, runs)
+		}
+		hs.want(t, map[string]int64{"b": 5})
+	})
+}
+
 // TestLateCallOfAnotherContent: a call that an earlier run has sent, and that arrives when a later run has made
 // its call of the same number with another payload, has no effect; nor is its reply taken for the other's.
 func TestLateCallOfAnotherContent(t *testing.T) {

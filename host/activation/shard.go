@@ -505,11 +505,9 @@ type Chain struct {
 	// Fuel is what called turns have used, and ofAll the part of it that the calls of an opAll turn
 	// have used, which have the limits of their types. fuelLimit bounds the rest; 0: no bound.
 	Fuel, OfAll, FuelLimit uint64
-	// Called counts what was called, records are the called turns to record, and name is what
-	// [chain.Chain.SetName] was given.
-	Called  int
-	Records []calledRecord
-	Name    string
+	Records                []calledRecord          // the called turns to record
+	Name                   string                  // what [chain.Chain.SetName] was given
+	named                  map[actor.KeyedCall]int // how many calls have got a key of NameCall, by actor and method
 }
 
 // calledRecord is a called turn that the chain's commit records: another run may find its actor at another host.
@@ -594,9 +592,13 @@ func (ch *Chain) NameAs(name string) {
 	ch.SetName(name)
 }
 
-// Key is the idempotency key of the last call: what began the chain, and the number of the call
-// in it.
-func (ch *Chain) Key(outermost *call.Call) string {
+// NameCall gives a call its idempotency key, unless it has one: what began the chain, and how many
+// calls of the same method of the same actor had a key before it. Calls of others do not count: a
+// run of the chain that makes fewer of them finds this one again.
+func (ch *Chain) NameCall(c, outermost *call.Call) {
+	if c.Inv.IdempotencyKey != "" {
+		return
+	}
 	inv, began := &outermost.Inv, ch.Name
 	switch outermost.Cause {
 	case actor.CauseKeyedCall:
@@ -605,7 +607,12 @@ func (ch *Chain) Key(outermost *call.Call) string {
 		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
 	}
 	sum := sha256.Sum256([]byte(began))
-	return fmt.Sprintf("chain:%x:%d", sum[:16], ch.Called)
+	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
+	if ch.named == nil {
+		ch.named = make(map[actor.KeyedCall]int)
+	}
+	ch.named[of]++
+	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.named[of])
 }
 
 // FuelLeft is what called turns may still use; 0: as much as their types allow.
