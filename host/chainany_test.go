@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -105,6 +106,27 @@ func TestAnotherHostChangesAnActorOfAChain(t *testing.T) {
 			s.wantNumbers(t, map[string]int64{"a": want["a"] + 1, "b": want["b"] + 1})
 		})
 	}
+}
+
+// TestChainReadsBesideLocks: the read of an actor that a locked turn of another host has does not wait
+// for that turn. It is in one group with reads of other apps.
+func TestChainReadsBesideLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := anyStage(t, host.Config{})
+		s.store.readsWait = true
+		ops := []op{{Do: "add", N: 1}, {Do: "must", ID: "b", Ops: []op{{Do: "add", N: 1}}}}
+		for n := range 2 { // in the locked lane first, and at once in a chain
+			lock := s.store.lock(key("b"))
+			began := time.Now()
+			if reply, err := s.do(t, "a", ops...); err != nil || reply != fmt.Sprintf("%d (%d)", n+1, n+1) {
+				t.Errorf("%q, %v", reply, err)
+			}
+			if waited := time.Since(began); waited > 0 {
+				t.Errorf("waited for %v", waited)
+			}
+			<-lock
+		}
+	})
 }
 
 // TestChainOfAnyTypeSends: a request after the first call leaves once. One before it has left under

@@ -25,6 +25,9 @@ type fakeStore struct {
 	// shared is what Shared says; versions counts the groups of questions for them.
 	shared   bool
 	versions int
+	// readsWait means that reads wait for the locks of rows, unless they ask for a read beside
+	// them, as in CockroachDB.
+	readsWait bool
 	// lookups counts reads of idempotency records.
 	lookups int
 	// hold, if not nil, is received from before each Commit applies.
@@ -80,9 +83,22 @@ func (s *fakeStore) plan(op string, faults ...string) {
 	s.faults[op] = append(s.faults[op], faults...)
 }
 
-func (s *fakeStore) LoadActors(ctx context.Context, keys []actor.Key, _ actor.LoadOptions) ([]actor.Row, error) {
+func (s *fakeStore) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, k := range keys {
+		lock := s.locks[k]
+		if lock == nil || !s.readsWait || opts.AllowStale || opts.BesideLocks {
+			continue
+		}
+		s.mu.Unlock()
+		select {
+		case lock <- struct{}{}:
+			<-lock
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

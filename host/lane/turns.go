@@ -61,7 +61,8 @@ func (ts *Turns) EnsureLoaded(ctx context.Context, a *activation.Activation, s *
 	l, asked, rev := tip, time.Now(), a.Rev
 	var err error
 	if tip == nil {
-		l, err = ts.Store.Load(ctx, a.Key, actor.LoadOptions{})
+		// The lock of a turn of another host would hold up the group of the read, with other apps.
+		l, err = ts.Store.Load(ctx, a.Key, actor.LoadOptions{BesideLocks: s.Lane == serving.LaneLocked})
 		rev = ts.Table.Revisions.Next()
 	}
 	if err == nil && !ts.Ownership.StillHeld(a) {
@@ -408,7 +409,7 @@ func (ts *Turns) delete(ctx context.Context, a *activation.Activation, c *call.C
 	}
 	defer leave()
 	if ts.Reminders != nil { // they go before the row is locked
-		l, err := ts.Store.Load(ctx, a.Key, actor.LoadOptions{})
+		l, err := ts.Store.Load(ctx, a.Key, actor.LoadOptions{BesideLocks: true})
 		if err == nil {
 			err = ts.Reminders.thin(ctx, a.Key, l)
 		}
