@@ -176,6 +176,7 @@ type routine struct {
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
 }
 
+// Idle reports whether no turn of the actor runs.
 func (a *Activation) Idle() bool { return !a.Busy }
 
 // Empty reports whether the activation holds nothing worth keeping.
@@ -276,6 +277,7 @@ func (a *Activation) Lock() (several []*Shard) {
 	return lockAll([]*Activation{a})
 }
 
+// Unlock unlocks what Lock has locked and returned.
 func (a *Activation) Unlock(several []*Shard) {
 	if several == nil {
 		a.Shard.Mu.Unlock()
@@ -321,6 +323,7 @@ func withShard(shards []*Shard, s *Shard) []*Shard {
 	return slices.Insert(slices.Clip(shards), at, s)
 }
 
+// UnlockAll unlocks shards, in any order.
 func UnlockAll(shards []*Shard) {
 	for _, s := range shards {
 		s.Mu.Unlock()
@@ -553,8 +556,8 @@ type Undo struct {
 	Effects turn.SideEffects
 }
 
-// savepoint is how much called turns have done.
-type savepoint struct{ Undo, tokens, records int }
+// Savepoint is how much called turns have done.
+type Savepoint struct{ Undo, tokens, records int }
 
 // Member returns what the chain has of an actor, nil if nothing.
 func (ch *Chain) Member(key actor.Key) *Enlisted {
@@ -654,10 +657,10 @@ func (ch *Chain) recorded() int {
 }
 
 // Timing returns what called turns do to timers.
-func (ch *Chain) Timing() (all []timing) {
+func (ch *Chain) Timing() (all []Timing) {
 	for _, m := range ch.Members[1:] {
 		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Row != nil && m.Served.Placed()); changes != nil {
-			all = append(all, timing{m.Activation, changes})
+			all = append(all, Timing{m.Activation, changes})
 		}
 	}
 	return all
@@ -672,13 +675,14 @@ func (ch *Chain) Activations() []*Activation {
 	return all
 }
 
-func (ch *Chain) Savepoint() savepoint {
-	return savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
+// Savepoint returns what RollBack goes back to.
+func (ch *Chain) Savepoint() Savepoint {
+	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
 }
 
 // RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
 // reminders that they have set.
-func (ch *Chain) RollBack(to savepoint, next func() uint64) (tokens []actor.ReminderID) {
+func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.ReminderID) {
 	for _, u := range slices.Backward(ch.Undo[to.Undo:]) {
 		if u.Open != nil {
 			u.Open.Replace(u.Row.State, next())
@@ -713,7 +717,8 @@ func (ch *Chain) Ended(t OpenTurn) {
 	ch.Undo = slices.DeleteFunc(ch.Undo, func(u Undo) bool { return u.Open == t })
 }
 
-// Member and flight are an activation and a batch as package speculation sees them.
+// What package speculation calls its parts, here: a Member stands for an activation, and a Flight
+// for a batch.
 type (
 	Member    = speculation.Member[*Activation, *call.Call, *Batch]
 	Flight    = speculation.Batch[*Activation, *call.Call, *Batch]
@@ -737,7 +742,7 @@ type Batch struct {
 	Replies     int      // bytes of the records and reminders
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
-	Timers      []timing // of called turns
+	Timers      []Timing // of called turns
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
@@ -755,6 +760,7 @@ func (b *Batch) Lock() (several []*Shard) {
 	return lockAll(all)
 }
 
+// Unlock unlocks what Lock has locked and returned.
 func (b *Batch) Unlock(several []*Shard) { b.Parts[0].Activation.Unlock(several) }
 
 // part is what a batch does to one of its actors.
@@ -767,8 +773,8 @@ type part struct {
 	bump       bool // the version moves on: a call with a key has failed
 }
 
-// timing is what called turns do to the timers of an actor.
-type timing struct {
+// Timing is what called turns do to the timers of an actor.
+type Timing struct {
 	Activation *Activation
 	Changes    *timer.Changes
 }
@@ -807,7 +813,7 @@ func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].
 func (p *part) Writes() bool { return p.state != nil || p.bump }
 
 // DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
-func DecideTimers(all []timing, apply bool, now time.Time) {
+func DecideTimers(all []Timing, apply bool, now time.Time) {
 	for _, t := range all {
 		t.Activation.Shard.Timers.Decide(t.Activation.Key, t.Changes, apply, now)
 	}
@@ -902,6 +908,7 @@ func Pause(ctx context.Context, conflicts int) bool {
 	}
 }
 
+// NewBatches returns batches whose answers count in m; landed is called with the outcome of each.
 func NewBatches(m *call.Memory, landed func(b *Batch, err error, now time.Time)) *Batches {
 	bs := &Batches{memory: m, landed: landed}
 	bs.buffers.New = func() any { return new([]byte) }

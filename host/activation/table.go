@@ -58,6 +58,7 @@ func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observe
 	}
 }
 
+// Shard returns the shard that an actor belongs to.
 func (t *Table) Shard(key actor.Key) *Shard {
 	return &t.Shards[maphash.String(t.seed, key.ID)%shardCount]
 }
@@ -167,6 +168,7 @@ func (t *Table) EvictToBudget() bool {
 // Crowded reports whether the states in memory are above their bound.
 func (t *Table) Crowded() bool { return t.States.Load() > t.most }
 
+// ErrFull is the error of a call that no memory is left for.
 func (t *Table) ErrFull() error {
 	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, t.most)
 }

@@ -35,7 +35,7 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 	if all[0].Row.Version != was.Version || all[1].Row.Version != was.Version+1 || all[2].Row != nil {
 		t.Errorf("taken back are %v", all)
 	}
-	ch.RollBack(savepoint{}, next)
+	ch.RollBack(Savepoint{}, next)
 	if all[0].Row != nil || all[1].Row != nil || len(ch.Undo) != 0 {
 		t.Errorf("taken back are %v", all)
 	}

@@ -54,6 +54,7 @@ type Request struct {
 // Operation is what a call asks of an actor.
 type Operation uint8
 
+// The operations. OpInvoke runs a method, and OpDelete deletes the actor.
 const (
 	OpInvoke Operation = iota
 	OpDelete

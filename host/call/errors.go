@@ -53,6 +53,7 @@ func OfTurn(err error) error {
 	return err
 }
 
+// IsContextError reports whether err says that a caller has gone or that its time is over.
 func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, actor.ErrDeadline) || errors.Is(err, actor.ErrCanceled)

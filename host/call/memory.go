@@ -18,6 +18,7 @@ type Memory struct {
 	maxCommon int64
 }
 
+// NewMemory returns memory for at most max bytes, an eighth of it for whoever comes first.
 func NewMemory(max int64) Memory {
 	common := max / 8
 	return Memory{

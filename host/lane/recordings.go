@@ -20,6 +20,7 @@ type Recordings struct {
 	Repeats *mailbox.Repeats
 }
 
+// NewRecordings returns the records of a store.
 func NewRecordings(store *storage.Store, t *activation.Table) *Recordings {
 	return &Recordings{store: store, table: t, Repeats: mailbox.NewRepeats()}
 }

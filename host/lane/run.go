@@ -68,6 +68,7 @@ type Runs struct {
 	spare sync.Pool // of *run
 }
 
+// NewRuns returns runs without Call and All, which are set before the first turn.
 func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
 	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
 	rs.spare.New = func() any { return new(Run) }
@@ -84,6 +85,7 @@ func (rs *Runs) Get(c *call.Call) *Run {
 	return t
 }
 
+// Put ends the use of what Get returned.
 func (rs *Runs) Put(t *Run) {
 	t.slot.Leave(0) // if the turn has panicked
 	t.Forget()

@@ -124,6 +124,7 @@ func setBy(typ Scope, flag, member string, lowered bool) string {
 	return fmt.Sprintf("--%s or --limit %s:%s=… of the server", flag, typ, flag)
 }
 
+// Validate names the first limit that is out of its range.
 func (l Limits) Validate() error {
 	fields := []struct {
 		name  string

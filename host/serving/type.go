@@ -40,6 +40,7 @@ type Type struct {
 // Settings are what sets the limits of a type, for people.
 type Settings struct{ State, Payload, Deadline string }
 
+// Method is a method of a type, as its manifest declares it.
 type Method struct {
 	Name      string
 	ReadOnly  bool

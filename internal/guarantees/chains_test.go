@@ -115,9 +115,10 @@ func conserveMoney(t *testing.T, s store.Store, placement string) {
 				}
 				method, id := "Transfer", names[rng.IntN(accounts)]
 				payload := fmt.Sprint(rng.IntN(15), " ", names[rng.IntN(accounts)], " ", names[rng.IntN(accounts)])
-				if i%5 == 0 {
+				switch i % 5 {
+				case 0:
 					method, id, payload = "Sum", "auditor", strings.Join(names, " ")
-				} else if i%5 == 1 {
+				case 1:
 					method = "Stamp"
 				}
 				reply, err := invoke(h, id, method, payload)
