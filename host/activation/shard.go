@@ -717,11 +717,12 @@ func (ch *Chain) Ended(t OpenTurn) {
 	ch.Undo = slices.DeleteFunc(ch.Undo, func(u Undo) bool { return u.Open == t })
 }
 
-// What package speculation calls its parts, here: a Member stands for an activation, and a Flight
-// for a batch.
 type (
-	Member    = speculation.Member[*Activation, *call.Call, *Batch]
-	Flight    = speculation.Batch[*Activation, *call.Call, *Batch]
+	// Member is an activation as package speculation sees it.
+	Member = speculation.Member[*Activation, *call.Call, *Batch]
+	// Flight is a batch as package speculation sees it.
+	Flight = speculation.Batch[*Activation, *call.Call, *Batch]
+	// Dependent is what waits for the outcome of a batch.
 	Dependent = speculation.Dependent[*Activation, *call.Call, *Batch]
 )
 
