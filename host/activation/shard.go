@@ -722,7 +722,7 @@ type (
 	Member = speculation.Member[*Activation, *call.Call, *Batch]
 	// Flight is a batch as package speculation sees it.
 	Flight = speculation.Batch[*Activation, *call.Call, *Batch]
-	// Dependent is what waits for the outcome of a batch.
+	// Dependent is a call whose answer rests on a batch.
 	Dependent = speculation.Dependent[*Activation, *call.Call, *Batch]
 )
 
