@@ -109,6 +109,7 @@ pub struct Fake(Rc<FakeMethod>);
 impl Fake {
     /// Makes the method read-only: others are not called by read-only methods. That of a type
     /// of the host is what the type says.
+    #[allow(clippy::must_use_candidate)] // said as a statement
     pub fn read_only(&self) -> &Fake {
         self.0.read_only.set(true);
         self
@@ -117,6 +118,7 @@ impl Fake {
     /// Puts the actors of the fake at another server: calls are committed on their own
     /// ([`Message::call_committed`](crate::call::Message::call_committed)), and those that must be
     /// in the caller's transaction get [`NOT_ATOMIC`](crate::call::NOT_ATOMIC).
+    #[allow(clippy::must_use_candidate)] // said as a statement
     pub fn elsewhere(&self) -> &Fake {
         self.0.elsewhere.set(true);
         self
