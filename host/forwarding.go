@@ -14,7 +14,7 @@ import (
 
 // forwarding calls, for guests, actors that other hosts hold. Such a call commits on its own. It
 // takes effect at most once, in all runs of what began the chain: its idempotency key follows
-// from that and from its place in the chain ([calls.key]). An actor may move between two runs, so
+// from that and from its place in the chain ([activation.Chain.NameCall]). An actor may move between two runs, so
 // called turns of this host, which are in the chain's commit, are recorded by the same keys.
 type forwarding struct {
 	peers      Peers // nil: there are none
@@ -27,12 +27,9 @@ type forwarding struct {
 const hereTries = 3
 
 // here reports whether an actor that this host did not hold for the call c is tried here again;
-// otherwise another host is called. The error is why neither is done.
+// otherwise another host is called. The error is why neither is done. There are peers.
 func (f *forwarding) here(t *lane.Run, c *call.Call, tries int) (bool, error) {
 	key, from := &c.Inv.Key, &t.Chain.Members[0].Activation.Key
-	if f.peers == nil {
-		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
-	}
 	var holder, self actor.HostID
 	var err error
 	t.Waiting(func() { holder, self, err = f.peers.Locate(c.Ctx, *key) })
