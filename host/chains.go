@@ -394,46 +394,14 @@ func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error)
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
 func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted) (err error) {
-	if m.Activation.WarmFor(m.Served) {
-		return cs.read(ctx, m)
+	a := m.Activation
+	if a.WarmFor(m.Served) {
+		m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+	} else {
+		t.Waiting(func() { m.Row, err = cs.turns.Enlist(ctx, a, m.Served) })
 	}
-	t.Waiting(func() { err = cs.read(ctx, m) })
+	m.Rev = a.Rev
 	return err
-}
-
-// read is begin, which may wait for commits and for the store.
-func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
-	a, s, ts := m.Activation, m.Served, cs.turns
-	if s != a.Serving || s.Lane == serving.LaneLocked {
-		if dropped, err := a.AwaitCommits(ctx); err != nil {
-			return err
-		} else if dropped {
-			return call.ErrDropped
-		}
-		a.Serving, a.Checked = s, serving.Unchecked
-	}
-	if err := ts.Ownership.MayBegin(a, s, time.Now()); err != nil {
-		return err
-	}
-	if err := ts.CheckMemory(a.Key.App); err != nil {
-		return err
-	}
-	l, err := ts.Load(ctx, a, s)
-	switch {
-	case err != nil:
-		return err
-	case l == nil:
-		return call.ErrDropped
-	case l.Damage != nil:
-		return l.Damage
-	}
-	if changed, err := ts.Deployments.Fits(ctx, l, s); err != nil {
-		return err
-	} else if changed {
-		return call.ErrMoved
-	}
-	m.Row, m.Rev = l, a.Rev
-	return nil
 }
 
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
