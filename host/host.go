@@ -149,6 +149,6 @@ func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
 // state cannot be decoded; in an [*actor.TurnError].
-func (h *Host) View(ctx context.Context, key actor.Key) (lane.View, error) {
+func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	return h.reads.View(ctx, key)
 }
