@@ -88,9 +88,9 @@ type Config struct {
 	// beside its payload. Apps share it; above an app's share it sets no more. Defaults to
 	// 64 MiB.
 	TimerMemory int64
-	// Slots bounds the guests that run at the same time, but for new turns, of which
-	// [executor.Beginners] times as many may run while none waits. Apps share them: while more
-	// guests want to run, each app's use as much fuel. Defaults to GOMAXPROCS.
+	// Slots bounds the guests that run at the same time. While no turn waits, [executor.Beginners]
+	// times as many may run if they are new. Apps share them: while more guests want to run, each
+	// app's use as much fuel. Defaults to GOMAXPROCS.
 	Slots int
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Apps share them: one alone may have seven eighths. Defaults to 32.

@@ -37,8 +37,8 @@ type Events struct {
 	GuestLog func(GuestLog)
 }
 
-// allOf returns Events whose callbacks call those of all observers, and are safe to call. Without a
-// GuestLog among them, lines go to the logger: it stays nil.
+// allOf returns Events whose callbacks call those of all observers, and are safe to call. If no
+// observer has a GuestLog, it stays nil, and lines go to the logger.
 func allOf(log *slog.Logger, observers []Events) Events {
 	var all Events
 	combine(log, observers, &all, func(e *Events) *func(TurnEnd) { return &e.TurnEnd })
@@ -71,7 +71,7 @@ func combine[T any](log *slog.Logger, observers []Events, all *Events, callback 
 	}
 }
 
-// safely calls f; a panic of it is logged and keeps nobody from an answer.
+// safely calls f, and logs a panic of it: callers get their answers all the same.
 func safely[T any](log *slog.Logger, f func(T), event T) {
 	defer func() {
 		if v := recover(); v != nil {

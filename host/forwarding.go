@@ -105,8 +105,9 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 	}
 }
 
-// failed is the outcome of a forwarded call that has failed with err. The failure of a guest is behind a
-// fence that keeps earlier runs of the call out; other errors say nothing of those.
+// failed is the outcome of a forwarded call that has failed with err. The callee's host answers
+// with the failure of a guest after a fence that keeps earlier runs of the call out. Other errors
+// do not keep them out.
 func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool) (actor.Payload, error) {
 	r, record := failedResult(c, err), t.Outermost.Of.Stats.Chain
 	switch {
@@ -163,8 +164,8 @@ func (f *forwarding) records(t *lane.Run) bool {
 	return f.peers != nil && !t.Outermost.ReadOnly && t.Outermost.Of.Cause.Recorded()
 }
 
-// known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
-// at another host; false if there was none. In the first run here the commit finds out, or
+// known returns the reply that a call got in an earlier run of the chain, when another host held
+// the callee's actor; false if there was none. In the first run here the commit finds out, or
 // knownOfFailed.
 func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	c.Doubtful = t.Outermost.Of.Doubtful || t.Outermost.Of.Conflicts > 0
@@ -178,8 +179,9 @@ func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (r
 	return recordedReply(c, o.Result, ok)
 }
 
-// knownOfFailed is known for a call that has failed: no commit records it, and so none finds what an
-// earlier run has done. If an earlier run does not know what became of the call, it may take effect yet.
+// knownOfFailed is known for a call that has failed. No commit records a failure, so none finds the
+// record of an earlier run. If an earlier run got no answer to the call, the call may still take
+// effect.
 func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	if !c.Doubtful { // otherwise it was looked up before it ran
 		var r call.Result

@@ -32,7 +32,7 @@ type ModuleSource interface {
 }
 
 type (
-	// Reminders is what the host needs of who keeps and delivers reminders.
+	// Reminders keeps and delivers reminders.
 	Reminders = lane.Keeper
 	// View is an actor as people and tools see it.
 	View = lane.View

@@ -8,16 +8,16 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// Memory is the account of Config.CallMemory. An eighth of it is common: whoever comes first
-// has it, since to count for an app costs more than to count. Apps share the rest.
+// Memory is the account of Config.CallMemory. An eighth of it is common: the calls that come first
+// take it, since counting for an app costs more than counting for all. Apps share the rest.
 type Memory struct {
 	*fair.Account
 	Max       int64
-	common    atomic.Int64 // taken of the part for whoever comes first
+	common    atomic.Int64 // bytes of the common part that are taken
 	maxCommon int64
 }
 
-// NewMemory returns memory for at most max bytes, an eighth of it for whoever comes first.
+// NewMemory returns memory for at most max bytes.
 func NewMemory(max int64) Memory {
 	common := max / 8
 	return Memory{
@@ -52,13 +52,13 @@ func (m *Memory) Answered(c *Call) {
 	}
 }
 
-// Total returns how many bytes count.
+// Total returns how many bytes are taken.
 func (m *Memory) Total() int64 { return m.Used() + m.common.Load() }
 
 // Take counts n bytes for an app, or returns [actor.ErrHostFull].
 func (m *Memory) Take(app string, n int64) error { return errCallsFull(m.Account.Take(app, n)) }
 
-// Check returns the error of a call of an app that takes n bytes more, and counts nothing.
+// Check returns the error that an app's call of n bytes would get now, and counts nothing.
 func (m *Memory) Check(app string, n int64) error {
 	if m.common.Load()+n <= m.maxCommon {
 		return nil

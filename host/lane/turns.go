@@ -29,7 +29,7 @@ type Turns struct {
 	Stateless   *Stateless
 }
 
-// next returns what serves the activation's next turn, as serving does. It
+// next returns what serves the activation's next turn, as [serving.Deployments.Of] does. It
 // is for the worker.
 func (ts *Turns) next(a *activation.Activation) (*serving.Type, error) {
 	changes := ts.Deployments.Changes()

@@ -29,8 +29,8 @@ type Config struct {
 	Recorded func(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool)
 	// Run runs one call of an activation, which is to begin now.
 	Run func(a *activation.Activation, c *call.Call, now time.Time) call.Outcome
-	// Committed gets what applied commits have done to reminders, Refused what refused ones
-	// have not, and Unused the tokens of reminders that no commit sets.
+	// Committed gets the effects of applied commits on reminders, Refused those of refused ones,
+	// and Unused the tokens of reminders that no commit sets.
 	Committed, Refused func(e *actor.ReminderEffects)
 	Unused             func(app string, tokens []actor.ReminderID)
 }

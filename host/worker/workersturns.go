@@ -61,7 +61,7 @@ func (w *Workers) RunHere(a *activation.Activation, c *call.Call) {
 	w.dispose(a.Shard, a, c, &o, false)
 }
 
-// run is turn, whose panic is the call's error.
+// run is Config.Run; a panic is the call's error.
 func (w *Workers) run(a *activation.Activation, c *call.Call, now time.Time) (o call.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
