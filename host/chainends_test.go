@@ -247,6 +247,58 @@ func TestChainSends(t *testing.T) {
 	})
 }
 
+// TestRequestOfAChainThatCannotGoOn: a chain sends a request, and then cannot have another actor as it is:
+// a commit of an earlier owner lands before the fence. The chain does not send the request again, unless
+// it has an idempotency key.
+func TestRequestOfAChainThatCannotGoOn(t *testing.T) {
+	for _, idem := range []string{"", "k"} {
+		synctest.Test(t, func(t *testing.T) {
+			out := &asked{}
+			o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{Egress: out})
+			a := o.actor(abi.PlacementSticky)
+			hold := make(chan struct{})
+			a.Methods["SendCall"] = func(t *hosttest.Turn) error {
+				t.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/"})
+				if len(out.bodies) == 1 {
+					o.store.setHold(hold)
+				}
+				_, err := t.Call("T", "b", "Add", "")
+				return err
+			}
+			o.world.Deploy("app", "T", a)
+			o.store.write(key("b"), setTo(1))
+			late := actor.CommitOf(actor.RowWrite{
+				Key: key("b"), ReadVersion: 1, NewVersion: 2, Generation: 1,
+				State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":100}`)},
+			})
+			ended := make(chan error)
+			go func() {
+				_, err := o.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "SendCall", IdempotencyKey: idem})
+				ended <- err
+			}()
+			synctest.Wait() // for the fence of b
+			if err := o.store.applyNow(late); err != nil {
+				t.Fatal(err)
+			}
+			o.store.setHold(nil)
+			close(hold)
+			requests, n := 1, "100"
+			if err := <-ended; idem != "" {
+				requests, n = 2, "101"
+				if err != nil {
+					t.Error(err)
+				}
+			} else {
+				wantCondition(t, err, actor.ErrLeft)
+			}
+			if len(out.bodies) != requests {
+				t.Errorf("key %q: %d requests", idem, len(out.bodies))
+			}
+			o.must(t, "b", "View", n)
+		})
+	}
+}
+
 // TestChainTooLarge: what a chain changes is within one commit, and so is what several chains
 // that share one change together.
 func TestChainTooLarge(t *testing.T) {

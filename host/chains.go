@@ -364,7 +364,7 @@ func errDeadlock(ch *activation.Chain) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrStale, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
