@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -297,6 +298,52 @@ func TestRequestOfAChainThatCannotGoOn(t *testing.T) {
 			o.must(t, "b", "View", n)
 		})
 	}
+}
+
+// TestRevisionAfterACallThatFailed: what a guest has cached of a called turn that failed does not look
+// current to the next turn of the actor in the chain.
+func TestRevisionAfterACallThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		a := scriptedActor()
+		var revisions []uint64
+		a.Methods["Fail"] = func(t *hosttest.Turn) error {
+			revisions = append(revisions, t.Frame.Revision)
+			return errors.Join(t.Set("n", "1"), hosttest.Fail("on_purpose"))
+		}
+		a.Methods["Calls"] = func(t *hosttest.Turn) error {
+			for range 3 {
+				if _, err := t.Call("T", "b", "Fail", ""); codeOf(err) != "on_purpose" {
+					return err
+				}
+			}
+			return nil
+		}
+		s.world.Deploy("app", "T", a)
+		if _, err := s.call(t.Context(), "a", "Calls"); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(revisions)
+		if len(slices.Compact(revisions)) != 3 {
+			t.Errorf("revisions %d", revisions)
+		}
+	})
+}
+
+// TestChainsGiveBackWhatCallsCount: calls of an actor in chains count in its share of Config.CallMemory, and
+// in the whole, until their chains have ended.
+func TestChainsGiveBackWhatCallsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{CallMemory: 1 << 20, Limits: host.Limits{PayloadBytes: 64 << 10}})
+		for range 100 { // 128 KiB are for one actor
+			if reply, err := s.do(t, "a", op{Do: "must", ID: "b", Ops: []op{{Do: "add", N: 1}}}); err != nil {
+				t.Fatalf("%q, %v", reply, err)
+			}
+		}
+		if n := s.CallMemory(); n != 0 {
+			t.Errorf("%d bytes count for calls that have ended", n)
+		}
+	})
 }
 
 // TestChainTooLarge: what a chain changes is within one commit, and so is what several chains
