@@ -330,6 +330,53 @@ func TestRevisionAfterACallThatFailed(t *testing.T) {
 	})
 }
 
+// TestTakingBackATurnChangesNoOther: a turn is taken back long after one that it called, and that others of
+// the chain had changed, has ended. The memory of that one is another turn's by then.
+func TestTakingBackATurnChangesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		first, others := newGate(), newGate()
+		a := scriptedActor()
+		a.Methods["Do"] = func(t *hosttest.Turn) error {
+			switch t.Frame.ID[0] {
+			case '1':
+				return first.wait(t)
+			case '2':
+				return others.wait(t)
+			}
+			return scripted(t)
+		}
+		s.world.Deploy("app", "T", a)
+		var ended []<-chan answer
+		do := func(id string, ops ...op) {
+			c := make(chan answer, 1)
+			go func() {
+				reply, err := s.do(t, id, ops...)
+				c <- answer{reply, err}
+			}()
+			ended = append(ended, c)
+		}
+		again := op{Do: "call", ID: "b", Again: true, Ops: []op{{Do: "add", N: 50}}}
+		do("o", op{Do: "call", ID: "a", Ops: []op{{Do: "call", ID: "b", Ops: []op{{Do: "call", ID: "c", Ops: []op{again}}}}, {Do: "call", ID: "1"}, {Do: "fail"}}})
+		<-first.entered
+		want := map[string]int64{"a": 0, "b": 0}
+		for i := range 4 {
+			do(fmt.Sprint("z", i), op{Do: "add", N: 7}, op{Do: "call", ID: fmt.Sprint("2", i)})
+			<-others.entered
+			want[fmt.Sprint("z", i)] = 7
+		}
+		close(first.leave)
+		<-ended[0]
+		close(others.leave)
+		for _, c := range ended[1:] {
+			if got := <-c; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		s.wantNumbers(t, want)
+	})
+}
+
 // TestChainsGiveBackWhatCallsCount: calls of an actor in chains count in its share of Config.CallMemory, and
 // in the whole, until their chains have ended.
 func TestChainsGiveBackWhatCallsCount(t *testing.T) {
