@@ -34,6 +34,10 @@ func TestAnomalies(t *testing.T) {
 			with(Aborted, txn("A", 0, 9, Append("x", 1))),
 			txn("B", 0, 9, Read("x", 1)),
 		}, []Kind{AbortedRead}, 0, "B reads 1 of x, which A has appended"},
+		"aborted read in a cycle": {[]Transaction{
+			with(Aborted, txn("A", 0, 9, Read("y", 2), Append("x", 1))),
+			txn("B", 0, 9, Read("x", 1), Append("y", 2)),
+		}, []Kind{AbortedRead, G1c}, 0, "A before B before A"},
 		"intermediate read": {[]Transaction{
 			txn("A", 0, 9, Append("x", 1), Append("x", 2)),
 			txn("B", 0, 9, Read("x", 1)),
@@ -170,6 +174,18 @@ func TestShortestCycle(t *testing.T) {
 		txn("R", 0, 9, Read("x", 1, 2), Read("y", 1, 2), Read("z", 1, 2), Read("v", 1, 2), Read("w", 3, 2, 1)),
 	})
 	if len(found) != 1 || !strings.HasPrefix(found[0].Text, "D before E before D\n") && !strings.HasPrefix(found[0].Text, "E before D before E\n") {
+		t.Errorf("got %v", found)
+	}
+}
+
+// TestShortestCycleInRealTime shows a cycle of two transactions, between which others are
+// acknowledged, and not one that has another transaction and fewer of those.
+func TestShortestCycleInRealTime(t *testing.T) {
+	found := StrictlySerializable([]Transaction{
+		txn("A", 0, 1, Append("x", 1)), txn("B", 2, 3, Append("y", 2)), txn("C", 4, 5), txn("D", 6, 7), txn("E", 8, 9),
+		txn("F", 10, 11, Read("x"), Read("y", 2)), txn("R", 0, 12, Read("x", 1)),
+	})
+	if len(found) != 1 || found[0].Kind != Realtime || !strings.HasPrefix(found[0].Text, "F before A before F\n") {
 		t.Errorf("got %v", found)
 	}
 }

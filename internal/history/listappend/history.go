@@ -33,7 +33,8 @@ type Outcome int
 const (
 	// Committed transactions were acknowledged.
 	Committed Outcome = iota
-	// Aborted transactions must have no effect.
+	// Aborted transactions must have no effect. One whose append a read shows is an anomaly, and
+	// counts as committed in the search for others.
 	Aborted
 	// Unknown transactions may have taken effect, at any time after they began. They are in the
 	// order if a read shows an append of theirs; then their reads count, too.
