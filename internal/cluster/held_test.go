@@ -162,7 +162,7 @@ func (h *heldCalls) end() {
 func TestLostBetweenTwoCommits(t *testing.T) {
 	h := newHeldCalls(t, attemptTime)
 	const ways = 8
-	for n := range roundsOr(t, ways) {
+	for n := range crash.Rounds(t, ways) {
 		held, lost, frozen := n&1 == 0, n&2 == 0, n&4 == 0
 		began := time.Now()
 		h.lose(held, lost, frozen)
