@@ -272,8 +272,8 @@ func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string
 	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
 }
 
-// breakAll has each fault happen at least once, and others as the randomness has it, and calls
-// before ahead of each.
+// breakAll makes each fault happen at least once, and then faults at random. It calls before ahead
+// of each fault.
 func (r *run) breakAll(t *testing.T, random *rand.Rand, all []fault, before func()) {
 	t.Helper()
 	rounds := crash.Rounds(t, defaultRounds)

@@ -47,7 +47,7 @@ type list struct {
 	appends map[int64]*appended
 	order   []int64 // the longest read
 	longest int     // the transaction of that read
-	latest  int64   // when the last transaction in the order began that reads the list
+	latest  int64   // when the last transaction began that has taken effect and reads the list
 	last    *appended
 }
 

@@ -27,7 +27,7 @@ func TestAnomalies(t *testing.T) {
 	for name, c := range map[string]struct {
 		history []Transaction
 		want    []Kind
-		needs   kind   // without any of which nothing is found
+		needs   kind   // nothing is found without any one of these
 		shows   string // in the text
 	}{
 		"aborted read": {[]Transaction{
@@ -388,8 +388,8 @@ func (s *serial) shows(t *Transaction) bool {
 	return slices.ContainsFunc(t.Ops, func(o Op) bool { return !o.IsRead && slices.Contains(s.lists[o.Key], o.Element) })
 }
 
-// TestAgainstSearch compares the checker with a search through all orders, on small histories most
-// of whose reads are made up.
+// TestAgainstSearch compares the checker with a search through all orders, on small histories with
+// invented reads.
 func TestAgainstSearch(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(30000) {

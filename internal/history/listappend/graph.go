@@ -29,7 +29,7 @@ type graph struct {
 	edges        [][]edge
 }
 
-// hops is how much longer an edge makes a path: the whole way over moments counts once.
+// hops is the length of an edge in a path. All edges over moments in a row count as one.
 func (g *graph) hops(from int) int {
 	if from >= g.transactions {
 		return 0
