@@ -20,7 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
-// heldCalls is three servers, between which single calls of actors are held.
+// heldCalls holds single calls of actors between three servers.
 type heldCalls struct {
 	t        *testing.T
 	members  []*member
@@ -57,7 +57,7 @@ func (h *heldCalls) holder(typ, id string) *member {
 	return nil
 }
 
-// call makes a call of an account or a cashier, repeated until it is answered.
+// call calls an account or a cashier, and repeats the call until it is answered.
 func (h *heldCalls) call(req client.Request) string {
 	h.t.Helper()
 	r := &run{client: h.bank.Client}
@@ -77,8 +77,8 @@ type heldCall struct {
 	outcome        chan string
 }
 
-// begin has a cashier debit an account at another server, and returns when the call, or its answer,
-// is held.
+// begin has a cashier debit an account at another server. It returns once the call is held, or the
+// answer if call is false.
 func (h *heldCalls) begin(call bool, change func(*crash.Order)) *heldCall {
 	h.t.Helper()
 	for deadline := time.Now().Add(stalled); time.Now().Before(deadline); {
@@ -154,15 +154,15 @@ func (h *heldCalls) end() {
 }
 
 // TestLostBetweenTwoCommits: a server is killed, or frozen for longer than its lease, while a call
-// between two servers, or its answer, is on its way. When it is the answer, the callee's commit is
-// there and the caller's is not. The repetition of the call finds the record of what was
-// committed, wherever the actors are by then, and nothing is applied twice: neither when what was
-// held arrives late, nor when the server wakes up and goes on with it. GREENROOM_KILL_ROUNDS says
-// how often (make soak).
+// between two servers, or its answer, is on its way. In the case of the answer, the callee has
+// committed and the caller has not. The repeated call finds the record of the commit, wherever the
+// actors are by then, and nothing is applied twice: neither when the held call or answer arrives
+// late, nor when the frozen server wakes up and continues. GREENROOM_KILL_ROUNDS sets the number of
+// rounds (make soak).
 func TestLostBetweenTwoCommits(t *testing.T) {
 	h := newHeldCalls(t, attemptTime)
 	const ways = 8
-	for n := range roundsOr(t, ways) {
+	for n := range crash.Rounds(t, ways) {
 		held, lost, frozen := n&1 == 0, n&2 == 0, n&4 == 0
 		began := time.Now()
 		h.lose(held, lost, frozen)
@@ -171,8 +171,8 @@ func TestLostBetweenTwoCommits(t *testing.T) {
 	h.end()
 }
 
-// lose holds a call of an account, or its answer, and loses the server of its caller, or that of
-// the account, until the call has its outcome.
+// lose holds a call of an account, or its answer if call is false. Until the call has its outcome,
+// the server of the caller is lost, or the account's if caller is false.
 func (h *heldCalls) lose(call, caller, frozen bool) {
 	h.t.Helper()
 	c := h.begin(call, nil)
@@ -220,8 +220,8 @@ func TestCallArrivesAfterItWasGivenUp(t *testing.T) {
 
 // TestLateCopyOfARefusedCall: the connection breaks under a call, for its caller alone. The callee
 // refuses the repetition, and the caller commits that. The first copy arrives after that, when the
-// callee would not refuse it any more. It has no effect, since the caller has been told that
-// nothing of the call remains.
+// callee would not refuse it any more. It has no effect, since the refusal that the caller got says
+// that nothing of the call remains.
 func TestLateCopyOfARefusedCall(t *testing.T) {
 	h := newHeldCalls(t, stalled)
 	c := h.begin(true, func(o *crash.Order) { o.Cents = 130 })
