@@ -152,7 +152,7 @@ func TestAllCallsAreMigrated(t *testing.T) {
 }
 
 // TestFuelOfAllCalls: each call has the fuel of its type. What they call has that of the first actor's
-// type, all together, as if one turn had called it.
+// type, all together, as if one turn had called it. A call of another host has what is left there.
 func TestFuelOfAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, host.Config{Limits: host.Limits{Fuel: 1000}})
@@ -181,6 +181,13 @@ func TestFuelOfAllCalls(t *testing.T) {
 		check("the turns", err, 1000, 1000, 1000, 700, 400, 1000, 1000, 100)
 		_, err = s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Use", Payload: actor.Payload{Data: []byte("xyzx")}})
 		check("the turns of one call", err, 1000, 1000, 700, 400, 100)
+		for _, left := range []uint64{500, 5000} {
+			_, err = s.Invoke(t.Context(), actor.Invocation{
+				Key: key("a"), Method: "Use", Payload: actor.Payload{Data: []byte("x")},
+				Origin: &actor.Origin{From: key("z"), Chain: "of another host", Depth: 1, Fuel: left},
+			})
+			check("the turns of a call of another host", err, min(left, 1000), min(left, 1000))
+		}
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
-func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun {
+func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
 	b := &begun{by: &h.admission}
 	b.Request = h.invocation(ctx, inv)
 	b.Receiver = to

@@ -10,17 +10,35 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// The cost of the host itself: a native guest, a store in memory.
-func BenchmarkTurn(b *testing.B) {
-	w := hosttest.New()
-	h, err := host.New(host.Config{Committer: newFakeStore(), Modules: w, Engine: w})
+// benchHost starts a host with a store in memory. o may be nil, for a host that is alone.
+func benchHost(b *testing.B, o host.Ownership) (*hosttest.World, *host.Host) {
+	w, store := hosttest.New(), newFakeStore()
+	store.shared = o != nil
+	h, err := host.New(host.Config{Committer: store, Modules: w, Engine: w, Ownership: o})
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := h.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	defer h.Stop(b.Context())
+	b.Cleanup(func() { h.Stop(context.Background()) })
+	return w, h
+}
+
+// benchMethod calls a method of one actor again and again.
+func benchMethod(b *testing.B, h *host.Host, method string) {
+	b.ReportAllocs()
+	inv := actor.Invocation{ID: "bench", Key: key("a"), Method: method}
+	for b.Loop() {
+		if _, err := h.Invoke(b.Context(), inv); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The cost of the host itself: a native guest, a store in memory.
+func BenchmarkTurn(b *testing.B) {
+	w, h := benchHost(b, nil)
 	for _, placement := range []string{"ring", "any"} {
 		w.Deploy("app", "T", hosttest.Actor{
 			Placement: placement,
@@ -29,30 +47,14 @@ func BenchmarkTurn(b *testing.B) {
 			ReadOnly:  map[string]hosttest.Func{"View": view},
 		})
 		for _, method := range []string{"Add", "View"} {
-			b.Run(placement+"/"+method, func(b *testing.B) {
-				b.ReportAllocs()
-				inv := actor.Invocation{ID: "bench", Key: key("a"), Method: method}
-				for b.Loop() {
-					if _, err := h.Invoke(b.Context(), inv); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+			b.Run(placement+"/"+method, func(b *testing.B) { benchMethod(b, h, method) })
 		}
 	}
 }
 
 // What a chain over two actors costs the host, beside a single turn: see BenchmarkTurn.
 func BenchmarkChain(b *testing.B) {
-	w := hosttest.New()
-	h, err := host.New(host.Config{Committer: newFakeStore(), Modules: w, Engine: w})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := h.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	defer h.Stop(b.Context())
+	w, h := benchHost(b, nil)
 	w.Deploy("app", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Add": add, "Transfer": func(t *hosttest.Turn) error {
 		if _, err := t.Call("T", "b", "Add", ""); err != nil {
 			return err
@@ -60,15 +62,7 @@ func BenchmarkChain(b *testing.B) {
 		return add(t)
 	}}})
 	for _, method := range []string{"Add", "Transfer"} {
-		b.Run(method, func(b *testing.B) {
-			b.ReportAllocs()
-			inv := actor.Invocation{ID: "bench", Key: key("a"), Method: method}
-			for b.Loop() {
-				if _, err := h.Invoke(b.Context(), inv); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		b.Run(method, func(b *testing.B) { benchMethod(b, h, method) })
 	}
 }
 
@@ -77,18 +71,8 @@ func BenchmarkChain(b *testing.B) {
 func BenchmarkOwnership(b *testing.B) {
 	actors := hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add, "Touch": view}, ReadOnly: map[string]hosttest.Func{"View": view}}
 	newHost := func(o host.Ownership) *host.Host {
-		w := hosttest.New()
+		w, h := benchHost(b, o)
 		w.Deploy("app", "T", actors)
-		store := newFakeStore()
-		store.shared = o != nil // a host that is alone asks for nothing
-		h, err := host.New(host.Config{Committer: store, Modules: w, Engine: w, Ownership: o})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := h.Start(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { h.Stop(context.Background()) })
 		return h
 	}
 	alone, owner := newHost(nil), newHost(hosttest.NewHoldings(actor.HeldClean))

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 )
 
-// refusal of a call, which the caller gets as a result.
+// refuse returns the refusal of a call, which the caller gets as a result.
 func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -29,10 +29,11 @@ type decidedError struct {
 
 func (*decidedError) Error() string { return "the outcome of the call is decided" }
 
-// oneOrder is what to do about transactions of several hosts that wait for each other's actors.
-const oneOrder = "transactions of several hosts that wait for each other's actors end so: call actors in one order"
+// oneOrder explains the end of a transaction that waited for another host, and how to avoid it.
+const oneOrder = "transactions of several hosts may wait for each other's actors until their time is over; calling actors in one order avoids that"
 
-// waits says what a call waited for when the time of its caller was over, for people; empty if it ran here.
+// waits describes, for people, what a call waited for when its caller's time was over; empty if it
+// ran here.
 func waits(c *call.Call) string {
 	switch {
 	case c.Holder != "":

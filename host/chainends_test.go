@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -243,6 +244,151 @@ func TestChainSends(t *testing.T) {
 		wantCondition(t, err, actor.ErrLeft)
 		if len(out.bodies) != 2 {
 			t.Errorf("%d requests", len(out.bodies))
+		}
+	})
+}
+
+// TestRequestOfAChainThatCannotGoOn: a chain sends a request, and then cannot have another actor as it is:
+// a commit of an earlier owner lands before the fence. The chain does not send the request again, unless
+// it has an idempotency key.
+func TestRequestOfAChainThatCannotGoOn(t *testing.T) {
+	for _, idem := range []string{"", "k"} {
+		synctest.Test(t, func(t *testing.T) {
+			out := &asked{}
+			o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{Egress: out})
+			a := o.actor(abi.PlacementSticky)
+			hold := make(chan struct{})
+			a.Methods["SendCall"] = func(t *hosttest.Turn) error {
+				t.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/"})
+				if len(out.bodies) == 1 {
+					o.store.setHold(hold)
+				}
+				_, err := t.Call("T", "b", "Add", "")
+				return err
+			}
+			o.world.Deploy("app", "T", a)
+			o.store.write(key("b"), setTo(1))
+			late := actor.CommitOf(actor.RowWrite{
+				Key: key("b"), ReadVersion: 1, NewVersion: 2, Generation: 1,
+				State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":100}`)},
+			})
+			ended := make(chan error)
+			go func() {
+				_, err := o.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "SendCall", IdempotencyKey: idem})
+				ended <- err
+			}()
+			synctest.Wait() // for the fence of b
+			if err := o.store.applyNow(late); err != nil {
+				t.Fatal(err)
+			}
+			o.store.setHold(nil)
+			close(hold)
+			requests, n := 1, "100"
+			if err := <-ended; idem != "" {
+				requests, n = 2, "101"
+				if err != nil {
+					t.Error(err)
+				}
+			} else {
+				wantCondition(t, err, actor.ErrLeft)
+			}
+			if len(out.bodies) != requests {
+				t.Errorf("key %q: %d requests", idem, len(out.bodies))
+			}
+			o.must(t, "b", "View", n)
+		})
+	}
+}
+
+// TestRevisionAfterACallThatFailed: what a guest has cached of a called turn that failed does not look
+// current to the next turn of the actor in the chain.
+func TestRevisionAfterACallThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		a := scriptedActor()
+		var revisions []uint64
+		a.Methods["Fail"] = func(t *hosttest.Turn) error {
+			revisions = append(revisions, t.Frame.Revision)
+			return errors.Join(t.Set("n", "1"), hosttest.Fail("on_purpose"))
+		}
+		a.Methods["Calls"] = func(t *hosttest.Turn) error {
+			for range 3 {
+				if _, err := t.Call("T", "b", "Fail", ""); codeOf(err) != "on_purpose" {
+					return err
+				}
+			}
+			return nil
+		}
+		s.world.Deploy("app", "T", a)
+		if _, err := s.call(t.Context(), "a", "Calls"); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(revisions)
+		if len(slices.Compact(revisions)) != 3 {
+			t.Errorf("revisions %d", revisions)
+		}
+	})
+}
+
+// TestTakingBackATurnChangesNoOther: a turn is taken back long after one that it called, and that others of
+// the chain had changed, has ended. The memory of that one is another turn's by then.
+func TestTakingBackATurnChangesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		first, others := newGate(), newGate()
+		a := scriptedActor()
+		a.Methods["Do"] = func(t *hosttest.Turn) error {
+			switch t.Frame.ID[0] {
+			case '1':
+				return first.wait(t)
+			case '2':
+				return others.wait(t)
+			}
+			return scripted(t)
+		}
+		s.world.Deploy("app", "T", a)
+		var ended []<-chan answer
+		do := func(id string, ops ...op) {
+			c := make(chan answer, 1)
+			go func() {
+				reply, err := s.do(t, id, ops...)
+				c <- answer{reply, err}
+			}()
+			ended = append(ended, c)
+		}
+		again := op{Do: "call", ID: "b", Again: true, Ops: []op{{Do: "add", N: 50}}}
+		do("o", op{Do: "call", ID: "a", Ops: []op{{Do: "call", ID: "b", Ops: []op{{Do: "call", ID: "c", Ops: []op{again}}}}, {Do: "call", ID: "1"}, {Do: "fail"}}})
+		<-first.entered
+		want := map[string]int64{"a": 0, "b": 0}
+		for i := range 4 {
+			do(fmt.Sprint("z", i), op{Do: "add", N: 7}, op{Do: "call", ID: fmt.Sprint("2", i)})
+			<-others.entered
+			want[fmt.Sprint("z", i)] = 7
+		}
+		close(first.leave)
+		<-ended[0]
+		close(others.leave)
+		for _, c := range ended[1:] {
+			if got := <-c; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		s.wantNumbers(t, want)
+	})
+}
+
+// TestChainsGiveBackWhatCallsCount: calls of an actor in chains count in its share of Config.CallMemory, and
+// in the whole, until their chains have ended.
+func TestChainsGiveBackWhatCallsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainStage(t, host.Config{CallMemory: 1 << 20, Limits: host.Limits{PayloadBytes: 64 << 10}})
+		for range 100 { // 128 KiB are for one actor
+			if reply, err := s.do(t, "a", op{Do: "must", ID: "b", Ops: []op{{Do: "add", N: 1}}}); err != nil {
+				t.Fatalf("%q, %v", reply, err)
+			}
+		}
+		if n := s.CallMemory(); n != 0 {
+			t.Errorf("%d bytes count for calls that have ended", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,45 @@ func TestChainsAreReported(t *testing.T) {
 			t.Errorf("the log is %s", text)
 		}
 	})
+}
+
+// TestDiscardedRunsOfChainsAreMarked: a chain whose commit was refused runs again. Each line that its turns
+// log has the number of the run, and the second run begins with a line about the first.
+func TestDiscardedRunsOfChainsAreMarked(t *testing.T) {
+	for name, run := range map[string]func(t *testing.T, s *stage) error{
+		"called by a guest": func(t *testing.T, s *stage) error {
+			_, err := s.do(t, "a", op{Do: "call", ID: "b", Ops: []op{{Do: "call", ID: "c"}, {Do: "add", N: 1}}})
+			return err
+		},
+		"called from outside": func(t *testing.T, s *stage) error {
+			_, err := doAll(t, s.Host, "", "a Look ", `b Do [{"do":"call","id":"c"},{"do":"add","n":1}]`)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var lines []string
+				s := newStage(t, host.Config{Observers: []host.Events{{GuestLog: func(l host.GuestLog) {
+					lines = append(lines, fmt.Sprintf("%s %d %.25s", l.Key.ID, l.Run, l.Text))
+				}}}})
+				a := scriptedActor()
+				a.Methods["Do"] = func(t *hosttest.Turn) error {
+					if t.Frame.ID == "c" {
+						t.Calls.Log(0, "called")
+					}
+					return scripted(t)
+				}
+				s.world.Deploy("app", "T", a)
+				s.store.plan("commit", "lost")
+				if err := run(t, s); err != nil {
+					t.Fatal(err)
+				}
+				if want := []string{"c 1 called", "a 2 the run before was discar", "c 2 called"}; !slices.Equal(lines, want) {
+					t.Errorf("lines %q, want %q", lines, want)
+				}
+			})
+		})
+	}
 }
 
 // TestErrorsOfCalls: what keeps a callee from running has the status and the code that are documented.

@@ -37,21 +37,16 @@ type chains struct {
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
 func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, error) {
-	caller := &t.Of.Inv.Key
-	c := &call.Call{Request: call.Request{
-		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: msg.Flags&abi.MessageAtomic != 0,
-		Inv: actor.Invocation{
-			ID: t.Of.Inv.ID, Key: actor.Key{App: caller.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
-			Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload}, Trace: t.Of.Inv.Trace.Child(),
-		},
-	}}
+	c := newCalled(t, actor.Call{
+		Key: actor.Key{App: t.Of.Inv.Key.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
+		Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload},
+	})
+	c.Atomic = msg.Flags&abi.MessageAtomic != 0
 	if msg.LimitMillis > 0 {
 		ctx, cancel := context.WithTimeout(c.Ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
 		defer cancel()
 		c.Ctx = ctx
 	}
-	runs := max(0, t.Of.Stats.Runs-1) // of the chain
-	c.Stats.Runs = runs
 	if t.Activation != nil {
 		cs.join(t)
 	}
@@ -60,7 +55,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	if err != nil && t.Context().Err() != nil {
 		cs.record(t).Late(waits(c))
 	}
-	cs.ended(t, c, c.Stats.Runs-runs, err)
+	cs.ended(t, c, err)
 	switch {
 	case err == nil:
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
@@ -83,6 +78,19 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	return r, 0, err
 }
 
+// newCalled returns the call of an actor that the turn t calls.
+func newCalled(t *lane.Run, what actor.Call) *call.Call {
+	c := &call.Call{Request: call.Request{
+		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
+		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
+	}}
+	c.Stats.Runs = earlierRuns(t)
+	return c
+}
+
+// earlierRuns returns how many runs the turn t has had before this one.
+func earlierRuns(t *lane.Run) int { return max(0, t.Of.Stats.Runs-1) }
+
 // record returns that of t's chain.
 func (cs *chains) record(t *lane.Run) *call.ChainRecord {
 	if t.Chain == nil {
@@ -92,10 +100,10 @@ func (cs *chains) record(t *lane.Run) *call.ChainRecord {
 }
 
 // ended reports the end of a called turn.
-func (cs *chains) ended(t *lane.Run, c *call.Call, runs int, err error) {
+func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 	end := call.TurnEnd{
 		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace, Depth: t.Depth + 1,
-		Lane: serving.LaneCalled, Runs: runs, Fuel: c.Stats.Fuel, Duration: time.Since(c.Arrived),
+		Lane: serving.LaneCalled, Runs: c.Stats.Runs - earlierRuns(t), Fuel: c.Stats.Fuel, Duration: time.Since(c.Arrived),
 	}
 	if t.Of.Op != call.OpAll {
 		end.Caller = t.Of.Inv.Key
@@ -151,14 +159,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	}
 	ch := t.Chain
 	m := ch.Member(c.Inv.Key)
-	var s *serving.Type // nil: the chain has the actor
-	var meth serving.Method
-	var err error
-	if m != nil && m.Seen() {
-		meth, err = m.Served.Method(&c.Inv)
-	} else {
-		s, meth, err = cs.find(t, c)
-	}
+	s, meth, err := cs.find(t, m, c)
 	switch {
 	case err != nil:
 		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
@@ -208,12 +209,17 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	return reply, err
 }
 
-// find returns what serves a call of the turn t.
-func (cs *chains) find(t *lane.Run, c *call.Call) (s *serving.Type, m serving.Method, err error) {
-	if s, m, err = cs.admission.find(c); err != nil {
-		t.Waiting(func() { s, m, err = cs.admission.findNew(c, err) })
+// find returns what serves a call of the turn t. s is nil if the chain has read the actor, which is m
+// then; the method is that of the type under which it was read.
+func (cs *chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *serving.Type, meth serving.Method, err error) {
+	if m != nil && m.Seen() {
+		meth, err = m.Served.Method(&c.Inv)
+		return nil, meth, err
 	}
-	return s, m, err
+	if s, meth, err = cs.admission.find(c); err != nil {
+		t.Waiting(func() { s, meth, err = cs.admission.findNew(c, err) })
+	}
+	return s, meth, err
 }
 
 // failed is the outcome of a call that has failed here with err: what another run of the chain has
@@ -358,7 +364,7 @@ func errDeadlock(ch *activation.Chain) error {
 // endsChain reports whether an error ends the whole chain: it says nothing of the call that
 // met it.
 func endsChain(err error) bool {
-	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrStale, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
 		if errors.Is(err, is) {
 			return true
 		}
@@ -388,46 +394,14 @@ func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error)
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
 func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted) (err error) {
-	if m.Activation.WarmFor(m.Served) {
-		return cs.read(ctx, m)
+	a := m.Activation
+	if a.WarmFor(m.Served) {
+		m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+	} else {
+		t.Waiting(func() { m.Row, err = cs.turns.Enlist(ctx, a, m.Served) })
 	}
-	t.Waiting(func() { err = cs.read(ctx, m) })
+	m.Rev = a.Rev
 	return err
-}
-
-// read is begin, which may wait for commits and for the store.
-func (cs *chains) read(ctx context.Context, m *activation.Enlisted) error {
-	a, s, ts := m.Activation, m.Served, cs.turns
-	if s != a.Serving || s.Lane == serving.LaneLocked {
-		if dropped, err := a.AwaitCommits(ctx); err != nil {
-			return err
-		} else if dropped {
-			return call.ErrDropped
-		}
-		a.Serving, a.Checked = s, serving.Unchecked
-	}
-	if err := ts.Ownership.MayBegin(a, s, time.Now()); err != nil {
-		return err
-	}
-	if err := ts.CheckMemory(a.Key.App); err != nil {
-		return err
-	}
-	l, err := ts.Load(ctx, a, s)
-	switch {
-	case err != nil:
-		return err
-	case l == nil:
-		return call.ErrDropped
-	case l.Damage != nil:
-		return l.Damage
-	}
-	if changed, err := ts.Deployments.Fits(ctx, l, s); err != nil {
-		return err
-	} else if changed {
-		return call.ErrMoved
-	}
-	m.Row, m.Rev = l, a.Rev
-	return nil
 }
 
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
@@ -494,6 +468,7 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	m.Open = open
 	ch.Ended(t)
 	giveBack(err)
+	by.Of.Logged = by.Of.Logged || c.Logged
 	ch.Fuel += t.Fuel().Used
 	if by.Of.Op == call.OpAll {
 		ch.OfAll += t.Fuel().Used
@@ -531,7 +506,6 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their
 // actors. An error is that of one call, an [*actor.CallError], or ends the chain.
 func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
-	inv := &t.Of.Inv
 	calls := make([]*call.Call, len(t.Of.List))
 	failed := func(i int, err error) error {
 		var decided *decidedError
@@ -552,11 +526,8 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 	}
 	cs.join(t)
 	for i := range calls {
-		one := &t.Of.List[i]
-		calls[i] = &call.Call{Request: call.Request{
-			Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(), Atomic: true,
-			Inv: actor.Invocation{ID: inv.ID, Key: one.Key, Method: one.Method, Payload: one.Payload, Trace: inv.Trace.Child()},
-		}}
+		calls[i] = newCalled(t, t.Of.List[i])
+		calls[i].Atomic = true
 		if err := cs.ready(t, calls[i]); err != nil {
 			return nil, failed(i, err)
 		}
@@ -566,7 +537,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 		var err error
 		place := cs.record(t).Began(&c.Inv, t.Depth+1)
 		replies[i], err = cs.run(t, c)
-		if cs.ended(t, c, c.Stats.Runs, err); err != nil {
+		if cs.ended(t, c, err); err != nil {
 			cs.record(t).Failed(place, "ended")
 			return nil, failed(i, err)
 		}
@@ -577,19 +548,12 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
 func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	m := t.Chain.Member(c.Inv.Key)
-	if m != nil {
-		meth, err := m.Served.Method(&c.Inv)
-		if err == nil && meth.Private {
-			err = call.PrivateError(&c.Inv)
-		}
-		return err
+	s, meth, err := cs.find(t, m, c)
+	if err == nil && meth.Private {
+		err = call.PrivateError(&c.Inv)
 	}
-	s, meth, err := cs.find(t, c)
-	if err != nil {
+	if err != nil || s == nil {
 		return err
-	}
-	if meth.Private {
-		return call.PrivateError(&c.Inv)
 	}
 	if m, err = cs.acquire(t, c, s); err == nil {
 		m.Served = s

@@ -11,18 +11,15 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/engine"
-	"github.com/greenroom-run/greenroom/host/activation"
-	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/serving"
-	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // Config is what a [Host] is made of. Committer, Modules and Engine are needed;
 // the zero value of everything else means its default.
 type Config struct {
 	// Committer keeps the actors. Required.
-	Committer storage.Committer
+	Committer Committer
 	// Modules says what serves each actor type. Required.
 	Modules ModuleSource
 	// Engine runs modules. Required.
@@ -31,11 +28,11 @@ type Config struct {
 	// Ownership says which actors this host may run, where other hosts run actors of
 	// the same store. Defaults to all, for a host that is alone; if others write to
 	// the store all the same, what is answered without a commit is confirmed by it.
-	Ownership activation.Cluster
+	Ownership Ownership
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
-	Reminders lane.Keeper
+	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
@@ -54,10 +51,10 @@ type Config struct {
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
-	Limits serving.Limits
+	Limits Limits
 	// Overrides replace Limits for an app ([Scope] without a type) or for one
 	// type of it, field by field where they are not zero; the type's wins.
-	Overrides map[serving.Scope]serving.Limits
+	Overrides map[Scope]Limits
 
 	// MaxActivations bounds how many actors are in memory. Above it the least
 	// recently used idle one goes; if none is idle, new ones are refused with
@@ -91,9 +88,9 @@ type Config struct {
 	// beside its payload. Apps share it; above an app's share it sets no more. Defaults to
 	// 64 MiB.
 	TimerMemory int64
-	// Slots bounds the guests that run at the same time, but for new turns, of which
-	// [executor.Beginners] times as many may run while none waits. Apps share them: while more
-	// guests want to run, each app's use as much fuel. Defaults to GOMAXPROCS.
+	// Slots bounds the guests that run at the same time. While no turn waits, [executor.Beginners]
+	// times as many may run if they are new. Apps share them: while more guests want to run, each
+	// app's use as much fuel. Defaults to GOMAXPROCS.
 	Slots int
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Apps share them: one alone may have seven eighths. Defaults to 32.
@@ -206,7 +203,7 @@ const (
 )
 
 // fits reports limits that leave no room for a single turn.
-func (c *Config) fits(l serving.Limits) error {
+func (c *Config) fits(l Limits) error {
 	switch {
 	case l.StateBytes+l.PayloadBytes > MaxStateAndPayload:
 		return fmt.Errorf("StateBytes %d and PayloadBytes %d are more than %d together; lower either", l.StateBytes, l.PayloadBytes, MaxStateAndPayload)
@@ -227,6 +224,6 @@ func (c *Config) newName() string {
 
 // LimitsOf returns what bounds an app or a type, before its manifest lowers it.
 // The receiver is one that [Config.WithDefaults] returned.
-func (c *Config) LimitsOf(s serving.Scope) serving.Limits {
-	return c.Overrides[s].Over(c.Overrides[serving.Scope{App: s.App}]).Over(c.Limits)
+func (c *Config) LimitsOf(s Scope) Limits {
+	return c.Overrides[s].Over(c.Overrides[Scope{App: s.App}]).Over(c.Limits)
 }

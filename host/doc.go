@@ -4,18 +4,26 @@
 //
 // It declares the interfaces that it needs and knows neither Wasm nor a database:
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
-// stores actors, [Ownership] says which actors this host holds. Package serving works out
-// the lane, the methods and the limits of what serves a type. Package call has what was asked,
-// from its arrival to its answer; package activation has the actors in memory, and decides
-// which of them this host may run; package worker runs their calls, and answers them when
-// what they rest on is durable; package lane runs the turns. Package turn runs one turn,
-// on a state of package overlay; package mailbox has the order and the bounds of an actor's
-// calls; package residency knows what of an actor's state is in memory and current; package
-// speculation decides which commit carries a turn and what runs again when a commit is not
-// applied; package chain finds chains of calls that wait for each other; package timer has the timers of actors; package instance keeps instances; package
-// executor bounds the guests that run, and deals the processors between apps; package
-// storage asks the store, in the groups that package pipeline makes. [Host.Invoke] waits for the end of a call;
-// [Host.Begin] does not wait for its call, and hands the answer to a receiver.
+// stores actors, [Ownership] says which actors this host holds. [Host.Invoke] waits for the end
+// of a call; [Host.Begin] does not wait, and hands the answer to a receiver.
+//
+// Its packages:
+//
+//	serving      the lane, the methods and the limits of what serves a type
+//	call         a request, from its arrival to its answer
+//	mailbox      the order and the bounds of an actor's calls
+//	activation   the actors in memory, and which of them this host may run
+//	residency    what of an actor's state is in memory and current
+//	worker       runs the calls of activations, and answers them when what they rest on is durable
+//	speculation  decides which commit carries a turn, and what runs again if it is not applied
+//	lane         runs turns, each in its lane
+//	turn         runs one method on a state, which package overlay has
+//	chain        finds chains of calls that wait for each other
+//	timer        the timers of actors
+//	instance     keeps instances of guests
+//	executor     bounds the guests that run, and deals the processors between apps
+//	storage      asks the store, in groups that package pipeline makes
+//	egress       sends the HTTP requests of guests
 //
 // Its parts, from the top down; no file uses one of a part above it. What happens below is
 // reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when

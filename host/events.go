@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/storage"
 )
 
 // Events are callbacks at the host's state changes, for metrics and tests. A nil
@@ -17,10 +15,10 @@ import (
 type Events struct {
 	// TurnEnd is called once for every Invoke and Delete, when it answers; and for every turn that
 	// a guest calls, when that ends: then nothing of it is committed yet.
-	TurnEnd func(call.TurnEnd)
+	TurnEnd func(TurnEnd)
 	// Commit is called once for every attempt to commit, when its outcome is
 	// known or given up.
-	Commit func(storage.CommitEnd)
+	Commit func(CommitEnd)
 	// Activated is called when an actor's state has come into memory.
 	Activated func(actor.Key)
 	// Deactivated is called when an actor has left memory.
@@ -39,12 +37,12 @@ type Events struct {
 	GuestLog func(GuestLog)
 }
 
-// allOf returns Events whose callbacks call those of all observers, and are safe to call. Without a
-// GuestLog among them, lines go to the logger: it stays nil.
+// allOf returns Events whose callbacks call those of all observers, and are safe to call. If no
+// observer has a GuestLog, it stays nil, and lines go to the logger.
 func allOf(log *slog.Logger, observers []Events) Events {
 	var all Events
-	combine(log, observers, &all, func(e *Events) *func(call.TurnEnd) { return &e.TurnEnd })
-	combine(log, observers, &all, func(e *Events) *func(storage.CommitEnd) { return &e.Commit })
+	combine(log, observers, &all, func(e *Events) *func(TurnEnd) { return &e.TurnEnd })
+	combine(log, observers, &all, func(e *Events) *func(CommitEnd) { return &e.Commit })
 	combine(log, observers, &all, func(e *Events) *func(actor.Key) { return &e.Activated })
 	combine(log, observers, &all, func(e *Events) *func(Deactivation) { return &e.Deactivated })
 	combine(log, observers, &all, func(e *Events) *func(actor.Key) { return &e.IdleSkipped })
@@ -73,7 +71,7 @@ func combine[T any](log *slog.Logger, observers []Events, all *Events, callback 
 	}
 }
 
-// safely calls f; a panic of it is logged and keeps nobody from an answer.
+// safely calls f, and logs a panic of it: callers get their answers all the same.
 func safely[T any](log *slog.Logger, f func(T), event T) {
 	defer func() {
 		if v := recover(); v != nil {

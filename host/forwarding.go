@@ -14,7 +14,7 @@ import (
 
 // forwarding calls, for guests, actors that other hosts hold. Such a call commits on its own. It
 // takes effect at most once, in all runs of what began the chain: its idempotency key follows
-// from that and from its place in the chain ([calls.key]). An actor may move between two runs, so
+// from that and from its place in the chain ([activation.Chain.NameCall]). An actor may move between two runs, so
 // called turns of this host, which are in the chain's commit, are recorded by the same keys.
 type forwarding struct {
 	peers      Peers // nil: there are none
@@ -27,12 +27,9 @@ type forwarding struct {
 const hereTries = 3
 
 // here reports whether an actor that this host did not hold for the call c is tried here again;
-// otherwise another host is called. The error is why neither is done.
+// otherwise another host is called. The error is why neither is done. There are peers.
 func (f *forwarding) here(t *lane.Run, c *call.Call, tries int) (bool, error) {
 	key, from := &c.Inv.Key, &t.Chain.Members[0].Activation.Key
-	if f.peers == nil {
-		return false, refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md", key.Type, key.ID, from.Type, from.ID)
-	}
 	var holder, self actor.HostID
 	var err error
 	t.Waiting(func() { holder, self, err = f.peers.Locate(c.Ctx, *key) })
@@ -108,8 +105,9 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 	}
 }
 
-// failed is the outcome of a forwarded call that has failed with err. The failure of a guest is behind a
-// fence that keeps earlier runs of the call out; other errors say nothing of those.
+// failed is the outcome of a forwarded call that has failed with err. The callee's host answers
+// with the failure of a guest after a fence that keeps earlier runs of the call out. Other errors
+// do not keep them out.
 func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool) (actor.Payload, error) {
 	r, record := failedResult(c, err), t.Outermost.Of.Stats.Chain
 	switch {
@@ -166,8 +164,8 @@ func (f *forwarding) records(t *lane.Run) bool {
 	return f.peers != nil && !t.Outermost.ReadOnly && t.Outermost.Of.Cause.Recorded()
 }
 
-// known returns the reply of a call in an earlier run of the chain, of which the callee's actor was
-// at another host; false if there was none. In the first run here the commit finds out, or
+// known returns the reply that a call got in an earlier run of the chain, when another host held
+// the callee's actor; false if there was none. In the first run here the commit finds out, or
 // knownOfFailed.
 func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	c.Doubtful = t.Outermost.Of.Doubtful || t.Outermost.Of.Conflicts > 0
@@ -181,8 +179,9 @@ func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (r
 	return recordedReply(c, o.Result, ok)
 }
 
-// knownOfFailed is known for a call that has failed: no commit records it, and so none finds what an
-// earlier run has done. If an earlier run does not know what became of the call, it may take effect yet.
+// knownOfFailed is known for a call that has failed. No commit records a failure, so none finds the
+// record of an earlier run. If an earlier run got no answer to the call, the call may still take
+// effect.
 func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Payload, ok bool, err error) {
 	if !c.Doubtful { // otherwise it was looked up before it ran
 		var r call.Result

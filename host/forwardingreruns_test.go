@@ -360,6 +360,9 @@ func TestCallOfAnActorThatComesBack(t *testing.T) {
 			t.Error(err)
 		}
 		hs.want(t, map[string]int64{"a": 1, "c": 5})
+		if n := s.CallMemory(); n != 0 {
+			t.Errorf("%d bytes count for calls that have ended", n)
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 	return nil
 }
 
-// fenceUnsettled keeps the commits from landing whose outcome was given up, of actors that move.
+// fenceUnsettled keeps commits of moving actors from landing whose outcome was given up.
 func (h *Host) fenceUnsettled(ctx context.Context, s *activation.Shard, moving func(actor.Key) bool) error {
 	s.Mu.Lock()
 	keys := s.History.Unsettled.Keys()

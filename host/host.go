@@ -136,19 +136,20 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
 
-// CheckCall returns the error of a call of an app whose payload has so many bytes, if they do not fit
-// into Config.CallMemory now; of an empty app, if they would fit for no app.
+// CheckCall returns the error that a call of an app would get now if Config.CallMemory has no room
+// for a payload of so many bytes. For the empty app it returns one only if no app has room for
+// them.
 func (h *Host) CheckCall(app string, bytes int64) error {
 	return h.memory.Check(app, call.CallCost+bytes)
 }
 
-// CloseIdleInstance closes a guest instance of an app that is not in use, for the sake of what it
-// keeps in memory, and reports whether there was any.
+// CloseIdleInstance closes an unused guest instance of an app, to free what it keeps in memory, and
+// reports whether there was one.
 func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app) }
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
 // state cannot be decoded; in an [*actor.TurnError].
-func (h *Host) View(ctx context.Context, key actor.Key) (lane.View, error) {
+func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	return h.reads.View(ctx, key)
 }

@@ -32,7 +32,7 @@ type ModuleSource interface {
 }
 
 type (
-	// Reminders is what the host needs of who keeps and delivers reminders.
+	// Reminders keeps and delivers reminders.
 	Reminders = lane.Keeper
 	// View is an actor as people and tools see it.
 	View = lane.View
@@ -105,7 +105,7 @@ type Peers interface {
 	Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error)
 	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
 	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
-	Begin(ctx context.Context, inv actor.Invocation, to call.Receiver) Begun
+	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun
 }
 
 // Begun is a call that was begun.

@@ -150,9 +150,10 @@ func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.Remi
 	return tokens
 }
 
-// PruneUndo forgets, of a call that has ended, what is not needed to take back the turn that called: of
-// each actor the first state will do. A turn may call the same actor without end, and each call
-// replaces a whole state. undo had began entries when the turn began, and before when it called.
+// PruneUndo drops the entries of a call that has ended which are not needed to take back the turn
+// that called: of each actor the first state is enough. A turn may call the same actor without end,
+// and each call replaces a whole state. undo had began entries when the turn began, and before when
+// it called.
 func (ch *Chain) PruneUndo(began, before int) {
 	kept := ch.Undo[:before]
 	for _, u := range ch.Undo[before:] {

@@ -1,7 +1,7 @@
-// Package activation has the actors that are in a host's memory: which there are, what of
-// their states is shared with commits under way, who may run them, and what may be answered
-// of them. It starts no goroutine and runs no turn: package host does, under the locks of
-// the shards.
+// Package activation keeps the actors that are in a host's memory. It finds, makes and evicts them,
+// shares their states with the commits under way, and decides which actors this host may run and
+// which answers their states support. It starts no goroutine and runs no turn: packages worker and
+// lane do, under the locks of the shards.
 //
 //	Table       finds activations, makes them and evicts them
 //	Ownership   decides which activations may exist, and what they may answer

@@ -75,9 +75,9 @@ func (o *Ownership) mayRead(c *call.Call, by *serving.Type) bool {
 }
 
 // Enter admits a call under by that runs on its caller's goroutine. warm is what its
-// actor's activation holds for readers, nil if there is nothing or it is not current, or
-// if the call is to be answered from a copy, which call.copied reports.
-// errUnfenced means that earlier owners of the actor have to be fenced out first.
+// actor's activation holds for readers, nil if there is nothing or it is not current, or if the
+// call is to be answered from a copy; then c.Copied is true. [call.ErrUnfenced] means that earlier
+// owners of the actor have to be fenced out first.
 func (o *Ownership) Enter(s *Shard, c *call.Call, by *serving.Type) (warm *residency.Row, err error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -25,7 +25,7 @@ type StateCopy struct {
 	State   *residency.Row // nil: none was read yet, or it is damaged
 	Current time.Time      // after this it was the newest
 	Used    time.Time
-	weighed int64  // what it counts for in Table.states
+	weighed int64  // what it counts for in Table.States
 	Fetch   *Fetch // under way; nil: none
 }
 

@@ -38,13 +38,14 @@ type Table struct {
 	Shards    [shardCount]Shard
 }
 
-// Observer gets what happens to activations. Its callbacks are set.
+// Observer gets what happens to activations. Neither callback is nil.
 type Observer struct {
 	Activated   func(actor.Key)
 	Deactivated func(Deactivation)
 }
 
-// Init readies a table for so many activations, whose states have so many bytes together.
+// Init prepares a table for at most so many activations, whose states have at most so many bytes
+// together.
 func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observer, clock *timer.Clock) {
 	t.seed = maphash.MakeSeed()
 	t.max, t.most = int64(activations), stateBytes

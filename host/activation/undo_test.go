@@ -3,7 +3,9 @@ package activation
 import (
 	"testing"
 
+	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // TestChainKeepsOneStateOfAnActorToTakeBack: however often a turn calls, its chain keeps no more
@@ -38,5 +40,26 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 	ch.RollBack(Savepoint{}, next)
 	if all[0].Row != nil || all[1].Row != nil || len(ch.Undo) != 0 {
 		t.Errorf("taken back are %v", all)
+	}
+}
+
+// openTurn counts what is taken back of what called turns have left to it.
+type openTurn struct{ replaced int }
+
+func (o *openTurn) Replace(*overlay.State, uint64) { o.replaced++ }
+func (o *openTurn) GoOnFrom(*turn.SideEffects)     {}
+
+// TestTurnThatIsOverIsNotChanged: what called turns have left to a turn is not taken back when that is over,
+// since its memory is another turn's by then.
+func TestTurnThatIsOverIsNotChanged(t *testing.T) {
+	over, open, of := &openTurn{}, &openTurn{}, &Enlisted{}
+	ch, row := &Chain{}, &residency.Row{State: residency.NoState}
+	for _, o := range []*openTurn{over, open, over} {
+		ch.Undo = append(ch.Undo, Undo{Of: of, Open: o, Row: row})
+	}
+	ch.Ended(over)
+	ch.RollBack(Savepoint{}, func() uint64 { return 1 })
+	if over.replaced != 0 || open.replaced != 1 {
+		t.Errorf("changed %d and %d times", over.replaced, open.replaced)
 	}
 }

@@ -1,14 +1,13 @@
-// Package call has what was asked of a host: each call from its arrival to its answer, what
-// is known of it meanwhile, what it counts for in memory, and how its caller gets the answer.
-// It knows neither activations nor lanes; who runs a call changes it, under the rules that
-// the fields state.
+// Package call represents the requests to a host: each call from its arrival to its answer, its
+// progress, its share of the memory for calls, and the delivery of the answer. It knows neither
+// activations nor lanes. Whoever runs a call changes it, under the rules that the fields state.
 //
 //	Call         a request, where it is, what is known of it, and its answer
-//	Context      of one run of a call: ends with its caller, at a deadline, or when stopped
-//	ChainRecord  what the chain of a call was, of all its runs
+//	Context      the context of one run: ends with the caller's, at a deadline, or when stopped
+//	ChainRecord  describes the chain of a call, over all its runs
 //	Memory       the account of all calls
 //	Answering    gives callers their answers
-//	errors       that end a run, and what callers get in their place
+//	errors       end a run; functions that translate them for callers
 package call
 
 import (
@@ -46,9 +45,9 @@ type Request struct {
 	Arrived time.Time
 	Sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
 	Timer   *timer.Timer      // whose firing asks for the call; nil: none
-	List    []actor.Call      // of opAll
+	List    []actor.Call      // of OpAll
 	Atomic  bool              // of OpEnlist: the call is in the chain's commit, or fails
-	Set     *TimerRequest     // of opTimer
+	Set     *TimerRequest     // of OpTimer
 }
 
 // Operation is what a call asks of an actor.
@@ -132,11 +131,11 @@ type progress struct {
 	Fired *actor.Reminder
 	// Timers is what the call does to its actor's timers.
 	Timers *timer.Changes
-	// Limit is how long its turn may take, and limitSetting what sets that, for people.
+	// Limit is how long its turn may take, and LimitSetting what sets that, for people.
 	Limit        time.Duration
 	LimitSetting string
 	// Started is when the time of the turn began; zero for one that is to begin
-	// anew. conflicts counts the commits of it that were refused.
+	// anew. Conflicts counts the commits of it that were refused.
 	Started   time.Time
 	Conflicts int
 	// Logged is true if a run of the turn logged something.
@@ -149,7 +148,7 @@ type progress struct {
 	Copied bool
 	// Migrated means that the state was migrated for the call, or a migration was tried.
 	Migrated bool
-	// Holder is the host that a turn's call is sent to, and elsewhere means that it has committed
+	// Holder is the host that a turn's call is sent to, and Elsewhere means that it has committed
 	// there.
 	Holder    actor.HostID
 	Elsewhere bool
@@ -191,7 +190,7 @@ type Result struct {
 	Later bool
 }
 
-// Stats is what TurnEnd tells beside the outcome.
+// Stats are facts about a call that TurnEnd reports beside the outcome.
 type Stats struct {
 	Lane serving.Lane
 	Sent bool // something was sent to the outside that may not be sent again: ErrLeft
@@ -336,7 +335,7 @@ func (c *Call) NotTimed(err error) {
 
 // Receiver gets the outcome of a call that was begun.
 type Receiver interface {
-	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
+	// Answer gets what Host.Invoke returns: once, on any goroutine, and perhaps
 	// before Begin has returned. Others wait for their answers meanwhile: it must
 	// not block.
 	Answer(reply actor.Reply, err error)

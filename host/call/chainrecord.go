@@ -71,8 +71,8 @@ func (r *ChainRecord) Failed(place int, code string) {
 // IsUnsettled reports whether the outcome of an earlier run's call with an idempotency key is unknown.
 func (r *ChainRecord) IsUnsettled(key string) bool { return slices.Contains(r.Unsettled, key) }
 
-// Late records that the time of the run was over during a call, which waited for something; empty: it
-// ran.
+// Late records that the time of the run was over during a call, and what the call waited for then;
+// empty if it ran.
 func (r *ChainRecord) Late(waits string) {
 	if r != nil && r.waits == "" {
 		r.waits = waits

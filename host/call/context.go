@@ -33,7 +33,7 @@ var _ context.Context = (*Context)(nil)
 // Deadline implements [context.Context].
 func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// SetDeadline changes the deadline of a context that nobody has.
+// SetDeadline changes the deadline of a context that has no user yet.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
 // ofCaller reports whether the deadline is the caller's, and not the turn's.
@@ -53,8 +53,7 @@ func (c *Context) Value(key any) any {
 	return c.caller.Value(key)
 }
 
-// Err implements [context.Context]. It may tell of the deadline a moment before
-// Done is closed.
+// Err implements [context.Context]. It may report the deadline a moment before Done is closed.
 func (c *Context) Err() error { return c.ErrAt(time.Time{}) }
 
 // ErrAt is Err at a time that the caller has just read from the clock; zero if it

@@ -21,9 +21,9 @@ var (
 	ErrUnmigrated = errors.New("the state has an older schema")
 	// ErrRecorded ends a guest whose call is answered with what is recorded of it.
 	ErrRecorded = errors.New("the call is recorded already")
-	// ErrChained ends a guest that calls other actors, and runs where there is no chain: a read-only
-	// method gets a turn, so that there is one moment at which all that it sees was the newest, and
-	// a locked turn gives its row back.
+	// ErrChained ends a guest that calls other actors where there is no chain. A read-only method
+	// then gets a turn, so that all that it sees was the newest at one moment; a locked turn gives
+	// its row back.
 	ErrChained = errors.New("the method calls other actors")
 	// ErrReadOnly is a call of a method that is not read-only, by a turn that is.
 	ErrReadOnly = errors.New("a read-only turn calls a method that is not read-only")
@@ -73,7 +73,7 @@ func Refused(err error) bool {
 	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken)
 }
 
-// FromGuest reports whether a guest has failed.
+// FromGuest reports whether err is the failure of a guest.
 func FromGuest(err error) bool {
 	var refused *actor.GuestError
 	var trap *actor.TrapError
@@ -89,9 +89,9 @@ func Unrecorded(err error) bool {
 	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !IsContextError(err)
 }
 
-// afterCommit is the error of a turn of which another host has committed a part. A guest's error that
-// says that the request had no effect says so no more: often it is that of a further call, which has
-// had none.
+// afterCommit is the error of a turn after another host has committed a call of it. A guest's error
+// is not retryable then, since that means that the request had no effect. Often it is the error of
+// a later call, which had none.
 func afterCommit(err error) error {
 	var guest *actor.GuestError
 	if !errors.As(err, &guest) || !guest.Retryable {
@@ -112,7 +112,7 @@ func finalError(err error) error {
 	return err
 }
 
-// PrivateError refuses a private method to who is no actor of the app.
+// PrivateError is the error of a call of a private method from outside.
 func PrivateError(inv *actor.Invocation) error {
 	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
 }

@@ -8,17 +8,16 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// Memory is the account of Config.CallMemory. An eighth of it is common: whoever comes first
-// has it, since to count for an app costs more than to count. Apps share the rest.
+// Memory is the account of Config.CallMemory. An eighth of it is common: the calls that come first
+// take it, since counting for an app costs more than counting for all. Apps share the rest.
 type Memory struct {
 	*fair.Account
-	Max int64
-	// Common is what is taken of the part that is for whoever comes first.
-	Common    atomic.Int64
+	Max       int64
+	common    atomic.Int64 // bytes of the common part that are taken
 	maxCommon int64
 }
 
-// NewMemory returns memory for at most max bytes, an eighth of it for whoever comes first.
+// NewMemory returns memory for at most max bytes.
 func NewMemory(max int64) Memory {
 	common := max / 8
 	return Memory{
@@ -34,8 +33,8 @@ func (m *Memory) Charge(c *Call) error {
 		return nil
 	}
 	cost := c.Cost()
-	if c.common = m.Common.Add(cost) <= m.maxCommon; !c.common {
-		m.Common.Add(-cost)
+	if c.common = m.common.Add(cost) <= m.maxCommon; !c.common {
+		m.common.Add(-cost)
 		if err := m.Take(c.Inv.Key.App, cost); err != nil {
 			return err
 		}
@@ -47,21 +46,21 @@ func (m *Memory) Charge(c *Call) error {
 // Answered gives back what an answered call, or one that was never admitted, counted for.
 func (m *Memory) Answered(c *Call) {
 	if c.common {
-		m.Common.Add(-c.Charged)
+		m.common.Add(-c.Charged)
 	} else {
 		m.Give(c.Inv.Key.App, c.Charged)
 	}
 }
 
-// Total returns how many bytes count.
-func (m *Memory) Total() int64 { return m.Used() + m.Common.Load() }
+// Total returns how many bytes are taken.
+func (m *Memory) Total() int64 { return m.Used() + m.common.Load() }
 
 // Take counts n bytes for an app, or returns [actor.ErrHostFull].
 func (m *Memory) Take(app string, n int64) error { return errCallsFull(m.Account.Take(app, n)) }
 
-// Check returns the error of a call of an app that takes n bytes more, and counts nothing.
+// Check returns the error that an app's call of n bytes would get now, and counts nothing.
 func (m *Memory) Check(app string, n int64) error {
-	if m.Common.Load()+n <= m.maxCommon {
+	if m.common.Load()+n <= m.maxCommon {
 		return nil
 	}
 	return errCallsFull(m.Account.Check(app, n))

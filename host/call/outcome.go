@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/serving"
 )
 
-// Outcome is what came of one run of a call on its activation's worker.
+// Outcome is the result of one run of a call on its activation's worker.
 type Outcome struct {
 	Result
 	// Sealed is what a turn left that ran on the tip, Under is what it ran under;

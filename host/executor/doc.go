@@ -17,10 +17,10 @@
 //	(out)                                      Yield: others wait
 //
 // New turns have [Beginners] times as many slots while none waits, until their guests
-// have used the fuel of a short turn. Go's scheduler preempts a turn, or hands it a slot, before
-// it runs on a processor; if the next turn waited for it, that would wait for a slot as well, and
-// so would all that follow: each turn would cost a change of goroutine, and over a stream a new
-// goroutine, at which processor time per call doubled.
+// have used the fuel of a short turn. A turn that has a slot may have no processor: Go's scheduler
+// has preempted it, or has not run it yet. If new turns waited for it, so would all that follow:
+// each turn would cost a change of goroutine, and over a stream a new goroutine, which doubled the
+// processor time of a call.
 //
 // A guest comes by after each grant of fuel ([engine.Yield]), which is less than a tenth of a
 // millisecond's work. If others wait and it has used what it was dealt, it goes behind those of

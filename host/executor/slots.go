@@ -12,8 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// Beginners is how many times as many slots there are for guests that have not used the fuel of a
-// short turn yet.
+// Beginners times as many slots exist for guests that have not used the fuel of a short turn yet.
 const Beginners = 8
 
 const (

@@ -42,7 +42,8 @@ func (p *player) ask(do func()) {
 }
 
 // Whatever turns do in whatever order, no more run than there are slots for new turns, none waits
-// while a slot is free, none keeps a slot that others want for longer than it may, a turn whose context has ended does not wait, and at the end all slots are free.
+// while a slot is free, none keeps a slot that others want for longer than it may, a turn whose
+// context has ended does not wait, and at the end all slots are free.
 func TestSlotsKeepTheirBound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		broken := ""

@@ -10,10 +10,10 @@ import (
 
 // Holdings is a host.Ownership that a test steers. It is safe for concurrent use.
 type Holdings struct {
-	hold    atomic.Pointer[func(actor.Key) actor.Hold]
-	paused  atomic.Bool
-	reads   atomic.Bool
-	settled atomic.Int64
+	hold   atomic.Pointer[func(actor.Key) actor.Hold]
+	paused atomic.Bool
+	reads  atomic.Bool
+	fenced atomic.Int64
 }
 
 var _ host.Ownership = (*Holdings)(nil)
@@ -44,10 +44,10 @@ func (h *Holdings) Read(reads bool) { h.reads.Store(reads) }
 func (h *Holdings) Reads(actor.Key) bool { return h.reads.Load() && !h.paused.Load() }
 
 // Fenced implements host.Ownership.
-func (h *Holdings) Fenced(actor.Key) { h.settled.Add(1) }
+func (h *Holdings) Fenced(actor.Key) { h.fenced.Add(1) }
 
-// TimesFenced returns how often the host told that nothing of an earlier owner can land.
-func (h *Holdings) TimesFenced() int64 { return h.settled.Load() }
+// TimesFenced returns how often the host has called Fenced.
+func (h *Holdings) TimesFenced() int64 { return h.fenced.Load() }
 
 // Current implements host.Ownership.
 func (h *Holdings) Current(time.Time) bool { return !h.paused.Load() }

@@ -13,13 +13,13 @@ import (
 )
 
 // Copies are states of actors that other hosts hold, for read-only methods that this host
-// may answer ([Ownership.Reads]). A copy is no activation: no turn runs on it, nothing is
+// may answer ([activation.Cluster.Reads]). A copy is no activation: no turn runs on it, nothing is
 // ever committed, and it is the first to go when there is too little memory.
 //
 // What is answered from a copy was the newest after its call came: the store is asked
 // each time, by all calls of the actor together. So what a caller is answered here is no
 // older than what any host has answered before. The holder in turn must not answer
-// what is older than a copy: see [ownership.look].
+// what is older than a copy: see [activation.Ownership.Look].
 type Copies struct {
 	Memory *call.Memory
 	Store  *storage.Store

@@ -1,6 +1,6 @@
-// Package lane runs the turns of calls, each in the lane that the placement of its type and
-// its method have: a guest on an instance, over what the lane says is the actor's state, and
-// what is then committed or handed back to be.
+// Package lane runs the turns of calls, each in the lane that its method and the placement of its
+// type choose. A turn runs a guest on an instance, over the state that the lane reads; the lane
+// commits its effects, or returns them to be committed.
 //
 //	Turns       the lanes that have a mailbox: warm turns, and the way into the next two
 //	Locked      turns inside a transaction that has the actor's row

@@ -62,7 +62,7 @@ func (rs *Reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) 
 	return nil
 }
 
-// Committed tells of a commit that was applied.
+// Committed passes on what an applied commit did to reminders.
 func (rs *Reminders) Committed(e *actor.ReminderEffects) {
 	if rs != nil && !e.Empty() {
 		rs.Keeper.Committed(e)
@@ -127,7 +127,7 @@ func (rs *Reminders) confirm(ctx context.Context, c *call.Call) error {
 	return nil
 }
 
-// Keeper is what the host needs of who keeps and delivers reminders.
+// Keeper keeps and delivers reminders.
 type Keeper interface {
 	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
 	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
@@ -136,7 +136,7 @@ type Keeper interface {
 	// Unused gives back the tokens of an app's reminders that Prepare returned, in their order,
 	// and that no commit sets or may have set. It must not block.
 	Unused(app string, tokens []actor.ReminderID)
-	// Committed tells of what a commit that was applied did to reminders. It must not
+	// Committed reports what an applied commit did to reminders. It must not
 	// block.
 	Committed(e *actor.ReminderEffects)
 	// FindReminders reads reminders by name; one that is not there is the zero Reminder.

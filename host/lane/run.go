@@ -33,7 +33,7 @@ type attempt struct {
 	Of *call.Call
 	// Activation is nil in lanes that run on committed state alone.
 	Activation *activation.Activation
-	// Served and row are what the turn runs under and on.
+	// Served is the type under which the turn runs, and row the state on which it runs.
 	Served   *serving.Type
 	row      *residency.Row
 	ReadOnly bool
@@ -43,9 +43,9 @@ type attempt struct {
 	Began    time.Time
 	recorded *call.Result
 	sent     bool // something has left, and the call was looked up before
-	// Chain is what the turn belongs to, and outermost the turn that has called all others of it,
-	// nil before the first call; depth is how many turns it is nested in, and from and caller are
-	// the actor and the turn that called it, if any did.
+	// Chain is the chain of the turn, and Outermost the turn that has called all others of it; both
+	// are nil before the first call. Depth is in how many turns this one is nested, and From and
+	// Caller are the actor and the turn that called it, if any did.
 	Chain     *activation.Chain
 	Outermost *Run
 	instance  *instance.Instance
@@ -65,17 +65,17 @@ type Runs struct {
 	// Call runs what a guest calls, and All what a turn of OpAll asks for.
 	Call  func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	All   func(t *Run) ([]actor.Payload, error)
-	spare sync.Pool // of *run
+	spare sync.Pool // of *Run
 }
 
-// NewRuns returns runs without Call and All, which are set before the first turn.
+// NewRuns returns Runs. Its user sets Call and All before the first turn.
 func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
 	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
 	rs.spare.New = func() any { return new(Run) }
 	return rs
 }
 
-// Get returns what is readied for attempts of c, one after the other, and given back by put.
+// Get returns a Run for the attempts of c, one after the other. Put takes it back.
 func (rs *Runs) Get(c *call.Call) *Run {
 	t := rs.spare.Get().(*Run)
 	t.by, t.Of = rs, c
@@ -93,7 +93,7 @@ func (rs *Runs) Put(t *Run) {
 	rs.spare.Put(t)
 }
 
-// Ready readies t for one attempt on l.
+// Ready prepares t for one attempt on l.
 func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
 	t.Of.Timers = nil
@@ -118,7 +118,7 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 	})
 }
 
-// Enter waits for a processor for the guest; on gives it back. A called turn has that of its
+// Enter waits for a processor for the guest; On gives it back. A called turn has that of its
 // caller. The error is that of ctx.
 func (t *Run) Enter(ctx *call.Context) error {
 	who := &t.Of.Inv.Key
@@ -300,8 +300,7 @@ func (t *Run) Settled(show bool) error {
 	return nil
 }
 
-// settledAt is settled for what the turn could have observed of one actor, which is to have been the
-// newest after a moment.
+// settledAt is Settled for one actor, whose state must have been the newest after since.
 func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) error {
 	dropped, err := a.AwaitCommits(t.Context())
 	if err == nil && !dropped && show {

@@ -29,7 +29,7 @@ type Turns struct {
 	Stateless   *Stateless
 }
 
-// next returns what serves the activation's next turn, as serving does. It
+// next returns what serves the activation's next turn, as [serving.Deployments.Of] does. It
 // is for the worker.
 func (ts *Turns) next(a *activation.Activation) (*serving.Type, error) {
 	changes := ts.Deployments.Changes()
@@ -43,11 +43,11 @@ func (ts *Turns) next(a *activation.Activation) (*serving.Type, error) {
 	return s, err
 }
 
-// EnsureLoaded returns the activation's tip, reading it if it is cold. A damaged
+// ensureLoaded returns the activation's tip, reading it if it is cold. A damaged
 // one is not kept. The result is nil if the state was dropped since the worker
 // took the call: the calls before it go first. actor.ErrNotOwner: this host does not
 // hold the actor any more.
-func (ts *Turns) EnsureLoaded(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+func (ts *Turns) ensureLoaded(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
 	sh := a.Shard
 	sh.Mu.Lock()
 	newer := ts.Table.CatchUp(a)
@@ -91,17 +91,71 @@ func (ts *Turns) EnsureLoaded(ctx context.Context, a *activation.Activation, s *
 	return l, nil
 }
 
-// Load is ensureLoaded for a turn that may be in a chain. The row of a type placed any is read anew
+// load is ensureLoaded for a turn that may be in a chain. The row of a type placed any is read anew
 // for each turn, since no host keeps it; the activation has no batch then.
-func (ts *Turns) Load(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+func (ts *Turns) load(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
 	if s.Lane == serving.LaneLocked {
 		a.DropAll()
 	}
-	l, err := ts.EnsureLoaded(ctx, a, s)
+	l, err := ts.ensureLoaded(ctx, a, s)
 	if err == nil && l != nil && s.Lane == serving.LaneLocked {
 		err = ts.Locked.lockedHere(a.Key, s)
 	}
 	return l, err
+}
+
+// row returns the row on which a turn of a runs under s, if it may begin. call.ErrDropped: the state was
+// dropped since the worker took the call, and the calls before it go first. An error beside a row
+// follows from that row, which need not be the newest.
+func (ts *Turns) row(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+	if err := ts.checkMemory(a.Key.App); err != nil {
+		return nil, err
+	}
+	l, err := ts.load(ctx, a, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case l == nil:
+		return nil, call.ErrDropped
+	case l.Damage != nil:
+		return nil, l.Damage
+	}
+	changed, err := ts.Deployments.Fits(ctx, l, s)
+	if changed {
+		return nil, call.ErrMoved
+	}
+	return l, err
+}
+
+// Enlist returns the row on which a chain runs turns of a under s. It may wait for commits and for the
+// store. call.ErrDropped and call.ErrMoved end the chain, which runs again.
+func (ts *Turns) Enlist(ctx context.Context, a *activation.Activation, s *serving.Type) (*residency.Row, error) {
+	if dropped, err := ts.under(ctx, a, s, false); err != nil {
+		return nil, err
+	} else if dropped {
+		return nil, call.ErrDropped
+	}
+	if err := ts.Ownership.MayBegin(a, s, time.Now()); err != nil {
+		return nil, err
+	}
+	l, err := ts.row(ctx, a, s)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// under readies a for a turn under s. It waits until all of the activation's state is committed if the
+// turn asks for that, or cannot join the pending batch: a batch has one deployment, and only the warm
+// lane builds on it. dropped is that of [activation.Activation.AwaitCommits].
+func (ts *Turns) under(ctx context.Context, a *activation.Activation, s *serving.Type, drain bool) (dropped bool, err error) {
+	if s == a.Serving && s.Lane == serving.LaneWarm && !drain {
+		return false, nil
+	}
+	if dropped, err = a.AwaitCommits(ctx); err == nil && !dropped {
+		a.Serving, a.Checked = s, serving.Unchecked
+	}
+	return dropped, err
 }
 
 // fence moves the version of an activation's row on from l, so that no commit of an
@@ -134,9 +188,9 @@ func (ts *Turns) commit(a *activation.Activation, c actor.Commit) error {
 	return err
 }
 
-// CheckMemory says why no turn may begin now, nil if one may: what it would add is
+// checkMemory says why no turn may begin now, nil if one may: what it would add is
 // not known before it has run. States that nobody works on leave memory first.
-func (ts *Turns) CheckMemory(app string) error {
+func (ts *Turns) checkMemory(app string) error {
 	if err := ts.Memory.CheckOver(app); err != nil {
 		return err
 	}
@@ -154,25 +208,16 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 			return o
 		}
 	}
-	if err := ts.CheckMemory(a.Key.App); err != nil {
-		return call.Failed(err)
-	}
-	l, err := ts.Load(ctx, a, s)
-	if err != nil {
-		return call.Failed(err)
-	}
-	if l == nil {
+	l, err := ts.row(ctx, a, s)
+	switch {
+	case errors.Is(err, call.ErrDropped):
 		return call.Outcome{Retry: true}
-	}
-	if l.Damage != nil {
-		return call.Failed(l.Damage)
-	}
-	if changed, err := ts.Deployments.Fits(ctx, l, s); err != nil {
-		o := call.Failed(err) // of the tip, which need not be the newest
+	case err != nil && l != nil:
+		o := call.Failed(err)
 		o.Resting, o.Since = !call.IsContextError(err), ts.Ownership.Since(s, now, true)
 		return o
-	} else if changed {
-		return call.Failed(call.ErrMoved)
+	case err != nil:
+		return call.Failed(err)
 	}
 	if c.Op == call.OpMigrate && s.Migration(l) == nil { // another turn has done it, whose commit is waited for
 		return call.Outcome{Under: s, Resting: true, Ended: now}
@@ -290,12 +335,8 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	if err != nil {
 		return call.Failed(err)
 	}
-	if s != a.Serving || s.Lane != serving.LaneWarm || c.Op == call.OpDelete {
-		// A batch has one deployment, and only the warm lane builds on it.
-		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
-			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}
-		}
-		a.Serving, a.Checked = s, serving.Unchecked
+	if dropped, err := ts.under(ctx, a, s, c.Op == call.OpDelete); err != nil || dropped {
+		return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}
 	}
 	if err := ts.Ownership.MayBegin(a, s, now); err != nil {
 		return call.Failed(err)
@@ -308,7 +349,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		}
 		return call.Failed(err)
 	case c.Op == call.OpFence && s.Lane == serving.LaneWarm:
-		l, err := ts.EnsureLoaded(ctx, a, s)
+		l, err := ts.ensureLoaded(ctx, a, s)
 		return call.Outcome{Result: call.Result{Err: err}, Retry: l == nil && err == nil}
 	case c.Op == call.OpMigrate && s.Lane == serving.LaneWarm:
 		return ts.warm(ctx, a, c, s, false, now)
@@ -375,7 +416,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 func (ts *Turns) timer(ctx context.Context, a *activation.Activation, c *call.Call, s *serving.Type) call.Outcome {
 	c.Stats.Lane = s.Lane
 	if s.Lane == serving.LaneWarm { // it is the activation that has it
-		l, err := ts.EnsureLoaded(ctx, a, s)
+		l, err := ts.ensureLoaded(ctx, a, s)
 		if err == nil && l != nil && l.Damage != nil {
 			err = l.Damage
 		}
@@ -441,7 +482,7 @@ func (ts *Turns) delete(ctx context.Context, a *activation.Activation, c *call.C
 
 // warmDelete deletes under the version, for every lane that takes no lock.
 func (ts *Turns) warmDelete(ctx context.Context, a *activation.Activation, s *serving.Type, began time.Time) error {
-	l, err := ts.EnsureLoaded(ctx, a, s)
+	l, err := ts.ensureLoaded(ctx, a, s)
 	if err == nil && s.Lane == serving.LaneStateless {
 		err = ts.Ownership.MayRun(a.Key, s, time.Now())
 	}
@@ -454,7 +495,7 @@ func (ts *Turns) warmDelete(ctx context.Context, a *activation.Activation, s *se
 			return err
 		}
 		if outdated {
-			if l, err = ts.EnsureLoaded(ctx, a, s); err != nil {
+			if l, err = ts.ensureLoaded(ctx, a, s); err != nil {
 				return err
 			}
 		}

@@ -18,14 +18,14 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// source is what a host is given deployments by; package host documents the methods.
+// source is the part of host.ModuleSource that Deployments uses; package host documents the methods.
 type source interface {
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 	Changes() uint64
 	Refresh(ctx context.Context, app string) error
 }
 
-// Deployments says what serves calls. All methods may be called concurrently.
+// Deployments finds what serves calls. All methods may be called concurrently.
 type Deployments struct {
 	modules source
 	limits  func(Scope) Limits
@@ -36,8 +36,8 @@ type Deployments struct {
 	lookFrom atomic.Int64 // from when on unknown types are looked for again, in nanoseconds since 1970
 }
 
-// New returns what modules serve. limits are the bounds of a scope before a
-// manifest lowers them, and pools has the instances.
+// New returns the deployments of modules. limits returns the bounds of a scope before a manifest
+// lowers them, and pools has the instances.
 func New(modules source, limits func(Scope) Limits, pools *instance.Pools) *Deployments {
 	ds := &Deployments{modules: modules, limits: limits, pools: pools}
 	ds.served.Store(&map[Scope]knownServed{})
@@ -76,15 +76,14 @@ func (ds *Deployments) Of(app, typ string) (*Type, error) {
 // know: calls of types that nobody serves must cost the store next to nothing.
 const lookEvery = time.Second
 
-// MayBeNew reports whether a call that came at a moment, and was refused with err, may be
-// of what another host has deployed since this one has looked.
+// MayBeNew reports whether another host may have deployed, since this one looked last, what a call
+// asked for that arrived at a time and was refused with err.
 func (ds *Deployments) MayBeNew(err error, arrived time.Time) bool {
 	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
 	return unknown && arrived.UnixNano() >= ds.lookFrom.Load()
 }
 
-// NotNew records that what a call has asked for, which came at a moment, was not found
-// after a refresh either.
+// NotNew records that a refresh did not find what a call asked for that arrived at a time.
 func (ds *Deployments) NotNew(arrived time.Time) {
 	ds.lookFrom.Store(arrived.Add(lookEvery).UnixNano())
 }
@@ -97,7 +96,7 @@ func (ds *Deployments) Refresh(ctx context.Context, app string) error {
 	return nil
 }
 
-// Changes is another number after anything that is served has changed.
+// Changes returns another number after anything that is served has changed.
 func (ds *Deployments) Changes() uint64 { return ds.modules.Changes() }
 
 // knownServed is what serves a type as long as ModuleSource.Changes is checked.

@@ -15,14 +15,14 @@ import (
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
-// out once. It is immutable, but for method.calls.
+// out once. It is immutable, but for Method.Calls.
 type Type struct {
 	Deployment actor.Deployment
 	Lane       Lane   // of methods that are not read-only
 	Placement  string // empty: nothing serves the type, and one of its actors is deleted
 	Dedicated  bool
 	Sticky     bool
-	// shared: other hosts may answer read-only methods, from copies. It was so until
+	// Shared means that other hosts may answer read-only methods, from copies. They could until
 	// sharedUntil, if that is not zero.
 	Shared      bool
 	sharedUntil time.Time

@@ -1,6 +1,6 @@
-// Package storage is what a host asks of its store: together with what others ask (package
-// pipeline), and under a context of its own, so that what has to be carried through does not
-// end with a caller. It settles commits whose outcome is unknown.
+// Package storage sends a host's requests to its store: in groups (package pipeline), and under a
+// context of its own, so that a commit that has to be carried through does not end with its caller.
+// It settles commits whose outcome is unknown.
 package storage
 
 import (

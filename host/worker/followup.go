@@ -13,7 +13,7 @@ type followUp struct {
 	launched *activation.Batch // and those that are next to it
 	bring    bool              // who does it only waits for the commit of launched
 	answered call.Answers
-	doubtful call.Answers // failures that are to be looked up; each has one of shard.work
+	doubtful call.Answers // failures that are to be looked up; each has one of Shard.Work
 	retired
 	others []retired                // others than retired
 	also   []*activation.Activation // others that have changed, by what was done to batches that they share

@@ -29,8 +29,8 @@ type Config struct {
 	Recorded func(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool)
 	// Run runs one call of an activation, which is to begin now.
 	Run func(a *activation.Activation, c *call.Call, now time.Time) call.Outcome
-	// Committed gets what applied commits have done to reminders, Refused what refused ones
-	// have not, and Unused the tokens of reminders that no commit sets.
+	// Committed gets the effects of applied commits on reminders, Refused those of refused ones,
+	// and Unused the tokens of reminders that no commit sets.
 	Committed, Refused func(e *actor.ReminderEffects)
 	Unused             func(app string, tokens []actor.ReminderID)
 }
@@ -38,7 +38,7 @@ type Config struct {
 // Workers run and answer the calls of a host's activations. All methods may be called
 // concurrently.
 type Workers struct {
-	Config
+	cfg     Config
 	batches *activation.Batches
 }
 
@@ -146,12 +146,12 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 		a := m.Of
 		a.Tip = m.Flight().Payload.After(a)
 		if m.Dropped() == nil { // otherwise the worker does it, when the turn that runs has ended
-			a.Rev = w.Table.Revisions.Next()
+			a.Rev = w.cfg.Table.Revisions.Next()
 		}
 		a.Weigh()
 	}
 	for _, f := range did.Lost {
-		w.Refused(&f.Payload.Reminders)
+		w.cfg.Refused(&f.Payload.Reminders)
 		f.Payload.Forgo(now)
 		then.changed(f.Payload)
 	}
@@ -206,7 +206,7 @@ func (w *Workers) reconsider(a *activation.Activation, calls []activation.Depend
 			seen.Call.Result = call.Result{Err: actor.ErrNotOwner, Stats: seen.Call.Stats}
 			seen.Call.Answer(&then.answered)
 		}
-	case !a.Outdated() && w.Ownership.CurrentSince(a, now, now): // under the lease
+	case !a.Outdated() && w.cfg.Ownership.CurrentSince(a, now, now): // under the lease
 		for _, seen := range calls {
 			seen.Call.Result.Stats.Ended = now
 			seen.Call.Answer(&then.answered)
@@ -247,7 +247,7 @@ func (w *Workers) retire(r retired, answered bool) {
 		if r.a.Leaving { // out of the table: nobody changes it
 			reason = activation.DeactivateMoved
 		}
-		w.Table.Deactivated(r.a, reason)
+		w.cfg.Table.Deactivated(r.a, reason)
 	}
 }
 
@@ -255,13 +255,13 @@ func (w *Workers) retire(r retired, answered bool) {
 // of an earlier attempt, if there is one.
 func (w *Workers) sendDoubtful(l *call.Answers) {
 	for c, ok := l.Take(); ok; c, ok = l.Take() {
-		w.Store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
-			if known, ok := w.Recorded(c, found, err); ok {
+		w.cfg.Store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.cfg.Recorded(c, found, err); ok {
 				c.Result = known
 			}
 			c.Result.Stats.Ended = time.Now()
 			work := c.Home.Work // before the call is its caller's
-			w.Answering.Answer(c)
+			w.cfg.Answering.Answer(c)
 			work.Done()
 		})
 	}

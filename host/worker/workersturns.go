@@ -25,7 +25,7 @@ const sliceTurns = 32
 // New returns the workers of a host's activations. A worker is a goroutine that
 // exists while there is work: there is nothing to start or to stop.
 func New(cfg Config) *Workers {
-	w := &Workers{Config: cfg}
+	w := &Workers{cfg: cfg}
 	w.batches = activation.NewBatches(cfg.Memory, w.committed)
 	return w
 }
@@ -43,7 +43,7 @@ func (w *Workers) work(s *activation.Shard, a *activation.Activation) {
 	w.followThrough(&then)
 	for turns := 1; c != nil; turns++ {
 		if c.Op == call.OpEnlist { // who waits for it is the worker from now on
-			w.Answering.Answer(c)
+			w.cfg.Answering.Answer(c)
 			return
 		}
 		o := w.run(a, c, now)
@@ -61,14 +61,14 @@ func (w *Workers) RunHere(a *activation.Activation, c *call.Call) {
 	w.dispose(a.Shard, a, c, &o, false)
 }
 
-// run is turn, whose panic is the call's error.
+// run is Config.Run; a panic is the call's error.
 func (w *Workers) run(a *activation.Activation, c *call.Call, now time.Time) (o call.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = call.Failed(turn.Panicked(w.Logger, c.Inv.Key, c.Inv.Trace, v))
+			o = call.Failed(turn.Panicked(w.cfg.Logger, c.Inv.Key, c.Inv.Trace, v))
 		}
 	}()
-	return w.Run(a, c, now)
+	return w.cfg.Run(a, c, now)
 }
 
 // dispose puts a call that was run where it belongs by its outcome, and takes the
@@ -82,7 +82,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		return w.disposeChain(s, a, c, o, goOn)
 	}
 	var then followUp
-	then.bring = !goOn && c.Receiver == nil && w.CallersCommit
+	then.bring = !goOn && c.Receiver == nil && w.cfg.CallersCommit
 	several := lockHome(a, o)
 	if several != nil { // it may have waited for commits
 		now = time.Now()
@@ -97,11 +97,11 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	}
 	behind, dropped := a.Member.End()
 	if dropped != nil { // the turn has changed what the revision names
-		a.Rev = w.Table.Revisions.Next()
+		a.Rev = w.cfg.Table.Revisions.Next()
 	}
 	switch {
 	case dropped != nil && o.Resting: // what it ran on is gone
-		w.Unused(a.Key.App, o.Sealed.Tokens)
+		w.cfg.Unused(a.Key.App, o.Sealed.Tokens)
 		c.RunAgain(dropped, &then.answered)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
@@ -118,7 +118,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		w.holdAnswer(a.Member.Latest(), activation.Dependent{Call: c, Home: &a.Member, Role: speculation.Observer, Since: o.Since}, o.Result)
 	case o.Resting && a.Outdated():
 		w.supersede(a, []activation.Dependent{{Call: c, Home: &a.Member}}, now, &then)
-	case o.Resting && !o.Since.IsZero() && !w.Ownership.CurrentSince(a, o.Since, now):
+	case o.Resting && !o.Since.IsZero() && !w.cfg.Ownership.CurrentSince(a, o.Since, now):
 		w.ask(a, nil, c, o.Result)
 		then.launch(a.Launch(now))
 	default:
@@ -169,7 +169,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		}
 	}
 	var then followUp
-	then.bring = !goOn && c.Receiver == nil && w.CallersCommit
+	then.bring = !goOn && c.Receiver == nil && w.cfg.CallersCommit
 	several := activation.LockToFold(of, o.Commits || o.Fails || o.Resting, adds)
 	now = time.Now() // it may have waited for commits
 	defer func() {
@@ -194,7 +194,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		}
 		committed = committed && m.Activation.Member.Committed()
 		// What the chain has seen of its actors must have been the newest at one moment.
-		current = current && !m.Activation.Outdated() && (o.Since.IsZero() || w.Ownership.CurrentSince(m.Activation, now, now))
+		current = current && !m.Activation.Outdated() && (o.Since.IsZero() || w.cfg.Ownership.CurrentSince(m.Activation, now, now))
 		lost = lost || m.Activation.Lost
 	}
 	switch {
@@ -234,19 +234,19 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 			m.Activation.GiveBackCalls(&then.answered)
 		}
 		if !folded { // what guests have cached of it is not so
-			m.Activation.Rev = w.Table.Revisions.Next()
+			m.Activation.Rev = w.cfg.Table.Revisions.Next()
 		}
 		if i == 0 {
 			continue
 		}
 		m.Activation.Shard.Running.Remove(&m.Call.Place)
 		m.Activation.Calls.Answered(m.Call.Cost())
-		w.Memory.Answered(m.Call)
+		w.cfg.Memory.Answered(m.Call)
 		m.Activation.Working = false
 		w.proceed(m.Activation.Shard, m.Activation, now, &then)
 	}
 	if !folded {
-		w.Unused(a.Key.App, append(ch.Tokens, o.Sealed.Tokens...))
+		w.cfg.Unused(a.Key.App, append(ch.Tokens, o.Sealed.Tokens...))
 	}
 	a.Chain = nil
 	if goOn {
@@ -288,7 +288,7 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	}
 	gone := a.Leaving || a.Empty()
 	if gone {
-		w.Table.Remove(s, a)
+		w.cfg.Table.Remove(s, a)
 		if a.Leaving {
 			s.Timers.Leave(a.Key)
 		}
@@ -322,7 +322,7 @@ func (w *Workers) followThrough(then *followUp) {
 		case then.bring && bring == nil:
 			bring = b
 		default:
-			w.submitted(b, w.Store.Commits.Submit(b))
+			w.submitted(b, w.cfg.Store.Commits.Submit(b))
 		}
 		b = next
 	}
@@ -330,14 +330,14 @@ func (w *Workers) followThrough(then *followUp) {
 	for _, r := range then.others {
 		w.retire(r, false)
 	}
-	w.Answering.Send(&then.answered)
+	w.cfg.Answering.Send(&then.answered)
 	w.sendDoubtful(&then.doubtful)
 	w.retire(then.retired, true)
 	for _, r := range then.others {
 		w.retire(r, true)
 	}
 	if bring != nil { // last, since it takes as long as a commit
-		w.submitted(bring, w.Store.Commits.Bring(bring))
+		w.submitted(bring, w.cfg.Store.Commits.Bring(bring))
 	}
 }
 
@@ -346,14 +346,14 @@ func (w *Workers) Deliver(s *activation.Shard, a *activation.Activation, c *call
 	if err := a.Calls.CheckCalls(limit); err != nil {
 		return false, err
 	}
-	if a.Member.Flight() != nil && w.Store.Commits.Stalled() { // it would wait for that, too
+	if a.Member.Flight() != nil && w.cfg.Store.Commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.Cost()
-	if err := a.Calls.CheckBytes(cost, w.Memory.Max/call.ActorShare); err != nil {
+	if err := a.Calls.CheckBytes(cost, w.cfg.Memory.Max/call.ActorShare); err != nil {
 		return false, err
 	}
-	if err := w.Memory.Charge(c); err != nil {
+	if err := w.cfg.Memory.Charge(c); err != nil {
 		return false, err
 	}
 	a.Calls.Put(&c.Place, c, cost)
@@ -400,19 +400,19 @@ func (w *Workers) landed(b *activation.Batch, err error, now time.Time) {
 	}
 	if !check {
 		// Before anything that follows from it is done, and told.
-		w.Store.Committed(storage.CommitEnd{
+		w.cfg.Store.Committed(storage.CommitEnd{
 			Key: b.Parts[0].Activation.Key, Lane: serving.LaneWarm, Duration: now.Sub(b.In.Began()), GroupSize: b.In.Effects(), Err: err,
 		})
 		switch {
 		case err == nil:
-			w.Committed(&b.Reminders)
+			w.cfg.Committed(&b.Reminders)
 		case call.Refused(err): // at once, or once it was settled
-			w.Refused(&b.Reminders)
+			w.cfg.Refused(&b.Reminders)
 		}
 	}
 	if errors.Is(err, actor.ErrKeyExists) {
 		for i := range b.Records {
-			w.Repeats.Note(&b.Records[i].Actor, now)
+			w.cfg.Repeats.Note(&b.Records[i].Actor, now)
 		}
 	}
 	then := w.land(b, err, now)
@@ -436,7 +436,7 @@ func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then foll
 			p.Activation.Install(p.After)
 			p.Activation.Weigh()
 			if p.Writes() {
-				w.Ownership.Advanced(p.Activation)
+				w.cfg.Ownership.Advanced(p.Activation)
 			}
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {
@@ -469,7 +469,7 @@ func (w *Workers) settleFlight(b *activation.Batch, cause error) {
 	b.Unlock(several)
 	// The flight keeps the activations busy, which Stop waits for.
 	go func() {
-		err := w.Store.Settle(b.Sent, cause)
+		err := w.cfg.Store.Settle(b.Sent, cause)
 		w.landed(b, err, time.Now())
 	}()
 }
@@ -487,7 +487,7 @@ func (w *Workers) sendCheck(b *activation.Batch) {
 		return nil
 	}
 	if len(b.Parts) == 1 {
-		w.Store.Versions.Ask(b.Parts[0].Activation.Key, func(v actor.RowVersion, err error) {
+		w.cfg.Store.Versions.Ask(b.Parts[0].Activation.Key, func(v actor.RowVersion, err error) {
 			w.landed(b, verdict(0, v, err), time.Now())
 		})
 		return
@@ -496,7 +496,7 @@ func (w *Workers) sendCheck(b *activation.Batch) {
 	var left atomic.Int64
 	left.Store(int64(len(b.Parts)))
 	for i := range b.Parts {
-		w.Store.Versions.Ask(b.Parts[i].Activation.Key, func(v actor.RowVersion, err error) {
+		w.cfg.Store.Versions.Ask(b.Parts[i].Activation.Key, func(v actor.RowVersion, err error) {
 			if err := verdict(i, v, err); err != nil {
 				failure.CompareAndSwap(nil, &err)
 			}
