@@ -188,7 +188,7 @@ func (a *Activation) DropState() {
 	s.Mu.Unlock()
 }
 
-// DropAll brings an activation to what the lanes without one want.
+// DropAll drops the state and the instance of an activation whose type no lane with activations serves any more.
 func (a *Activation) DropAll() {
 	if a.Loaded != nil { // it is drained: nobody else changes it
 		a.DropState()
@@ -447,7 +447,7 @@ func (a *Activation) Dropped() bool {
 	return a.Member.Dropped() != nil
 }
 
-// NestedInstance is instanceFor for a turn that another one waits for, which has an instance itself.
+// NestedInstance is InstanceFor for a called turn, whose caller waits with an instance of its own.
 // What may wait is done by waiting. again means that another turn of the actor has its dedicated instance: then the caller discards
 // the result.
 func (a *Activation) NestedInstance(ctx context.Context, waiting func(func()), s *serving.Type, again bool) (in *instance.Instance, err error) {
@@ -490,7 +490,7 @@ type tenure struct {
 	// version past those of earlier owners. NotHeld: it was not asked for, since the
 	// actor is run under a placement that gives it no place, or by a host that is alone.
 	Hold actor.Hold
-	// Leaving means that the actor moves: no turn begins any more. lost means that the
+	// Leaving means that the actor moves: no turn begins any more. Lost means that the
 	// actor has moved: another host may be running it.
 	Leaving, Lost bool
 	Gone          chan struct{} // if not nil, closed when nothing of the activation is left
@@ -503,8 +503,8 @@ type Chain struct {
 	Members []*Enlisted        // the outermost turn's actor first
 	Undo    []Undo             // what called turns have done, in order
 	Tokens  []actor.ReminderID // of the reminders that they have set, in order
-	// Fuel is what called turns have used, and ofAll the part of it that the calls of an opAll turn
-	// have used, which have the limits of their types. fuelLimit bounds the rest; 0: no bound.
+	// Fuel is what called turns have used, and OfAll the part of it that the calls of an OpAll turn
+	// have used, which have the limits of their types. FuelLimit bounds the rest; 0: no bound.
 	Fuel, OfAll, FuelLimit uint64
 	Records                []calledRecord          // the called turns to record
 	Name                   string                  // what [chain.Chain.SetName] was given
@@ -522,9 +522,9 @@ type calledRecord struct {
 // Enlisted is an actor that a chain has.
 type Enlisted struct {
 	Activation *Activation   // nil: the type has no state, and the chain does not keep the actor
-	Call       *call.Call    // which has the place of a's turn
+	Call       *call.Call    // which has the place of the activation's turn
 	Served     *serving.Type // what its turns run under
-	// Row is what the chain's next turn of the actor runs on, as rev names it; nil: not
+	// Row is what the chain's next turn of the actor runs on, as Rev names it; nil: not
 	// read. Of the outermost turn's actor it is nil: that turn is its only one.
 	Row     *residency.Row
 	Rev     uint64
@@ -563,14 +563,14 @@ type (
 	Dependent = speculation.Dependent[*Activation, *call.Call, *Batch]
 )
 
-// Batch is what a [flight] commits: of its actors, which are one most of the time, all turns
+// Batch is what a [Flight] commits: of its actors, which are one most of the time, all turns
 // that are folded into it. It is a [pipeline.Work]. Who changes it has the locks of the
 // shards of all its actors; who has one of them may read it.
 type Batch struct {
 	In *Flight
 	by *Batches
 
-	// These do not change once the batch is a flight. parts and rows are in the same order.
+	// These do not change once the batch is a flight. Parts and Rows are in the same order.
 	Parts       []part
 	Rows        []actor.RowWrite // each actor's next version, if it is written
 	onePart     [1]part          // what parts is made in
@@ -631,7 +631,7 @@ func (b *Batch) find(c *call.Call) *actor.IdempotencyRecord {
 	return nil
 }
 
-// Part returns the place of an activation in parts and rows; the first time, its part
+// Part returns the place of an activation in Parts and Rows; the first time, its part
 // confirms the tip and nothing else.
 func (b *Batch) Part(a *Activation) int {
 	for i := range b.Parts {
