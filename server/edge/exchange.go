@@ -414,9 +414,6 @@ func (x *Exchange) ForApp(app string) error {
 // fit, none might become whole.
 func (x *Exchange) reserveBody() error {
 	n := x.declared
-	if x.enveloped { // it says so itself
-		return nil
-	}
 	account, always := x.share()
 	if n <= always || n > x.bodyLeft || x.Route.Open { // whoever needs no token reserves nothing
 		x.declared = -1
@@ -428,9 +425,6 @@ func (x *Exchange) reserveBody() error {
 		}
 	}
 	owner := x.Owner()
-	if x.BodyBytes > 0 { // the envelope
-		owner = x.bodyOwner
-	}
 	if full := account.Take(owner, n); full != nil {
 		return errRequestsFull(full) // as often as it is read
 	}
@@ -439,13 +433,14 @@ func (x *Exchange) reserveBody() error {
 	return nil
 }
 
-// isEnveloped reports whether a request's body is a message of gRPC or gRPC-Web, whose client
-// often does not declare the length.
+// isEnveloped reports whether the body of an RPC's request is a message of gRPC or gRPC-Web whose
+// length its headers do not say.
 func isEnveloped(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	return r.ContentLength < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// readPrefix notes a part of the envelope of a body. Once it is whole, it declares the rest.
+// readPrefix notes a part of the envelope of a body. Once the envelope is whole, the length that it
+// says is the declared length of the rest.
 func (x *Exchange) readPrefix(part []byte) {
 	x.prefix = append(x.prefix, part...)
 	if len(x.prefix) == envelopePrefix {
