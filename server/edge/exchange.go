@@ -317,8 +317,8 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sentAtOnce is how much of a body with a reservation a client must send within the accept timeout,
-// in bytes, again and again: a client that is slower is given up, and the reservation with it.
+// sentAtOnce is the size of the parts of a body with a reservation, in bytes. A client must send each
+// part within the accept timeout, or the request fails and the reservation ends.
 const sentAtOnce = 64 << 10
 
 // allowRead bounds the time of the next read.
@@ -343,7 +343,7 @@ func (b *exchangeBody) allowRead() {
 	_ = b.Control.SetReadDeadline(deadline)
 }
 
-// lateness says which time a body took too long for.
+// lateness describes the time limit that a body has exceeded.
 func (b *exchangeBody) lateness() string {
 	bounds := &b.Edge.Conf.Bounds
 	limit := bounds.BodyTimeout

@@ -65,9 +65,9 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	}
 }
 
-// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and of which no byte comes
-// have an app's own share of the memory, until the accept timeout. Another app has its large bodies read
-// beside them, and who needs no token declares as much as it likes and reserves nothing.
+// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and never sent take only the
+// share of their app. Large bodies of another app are read beside them. A request that needs no token
+// reserves nothing, however much it declares.
 func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
 	const most, length = 64 << 20, 4 << 20
 	e, err := New(Config{MaxRequestsBytes: most}.WithDefaults())
