@@ -170,7 +170,7 @@ type TypeSpec struct {
 	Pool        string       `json:"pool,omitempty"`
 	StateSchema uint32       `json:"state_schema,omitempty"`
 	Migrate     bool         `json:"migrate,omitempty"`
-	Reentrant   bool         `json:"reentrant,omitempty"` // all methods are
+	Reentrant   bool         `json:"reentrant,omitempty"` // all methods are reentrant
 	Methods     []MethodSpec `json:"methods"`
 	Limits      Limits       `json:"limits,omitzero"`
 	// CoLocate says which other actors the type's actors are placed with.

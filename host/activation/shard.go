@@ -3,8 +3,6 @@ package activation
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -556,167 +554,6 @@ type Undo struct {
 	Effects turn.SideEffects
 }
 
-// Savepoint is how much called turns have done.
-type Savepoint struct{ Undo, tokens, records int }
-
-// Member returns what the chain has of an actor, nil if nothing.
-func (ch *Chain) Member(key actor.Key) *Enlisted {
-	for _, m := range ch.Members {
-		if m.Activation.Key == key {
-			return m
-		}
-	}
-	return nil
-}
-
-// Changed reports whether called turns have changed any actor.
-func (ch *Chain) Changed() bool {
-	for _, m := range ch.Members {
-		if m.Changed {
-			return true
-		}
-	}
-	return false
-}
-
-// Read appends the actors that called turns have run on.
-func (ch *Chain) Read(members []*Member) []*Member {
-	for _, m := range ch.Members[1:] {
-		if m.Row != nil {
-			members = append(members, &m.Activation.Member)
-		}
-	}
-	return members
-}
-
-// NameAs gives the chain a name, by which other hosts know it.
-func (ch *Chain) NameAs(name string) {
-	ch.Name = name
-	ch.SetName(name)
-}
-
-// NameCall gives a call its idempotency key, unless it has one: what began the chain, and how many
-// calls of the same method of the same actor had a key before it. Calls of others do not count: a
-// run of the chain that makes fewer of them finds this one again.
-func (ch *Chain) NameCall(c, outermost *call.Call) {
-	if c.Inv.IdempotencyKey != "" {
-		return
-	}
-	inv, began := &outermost.Inv, ch.Name
-	switch outermost.Cause {
-	case actor.CauseKeyedCall:
-		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
-	case actor.CauseFiring:
-		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
-	}
-	sum := sha256.Sum256([]byte(began))
-	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
-	if ch.named == nil {
-		ch.named = make(map[actor.KeyedCall]int)
-	}
-	ch.named[of]++
-	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.named[of])
-}
-
-// FuelLeft is what called turns may still use; 0: as much as their types allow.
-func (ch *Chain) FuelLeft() uint64 {
-	if ch.FuelLimit == 0 {
-		return 0
-	}
-	return max(1, ch.FuelLimit-min(ch.FuelLimit, ch.Fuel-ch.OfAll))
-}
-
-// Size is what the chain adds to a commit, in bytes, beside the outermost turn.
-func (ch *Chain) Size() int64 {
-	size := 0
-	for _, m := range ch.Members[1:] {
-		if m.Changed {
-			size += m.Row.State.Size() + m.Effects.Reminders.Size()
-		}
-	}
-	return int64(size + ch.recorded())
-}
-
-// Record adds a called turn to those that are recorded, and fails if they have more than one commit
-// may have: nothing else bounds what a turn that calls without end has the host keep.
-func (ch *Chain) Record(m *Enlisted, c *call.Call, reply actor.Payload) error {
-	bytes := ch.recorded() + len(reply.Data) + call.RecordCost
-	if bytes > actor.MaxCommitBytes {
-		return fmt.Errorf("%w: the replies of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
-	}
-	ch.Records = append(ch.Records, calledRecord{m, c, reply, bytes})
-	return nil
-}
-
-// recorded returns the bytes of records.
-func (ch *Chain) recorded() int {
-	if n := len(ch.Records); n > 0 {
-		return ch.Records[n-1].bytes
-	}
-	return 0
-}
-
-// Timing returns what called turns do to timers.
-func (ch *Chain) Timing() (all []Timing) {
-	for _, m := range ch.Members[1:] {
-		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Row != nil && m.Served.Placed()); changes != nil {
-			all = append(all, Timing{m.Activation, changes})
-		}
-	}
-	return all
-}
-
-// Activations returns the actors that the chain has.
-func (ch *Chain) Activations() []*Activation {
-	all := make([]*Activation, len(ch.Members))
-	for i, m := range ch.Members {
-		all[i] = m.Activation
-	}
-	return all
-}
-
-// Savepoint returns what RollBack goes back to.
-func (ch *Chain) Savepoint() Savepoint {
-	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
-}
-
-// RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
-// reminders that they have set.
-func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.ReminderID) {
-	for _, u := range slices.Backward(ch.Undo[to.Undo:]) {
-		if u.Open != nil {
-			u.Open.Replace(u.Row.State, next())
-			u.Open.GoOnFrom(&u.Effects)
-			continue
-		}
-		u.Of.Row, u.Of.Changed, u.Of.Effects, u.Of.Rev = u.Row, u.Changed, u.Effects, next()
-	}
-	tokens = ch.Tokens[to.tokens:]
-	ch.Undo, ch.Tokens, ch.Records = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records]
-	return tokens
-}
-
-// PruneUndo forgets, of a call that has ended, what is not needed to take back the turn that called: of
-// each actor the first state will do. A turn may call the same actor without end, and each call
-// replaces a whole state. undo had began entries when the turn began, and before when it called.
-func (ch *Chain) PruneUndo(began, before int) {
-	kept := ch.Undo[:before]
-	for _, u := range ch.Undo[before:] {
-		same := func(k Undo) bool { return k.Of == u.Of && k.Open == u.Open }
-		if !slices.ContainsFunc(kept[began:], same) {
-			kept = append(kept, u)
-		}
-	}
-	clear(ch.Undo[len(kept):])
-	ch.Undo = kept
-}
-
-// Ended forgets what called turns have left to a turn that is over: that of the turn itself is what
-// counts.
-func (ch *Chain) Ended(t OpenTurn) {
-	ch.Undo = slices.DeleteFunc(ch.Undo, func(u Undo) bool { return u.Open == t })
-}
-
 type (
 	// Member is an activation as package speculation sees it.
 	Member = speculation.Member[*Activation, *call.Call, *Batch]
@@ -909,7 +746,8 @@ func Pause(ctx context.Context, conflicts int) bool {
 	}
 }
 
-// NewBatches returns batches whose answers count in m; landed is called with the outcome of each.
+// NewBatches returns Batches that count answers in m and call landed when the store has decided a
+// commit.
 func NewBatches(m *call.Memory, landed func(b *Batch, err error, now time.Time)) *Batches {
 	bs := &Batches{memory: m, landed: landed}
 	bs.buffers.New = func() any { return new([]byte) }

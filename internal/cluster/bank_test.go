@@ -19,11 +19,11 @@ import (
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
-// TestTransfers: whatever breaks, chains over actors of two languages move money. Those of one
-// group are atomic: each transaction that looks at a group sees all or nothing of each transfer.
-// Where accounts are at several servers, each debit and each credit happens once at most, and the
-// ledgers of both ends explain every balance. What was acknowledged has happened, and what was
-// refused has not.
+// TestTransfers: whatever breaks, chains over actors of two languages move money. Chains within
+// one group are atomic: each transaction that reads a group sees all or nothing of each transfer.
+// Where accounts are at several servers, each debit and each credit happens at most once, and the
+// ledgers of both ends explain every balance. Each acknowledged transfer has happened, and no
+// refused one has.
 func TestTransfers(t *testing.T) {
 	t.Run("postgresql", func(t *testing.T) {
 		db := pgtest.Start(t)

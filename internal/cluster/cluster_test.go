@@ -272,25 +272,11 @@ func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string
 	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
 }
 
-// roundsOr is how many rounds GREENROOM_KILL_ROUNDS asks for, or the usual number.
-func roundsOr(t *testing.T, usual int) int {
-	t.Helper()
-	s := os.Getenv("GREENROOM_KILL_ROUNDS")
-	if s == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-	}
-	return n
-}
-
-// breakAll has each fault happen at least once, and others as the randomness has it, and calls
-// before ahead of each.
+// breakAll makes each fault happen at least once, and then faults at random. It calls before ahead
+// of each fault.
 func (r *run) breakAll(t *testing.T, random *rand.Rand, all []fault, before func()) {
 	t.Helper()
-	rounds := roundsOr(t, defaultRounds)
+	rounds := crash.Rounds(t, defaultRounds)
 	fired := map[string]int{}
 	for n := range rounds {
 		before()
@@ -511,17 +497,10 @@ func newClient(t *testing.T, members []*member, attempts int) *client.Client {
 }
 
 // begin starts the callers, and waits until everything has answered. It returns the randomness of
-// the test, whose seed it logs; GREENROOM_KILL_SEED sets it.
+// the test; see [crash.Seeded].
 func (r *run) begin(t *testing.T, call func(ctx context.Context, t *testing.T, caller int, random *rand.Rand)) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("GREENROOM_KILL_SEED: %v", err)
-		}
-	}
-	t.Logf("GREENROOM_KILL_SEED=%d", seed)
+	random, seed := crash.Seeded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.acks, r.stop = make(chan string, 1<<16), make(chan struct{})
 	t.Cleanup(func() {
@@ -532,7 +511,7 @@ func (r *run) begin(t *testing.T, call func(ctx context.Context, t *testing.T, c
 		r.callers.Go(func() { call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
 	}
 	r.everyCounter(t)
-	return rand.New(rand.NewPCG(seed, 0))
+	return random
 }
 
 // finish lets the callers finish.

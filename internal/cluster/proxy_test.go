@@ -97,7 +97,7 @@ func (c *connection) pass(from, to net.Conn) {
 	_ = to.Close()
 }
 
-// isAnswer reports whether there is a DATA or an RST_STREAM frame among these of HTTP/2: others
+// isAnswer reports whether there is a DATA or an RST_STREAM frame among frames of HTTP/2. Others
 // are about the connection.
 func isAnswer(frames []byte) bool {
 	for len(frames) >= 9 {
@@ -118,7 +118,7 @@ type hold struct {
 
 	found     chan struct{} // it is kept
 	delivered chan struct{} // it is passed on
-	answered  chan struct{} // the other end has answered it, or nothing comes of it any more
+	answered  chan struct{} // the other end has answered it, or sends nothing more
 	over      chan struct{} // nothing is kept any more
 	mu        sync.Mutex
 }
@@ -143,8 +143,8 @@ func (h *hold) end(c chan struct{}) {
 	}
 }
 
-// keep passes what was held on when it is to be delivered. What comes after a call waits until the
-// call is answered: a word that it is given up, most of all.
+// keep passes on what is held when deliver is called. What follows a call on its connection, such
+// as its cancellation, waits until the call is answered.
 func (h *hold) keep(to net.Conn, data []byte) {
 	h.end(h.found)
 	select {
@@ -173,7 +173,7 @@ func (h *hold) isDelivered() bool {
 // deliver passes on what is held.
 func (h *hold) deliver() { h.end(h.delivered) }
 
-// leave resets the connection for its caller alone: the other end finds out when it is over.
+// leave resets the connection for the caller only.
 func (h *hold) leave() { reset(h.held.in) }
 
 // drop resets the connection.

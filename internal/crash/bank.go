@@ -14,9 +14,9 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Bank is what callers know of transfers between the accounts of testdata/bank-rust: what they
-// asked for and what they were answered. It outlives the servers. Its accounts come in waves,
-// so that no ledger of an account becomes long.
+// Bank makes transfers between the accounts of testdata/bank-rust, and records each request and
+// its answer. It outlives the servers. Its accounts come in waves, so that no ledger of an account
+// becomes long.
 //
 // A transfer is atomic, by a teller of testdata/bank or by InvokeAll, between purses of one
 // group; or it is by a cashier, whose calls commit on their own where another server holds the
@@ -44,7 +44,7 @@ const (
 	bankCashiers   = 3
 	bankMoney      = 100 // of each that is not closed
 	mostCents      = 40
-	snapshotsEvery = 16 // of the calls are one that looks at a whole group
+	snapshotsEvery = 16 // one call in so many reads a whole group
 	// BankDesks is how many tellers and cashiers one wave has; see [Bank.Call].
 	BankDesks = bankGroups + bankCashiers
 )
@@ -114,13 +114,8 @@ func account(wave int64, n int) string {
 func teller(wave int64, group int) string { return fmt.Sprintf("w%d-g%d/teller", wave, group) }
 func cashier(wave int64, n int) string    { return fmt.Sprintf("w%d-c%d", wave, n) }
 
-// Open opens the accounts of one more wave, which calls that begin later use.
+// Open opens the accounts of one more wave. Calls that begin later use them.
 func (b *Bank) Open(ctx context.Context) error {
-	b.mu.Lock()
-	if b.transfers == nil {
-		b.transfers = map[string]*transfer{}
-	}
-	b.mu.Unlock()
 	wave := b.wave.Load() + 1
 	var all sync.WaitGroup
 	errs := make(chan error, bankGroups*(bankPurses+1)+bankAccounts+1)
@@ -156,7 +151,7 @@ func (b *Bank) Open(ctx context.Context) error {
 	return nil
 }
 
-// repeat makes a call until it is answered, also where an attempt may have taken effect.
+// repeat repeats a call until it is answered, even if an attempt may have taken effect.
 func (b *Bank) repeat(ctx context.Context, do func(context.Context) ([]byte, error)) ([]byte, error) {
 	for {
 		b.attempts.Add(1)
@@ -176,8 +171,8 @@ func mayRepeat(err error) bool {
 		return false
 	}
 	if e.Guest != nil {
-		// Of a call that the guest made; docs/calls.md has those that are no refusal. One group
-		// is never apart, so not_atomic is not among them.
+		// A call that the guest made failed. These codes, from docs/calls.md, are not refusals.
+		// not_atomic is not among them, since a group is always at one host.
 		switch e.Guest.Code {
 		case "timeout", "unavailable", "no_owner", "busy", "deadline_exceeded", "stopping", "store_unavailable", "overloaded", "conflict":
 			return true
@@ -187,8 +182,8 @@ func mayRepeat(err error) bool {
 	return e.Retryable || e.OutcomeUnknown || e.Kind == client.KindDeadline
 }
 
-// Call makes one transfer, or looks at a group. It returns the number of the desk: below
-// [BankDesks]. Its error is one that no fault of a server explains.
+// Call makes one transfer, or reads a group. It returns the number of the desk, which is below
+// [BankDesks], and an error if no fault of a server explains the answer.
 func (b *Bank) Call(ctx context.Context, random *rand.Rand) (desk int, err error) {
 	wave := b.wave.Load()
 	if random.IntN(snapshotsEvery) == 0 {
@@ -213,8 +208,8 @@ func (b *Bank) Call(ctx context.Context, random *rand.Rand) (desk int, err error
 		}
 	} else {
 		t.desk, t.id = "Cashier", cashier(wave, desk-bankGroups)
-		// In one order, since chains of two servers that wait for each other do so until their
-		// deadlines.
+		// Accounts are called in one order, since chains of two servers that wait for each other
+		// only end at their deadlines.
 		ids := random.Perm(bankAccounts)[:2]
 		slices.Sort(ids)
 		t.From, t.To = account(wave, ids[0]), account(wave, ids[1])
@@ -222,29 +217,34 @@ func (b *Bank) Call(ctx context.Context, random *rand.Rand) (desk int, err error
 			t.To = account(wave, bankAccounts)
 		}
 	}
-	b.mu.Lock()
-	t.Transfer = fmt.Sprintf("t%d", len(b.transfers))
-	b.transfers[t.Transfer] = t
-	b.mu.Unlock()
+	b.add(t)
 	return desk, b.make(ctx, t)
+}
+
+// add records a transfer that is about to be made, and names it if it has no name.
+func (b *Bank) add(t *transfer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.transfers == nil {
+		b.transfers = map[string]*transfer{}
+	}
+	if t.Transfer == "" {
+		t.Transfer = fmt.Sprintf("t%d", len(b.transfers))
+	}
+	b.transfers[t.Transfer] = t
 }
 
 // Make has a cashier make a transfer, with an idempotency key, until it has an outcome.
 func (b *Bank) Make(ctx context.Context, cashier string, o Order) (outcome string, err error) {
 	t := &transfer{Order: o, desk: "Cashier", id: cashier, keyed: true}
-	b.mu.Lock()
-	if b.transfers == nil {
-		b.transfers = map[string]*transfer{}
-	}
-	b.transfers[t.Transfer] = t
-	b.mu.Unlock()
+	b.add(t)
 	err = b.make(ctx, t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return t.outcome, err
 }
 
-// make makes a transfer, and notes what is known of it then.
+// make makes a transfer, and records its outcome as far as it is known.
 func (b *Bank) make(ctx context.Context, t *transfer) error {
 	lost := false // an attempt may have taken effect
 	once := func(ctx context.Context) ([]byte, error) {
@@ -312,8 +312,8 @@ func (b *Bank) send(ctx context.Context, t *transfer) ([]byte, error) {
 	return r.Payload, err
 }
 
-// snapshot looks at all actors of a group in one transaction, and checks what it sees. One that
-// is not answered shows nothing.
+// snapshot reads all actors of a group in one transaction, and checks what they have if it is
+// answered.
 func (b *Bank) snapshot(ctx context.Context, wave int64, group int) error {
 	calls := []client.Request{{Type: "Teller", ID: teller(wave, group), Method: "Book"}}
 	for n := range bankPurses + 1 {
@@ -326,7 +326,7 @@ func (b *Bank) snapshot(ctx context.Context, wave int64, group int) error {
 		if ctx.Err() != nil || mayRepeat(err) {
 			return nil
 		}
-		return fmt.Errorf("look at group %d: %w", group, err)
+		return fmt.Errorf("read group %d: %w", group, err)
 	}
 	books := map[string]BankBook{}
 	for i, r := range replies {
@@ -337,7 +337,7 @@ func (b *Bank) snapshot(ctx context.Context, wave int64, group int) error {
 			err = json.Unmarshal(r.Payload, &book)
 		}
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", calls[i].ID, err)
+			return fmt.Errorf("read %s: %w", calls[i].ID, err)
 		}
 		books[calls[i].ID] = book
 	}
@@ -348,11 +348,11 @@ func (b *Bank) snapshot(ctx context.Context, wave int64, group int) error {
 	return nil
 }
 
-// Check reports all that contradicts what the callers know in the books of all accounts and
-// desks, by their IDs, after the last call.
+// Check compares the books of all accounts and desks, by their IDs, with what the callers know
+// after the last call. It returns each contradiction.
 func (b *Bank) Check(books map[string]BankBook) (problems []string) {
 	b.mu.Lock()
-	for _, t := range b.transfers { // also those of which no trace is
+	for _, t := range b.transfers { // also those that are in no book
 		for _, id := range []string{t.From, t.To} {
 			if _, ok := books[id]; !ok {
 				problems = append(problems, fmt.Sprintf("%s: there is no account %s", t.Transfer, id))
@@ -361,7 +361,7 @@ func (b *Bank) Check(books map[string]BankBook) (problems []string) {
 	}
 	b.mu.Unlock()
 	if b.snapshots.Load() == 0 && b.wave.Load() > 0 {
-		problems = append(problems, "no transaction has looked at a group")
+		problems = append(problems, "no transaction has read a group")
 	}
 	return append(problems, b.check(books, true)...)
 }
@@ -372,8 +372,8 @@ type moved struct {
 	made  []string           // the outcomes, in the book of the desk
 }
 
-// check checks books. final ones are those of all actors, after the last call; others are of one
-// group.
+// check checks books. They are those of one group, or with final those of all actors after the
+// last call.
 func (b *Bank) check(books map[string]BankBook, final bool) (problems []string) {
 	by := map[string]*moved{}
 	of := func(transfer string) *moved {
@@ -402,17 +402,17 @@ func (b *Bank) check(books map[string]BankBook, final bool) (problems []string) 
 	for name, m := range by {
 		t := b.transfers[name]
 		if t == nil {
-			problems = append(problems, fmt.Sprintf("nobody asked for %s: %+v", name, *m))
+			problems = append(problems, fmt.Sprintf("%s was not asked for: %+v", name, *m))
 			continue
 		}
 		if !t.explains(m) {
-			problems = append(problems, fmt.Sprintf("%+v came to %+v", *t, *m))
+			problems = append(problems, fmt.Sprintf("%+v does not explain %+v", *t, *m))
 		}
 	}
 	if final {
 		for name, t := range b.transfers {
 			if m := of(name); !t.fits(m) {
-				problems = append(problems, fmt.Sprintf("%+v came to %+v, and its caller knows other", *t, *m))
+				problems = append(problems, fmt.Sprintf("the answer to %+v contradicts %+v", *t, *m))
 			}
 		}
 	}
@@ -458,8 +458,8 @@ func (t *transfer) explains(m *moved) bool {
 	case made == "doubtful":
 		return none || took && !paid
 	}
-	// Without a key, and with a payer at the cashier's server, the payee may have the money of a turn
-	// that was not committed.
+	// The cashier's turn was not committed. Without a key its credit may have been, even if the debit,
+	// of a payer at the cashier's own server, was not.
 	return made == "" && (!gaveBack || !paid)
 }
 
@@ -477,7 +477,7 @@ func (t *transfer) fits(m *moved) bool {
 	}
 }
 
-// Summary says what the callers know, for people.
+// Summary counts the transfers by outcome.
 func (b *Bank) Summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -485,6 +485,6 @@ func (b *Bank) Summary() string {
 	for _, t := range b.transfers {
 		known[t.effect]++
 	}
-	return fmt.Sprintf("%d transfers, %d acknowledged, %d refused, %d with an outcome that nobody knows; %d attempts with keys, %d looks at a group",
+	return fmt.Sprintf("%d transfers, %d acknowledged, %d refused, %d of unknown outcome; %d attempts with keys, %d reads of a group",
 		len(b.transfers), known[happened], known[prevented], known[unsure], b.attempts.Load(), b.snapshots.Load())
 }

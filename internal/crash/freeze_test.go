@@ -59,7 +59,7 @@ func TestFrozenHostsCockroachDB(t *testing.T) {
 
 func frozenHosts(t *testing.T, url string) {
 	t.Helper()
-	rounds := roundsOr(t, freezeRounds)
+	rounds := crash.Rounds(t, freezeRounds)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -3,12 +3,10 @@ package crash_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,35 +89,6 @@ func TestKillCockroachDB(t *testing.T) {
 	killRounds(t, []string{"--store", url})
 }
 
-// roundsOr returns GREENROOM_KILL_ROUNDS, or usual if it is not set.
-func roundsOr(t *testing.T, usual int) int {
-	t.Helper()
-	s := os.Getenv("GREENROOM_KILL_ROUNDS")
-	if s == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-	}
-	return n
-}
-
-// seeded returns what draws at random from the seed that GREENROOM_KILL_SEED is, or from
-// one of its own, and tells which.
-func seeded(t *testing.T) (*rand.Rand, uint64) {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("GREENROOM_KILL_SEED: %v", err)
-		}
-	}
-	t.Logf("GREENROOM_KILL_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0)), seed
-}
-
 // fatalAfterLog ends a test with the end of its servers' log and, last, why it failed: of
 // long output the end is kept.
 func fatalAfterLog(t *testing.T, log, format string, args ...any) {
@@ -130,8 +99,8 @@ func fatalAfterLog(t *testing.T, log, format string, args ...any) {
 
 func killRounds(t *testing.T, storeArgs []string) {
 	t.Helper()
-	rounds := roundsOr(t, defaultRounds)
-	random, seed := seeded(t)
+	rounds := crash.Rounds(t, defaultRounds)
+	random, seed := crash.Seeded(t)
 
 	log, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
 	if err != nil {

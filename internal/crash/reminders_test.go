@@ -38,8 +38,8 @@ func TestKillReminders(t *testing.T) {
 	rounds := func(usual int, args ...[]string) func(*testing.T) {
 		return func(t *testing.T) {
 			t.Parallel()
-			r := &reminderRounds{t: t, rounds: roundsOr(t, usual)}
-			r.random, _ = seeded(t)
+			r := &reminderRounds{t: t, rounds: crash.Rounds(t, usual)}
+			r.random, _ = crash.Seeded(t)
 			r.run(built.Path, args)
 		}
 	}

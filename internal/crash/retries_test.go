@@ -33,7 +33,7 @@ func TestKillWithRetriesPostgreSQL(t *testing.T) {
 
 func retryThroughKills(t *testing.T, storeArgs []string) {
 	t.Helper()
-	rounds := roundsOr(t, retryRounds)
+	rounds := crash.Rounds(t, retryRounds)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

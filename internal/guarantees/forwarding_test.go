@@ -57,7 +57,7 @@ func (l *link) move(ctx context.Context, id string, lost bool) error {
 		return nil
 	}
 	l.outcomes["moved"].Add(1)
-	for { // each fault that fails it is planned once
+	for { // it fails at most once for each planned fault
 		err := l.hosts[from].HandOver(ctx, func(k actor.Key) bool { return k.ID == id })
 		if !errors.Is(err, actor.ErrUnavailable) && !errors.Is(err, actor.ErrAmbiguous) {
 			return err

@@ -110,7 +110,7 @@ func TestRustCompileError(t *testing.T) {
 			t.Errorf("got %v, want a CompileError with the compiler's output", err)
 			continue
 		}
-		for _, text := range []string{compile.Output, log.String()} { // who has no library for the target learns whose it is
+		for _, text := range []string{compile.Output, log.String()} { // a note names the toolchain that lacks the library
 			if strings.Contains(text, "/cargo has built with rustc 1.95.0 (test) at ") != names {
 				t.Errorf("%s: %s", why, text)
 			}

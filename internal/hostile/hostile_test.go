@@ -111,8 +111,8 @@ func TestHostileTenant(t *testing.T) {
 	}
 }
 
-// TestMaxRunningTurnsReachesTheHost: of turns that do not end, one runs and the others wait for a
-// processor, where serve is given one.
+// TestMaxRunningTurnsReachesTheHost: with --max-running-turns 1, one endless turn runs and the
+// others wait for a processor.
 func TestMaxRunningTurnsReachesTheHost(t *testing.T) {
 	const turns = 5
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func TestMaxRunningTurnsReachesTheHost(t *testing.T) {
 	flooding.Wait()
 }
 
-// metrics is what a server counts.
+// metrics returns the metrics of a server as text.
 func metrics(ctx context.Context, t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// books are what ledgers have committed, as the database has it, and what was wrong at any moment.
+// books are the committed states of all ledgers, and what was wrong after a commit.
 type books struct {
 	of         map[actor.Key]ledger
 	told       map[int64]bool
@@ -112,7 +111,8 @@ func (b *books) committed() map[int64]bool {
 	return runs
 }
 
-// applyReminders does what a commit does to reminders; false if one of its firings was committed before.
+// applyReminders applies the effects of a commit on reminders. It reports false, and changes
+// nothing, if one of its firings was committed before.
 func (d *database) applyReminders(e *actor.ReminderEffects) bool {
 	for i := range e.Steps {
 		if s := &e.Steps[i]; d.reminders[s.ReminderName].ID != s.ID || d.reminders[s.ReminderName].Version != s.Version {
@@ -191,6 +191,3 @@ func (reminders) ReminderNames(context.Context, actor.Key, string, int) ([]strin
 
 // ThinReminders implements [host.Reminders].
 func (reminders) ThinReminders(context.Context, actor.RowFence, bool) error { return nil }
-
-// sorted returns the keys of a map in order.
-func sorted[V any](m map[int64]V) []int64 { return slices.Sorted(maps.Keys(m)) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/history/listappend"
 )
 
-// chain is what one client, or one reminder, has asked ledgers for.
+// chain is one request of a client, or one reminder, to ledgers.
 type chain struct {
 	number       int64
 	name         string
@@ -21,7 +22,7 @@ type chain struct {
 	began, ended time.Time
 	outcome      listappend.Outcome
 	ops          []listappend.Op // of one that was acknowledged
-	told         bool            // that sends a notice, and was acknowledged
+	told         bool            // it sends a notice, and was acknowledged
 	runs         map[int64][]listappend.Op
 }
 
@@ -31,7 +32,7 @@ const several = "several-"
 // perClient is how many chains a client asks for at most.
 const perClient = 1000
 
-// newChain notes that a chain begins.
+// newChain records that a chain begins.
 func (w *world) newChain(number int64, name string, root actor.Key) *chain {
 	c := &chain{number: number, name: name, root: root, began: time.Now(), outcome: listappend.Unknown, runs: map[int64][]listappend.Op{}}
 	w.judge.Lock()
@@ -51,14 +52,14 @@ func (w *world) newRun() int64 {
 	return w.runs
 }
 
-// ran notes what a run of a chain has done, if it is committed.
+// ran records the operations of a run of a chain. They count if the run is committed.
 func (w *world) ran(number, run int64, ops []listappend.Op) {
 	w.judge.Lock()
 	defer w.judge.Unlock()
 	w.chains[number].runs[run] = ops
 }
 
-// chain has ledgers do something, and notes what came of it.
+// chain makes a random call of ledgers, and records its outcome.
 func (w *world) chain(rng *rand.Rand, client, call int64) {
 	plan := &plan{rng: rng, ledgers: w.ledgers, place: rng.IntN(2)}
 	here := w.ledgers.places[plan.place]
@@ -80,10 +81,10 @@ func (w *world) chain(rng *rand.Rand, client, call int64) {
 		} else {
 			stale = actor.MaxReadAge
 		}
-	case 2: // that change nothing
+	case 2: // a turn that changes nothing
 		s.Steps = w.reads(inv.Key, rng.IntN(4), []string{"See", "Do"}[rng.IntN(2)])
 		stale = actor.MaxReadAge
-	case 3, 4, 5: // that change one ledger by what others have: two of them at once would be a write skew
+	case 3, 4, 5: // reads of others before a change of one ledger: two at once would be a write skew
 		s.Steps = append(w.reads(inv.Key, 1+rng.IntN(2), "See"), step{Do: "wait"}, step{Do: "append", N: 1})
 	default:
 		s.Steps = plan.steps(3, []string{nameOfLedger(inv.Key)})
@@ -113,8 +114,8 @@ func (l *ledgers) placeOf(key actor.Key) []actor.Key {
 	return l.places[slices.IndexFunc(l.places, func(place []actor.Key) bool { return slices.Contains(place, key) })]
 }
 
-// asks makes the call that begins a chain, and notes its outcome.
-func (w *world) asks(c *chain, inv actor.Invocation, s *script, rng *rand.Rand) (ok bool) {
+// asks makes the call that begins a chain, and records its outcome.
+func (w *world) asks(c *chain, inv actor.Invocation, s *script, rng *rand.Rand) {
 	inv.Payload.Data = must(json.Marshal(s))
 	got := w.attempts(inv, rng)
 	var reply did
@@ -122,7 +123,6 @@ func (w *world) asks(c *chain, inv actor.Invocation, s *script, rng *rand.Rand) 
 		reply = must(decoded(got.reply.Payload.Data))
 	}
 	w.concludes(c, got, reply.Ops, slices.ContainsFunc(s.Steps, func(s step) bool { return s.Do == "tell" && !s.Try }))
-	return got.known
 }
 
 func decoded(data []byte) (reply did, err error) {
@@ -130,7 +130,7 @@ func decoded(data []byte) (reply did, err error) {
 	return reply, err
 }
 
-// concludes notes the outcome of a chain.
+// concludes records the outcome of a chain, and whether it tells another ledger of something.
 func (w *world) concludes(c *chain, got outcome, ops []listappend.Op, tells bool) {
 	w.judge.Lock()
 	defer w.judge.Unlock()
@@ -154,7 +154,7 @@ func (w *world) severalCalls(plan *plan, inv *actor.Invocation, number int64) {
 	}
 	inv.Method = actor.MethodAll
 	var calls []actor.Call
-	var appends []listappend.Op // whatever else they do
+	var appends []listappend.Op // known without an answer
 	for n := range 2 + plan.rng.Int64N(3) {
 		typ, id, _ := strings.Cut(plan.target(), " ")
 		call := actor.Call{Key: actor.Key{App: app, Type: typ, ID: id}, Method: "Do"}
@@ -184,12 +184,12 @@ func (w *world) severalCalls(plan *plan, inv *actor.Invocation, number int64) {
 	c.ops = ops
 }
 
-// ledgersSettle checks that soon after the last fault the ledgers of each place are called in one
-// transaction, through every process, and that nothing of a reminder is left.
+// ledgersSettle checks that soon after the last fault one transaction calls all ledgers of a place,
+// through every process, and that no reminder is left.
 func (w *world) ledgersSettle(within time.Duration) {
 	healed := time.Now()
 	w.judge.Lock()
-	number := int64(callers*perClient + len(w.chains)) // above all that there are, but those of reminders
+	number := int64(callers*perClient + len(w.chains)) // above all numbers but those of reminders
 	w.judge.Unlock()
 	for n, place := range w.ledgers.places {
 		for _, p := range w.alive() {
@@ -225,8 +225,8 @@ func (w *world) ledgersSettle(within time.Duration) {
 	}
 }
 
-// booksAreInOrder checks, when nothing happens any more, that some order of all chains explains what
-// they have seen, and that each that was acknowledged has happened once.
+// booksAreInOrder checks at the end that some order of all chains explains their reads, and that
+// each acknowledged chain has happened once.
 func (w *world) booksAreInOrder() {
 	w.judge.Lock()
 	defer w.judge.Unlock()
@@ -236,7 +236,7 @@ func (w *world) booksAreInOrder() {
 	committed := w.db.books.committed()
 	var history []listappend.Transaction
 	since := func(t time.Time) int64 { return int64(t.Sub(w.begun)) }
-	for _, number := range sorted(w.chains) {
+	for _, number := range slices.Sorted(maps.Keys(w.chains)) {
 		c := w.chains[number]
 		var happened []int64
 		for run := range c.runs {

@@ -137,8 +137,8 @@ type outcome struct {
 	unknown bool // an attempt may have taken effect
 }
 
-// attempts makes a call. One with an idempotency key goes again as long as nobody knows what became of
-// it, and now and then twice at once.
+// attempts makes a call. A call with an idempotency key is repeated while its outcome is unknown,
+// and now and then sent twice at once.
 func (w *world) attempts(inv actor.Invocation, rng *rand.Rand) outcome {
 	if inv.IdempotencyKey == "" {
 		return w.attempt(inv, rng.IntN(processes))

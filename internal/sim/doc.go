@@ -22,7 +22,7 @@
 //	           processes'
 //	guests     native counters (host/hosttest) of three types, whose placement policies are
 //	           sticky, ring, with readers or without, static, checkout, any or stateless. Types are deployed
-//	           anew, some with another policy, which processes hear of later
+//	           anew, some with another policy, which processes hear of later.
 //	           In one of three seeds there are ledgers as well (ledgers_test.go), which two types
 //	           of a group share: those of one place transfer money in atomic calls that nest,
 //	           come back, and fail; those of two places notify each other, perhaps on another

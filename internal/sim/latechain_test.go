@@ -13,9 +13,9 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// TestLateCommitOfChain freezes a process between the reads of a chain and its commit. Meanwhile another
-// process changes what the chain has read, by what the chain changes: a write skew, unless the
-// commit that comes late is refused. Without fences of what was read it is noticed.
+// TestLateCommitOfChain freezes a process between the reads of a chain and its commit. Meanwhile a
+// chain of another process reads what the first one changes, and changes what it has read: a write
+// skew, unless the late commit is refused. The test notices a missing fence of what was read.
 func TestLateCommitOfChain(t *testing.T) {
 	for name, s := range map[string]sabotage{"fenced": {}, "no fence of what was read": {readFence: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func lateCommitOfChain(t *testing.T, s sabotage) {
 		t.Fatalf("%d processes hold %v", len(holders), first)
 	}
 	frozen := holders[0]
-	// changes appends to a ledger what another one has, through a process, and reports whether that is known.
+	// changes reads one ledger and appends to another in one chain, and reports whether it was answered.
 	changes := func(p *process, number int64, own, other actor.Key) bool {
 		s := script{Chain: number, Steps: []step{
 			{Do: "call", To: nameOfLedger(other), Method: "See", Steps: []step{{Do: "read"}}}, {Do: "wait", N: 200}, {Do: "append"},
@@ -71,7 +71,7 @@ func lateCommitOfChain(t *testing.T, s sabotage) {
 	number := int64(2)
 	for ; !changes(other, number, second, first); number++ {
 		if number > 20 {
-			t.Fatalf("nobody takes %v over", second)
+			t.Fatalf("no process takes over %v", second)
 		}
 	}
 	frozen.frozen.open()

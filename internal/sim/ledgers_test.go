@@ -21,14 +21,15 @@ import (
 type ledgers struct {
 	types  []*actorType
 	places [][]actor.Key // of each group key
-	// tells is the place whose ledgers notify those of the other one. Chains over hosts that wait for each
-	// other end at their deadlines alone, and those of reminders would meet again.
+	// tells is the place whose ledgers notify those of the other one. Only one place does, since chains
+	// over hosts that wait for each other only end at their deadlines, and those of reminders would
+	// meet again.
 	tells int
 }
 
 // ledger is the state of one.
 type ledger struct {
-	// Balance is what it was given, less what it gave.
+	// Balance is the money that it got, less the money that it gave.
 	Balance int64 `json:"balance"`
 	// List has elements that chains have appended.
 	List []int64 `json:"list"`
@@ -71,10 +72,10 @@ func (l *ledgers) all() []actor.Key {
 
 func nameOfLedger(key actor.Key) string { return key.Type + " " + key.ID }
 
-// script is what the method of a ledger is to do.
+// script is the input of a ledger's methods.
 type script struct {
-	// Chain is the number of the chain that the turn belongs to, from which all that it leaves
-	// follows, so that another run of the chain leaves the same.
+	// Chain is the number of the chain that the turn belongs to. All elements and reminders follow
+	// from it, so that another run of the chain makes the same ones.
 	Chain int64  `json:"chain"`
 	Steps []step `json:"steps"`
 }
@@ -88,16 +89,16 @@ func (s *script) changes() bool {
 
 // step is one thing of a script.
 type step struct {
-	// Do is "append" to the list, "read" it, "wait", "take" money, "call" another ledger, "tell" one of another
-	// place, which does "note", "remind" itself, "fail" or "trap".
+	// Do is "append" to the list, "read" it, "wait", "take" money, "call" another ledger, "tell" one of
+	// another place, "note" what another ledger tells, "remind" the ledger itself, "fail" or "trap".
 	Do string `json:"do"`
 	// N makes the element of an append and the reminder unique, is the amount that is taken or that a
 	// call gives, and how many milliseconds a wait takes; 0: some.
 	N  int64  `json:"n,omitempty"`
-	To string `json:"to,omitempty"` // whom is called, as nameOfLedger has it
+	To string `json:"to,omitempty"` // the ledger that is called, by [nameOfLedger]
 	// Try goes on if the call fails.
 	Try bool `json:"try,omitempty"`
-	// Method is what is called.
+	// Method is the method of To.
 	Method string `json:"method,omitempty"`
 	// Limit is how long the call may take, in milliseconds.
 	Limit uint32 `json:"limit,omitempty"`
@@ -106,10 +107,10 @@ type step struct {
 
 // did is the reply of a ledger's method.
 type did struct {
-	// Run is which run of the chain it was, of the outermost turn.
+	// Run is the number of the run of the chain; 0 in the reply of a called turn.
 	Run int64           `json:"run,omitempty"`
 	Ops []listappend.Op `json:"ops"`
-	// Failed says that the call counts as failed, see sabotage.
+	// Failed says that the call counts as failed; see [sabotage].
 	Failed bool `json:"failed,omitempty"`
 }
 
@@ -285,7 +286,7 @@ func (t *turn) call(s *step, payload *script, flags uint32) (string, error) {
 	return t.CallWith(&abi.Message{Type: typ, ID: id, Method: s.Method, Payload: text, Flags: flags, LimitMillis: s.Limit})
 }
 
-// caught is what a turn makes of the failure of a call.
+// caught returns what the turn fails with after a failed call: nil if the step goes on.
 func (t *turn) caught(s *step, err error) error {
 	var refused *actor.GuestError
 	if !errors.As(err, &refused) {
@@ -298,7 +299,7 @@ func (t *turn) caught(s *step, err error) error {
 	return hosttest.Fail(refused.Code)
 }
 
-// remind sets the reminder of the ledger, in the place of the one that it has.
+// remind sets the reminder of the ledger, and replaces the one that it has.
 func (t *turn) remind(s *step) error {
 	number := firstReminder + t.chain*elements + s.N
 	text, err := json.Marshal(script{Chain: number, Steps: s.Steps})
@@ -334,7 +335,7 @@ func (p *plan) target() string {
 	return nameOfLedger(p.ledgers.places[place][p.rng.IntN(3)])
 }
 
-// steps are of a turn of a ledger, within open turns of others.
+// steps returns the steps of a turn of a ledger, within open turns of others.
 func (p *plan) steps(depth int, open []string) (steps []step) {
 	for range 1 + p.rng.IntN(3) {
 		s := step{Do: []string{"append", "read", "call", "call", "call", "remind"}[p.rng.IntN(6)], Try: p.rng.IntN(3) == 0}
@@ -362,18 +363,18 @@ func (p *plan) steps(depth int, open []string) (steps []step) {
 	return steps
 }
 
-// tells reports whether the chain, with a probability, sends a notice.
+// tells reports whether the chain sends a notice, at random with a probability.
 func (p *plan) tells(probability float64) bool {
 	return p.place == p.ledgers.tells && p.rng.Float64() < probability
 }
 
-// tell is a step that notifies a ledger of another place. It is the first of its chain: the number of
-// a call in its chain must be the same in all runs, and calls before it may fail in some.
+// tell returns a step that notifies a ledger of another place. It must be the first step of its
+// chain: the call has the same number in all runs, and calls before it would fail in some.
 func (p *plan) tell() step {
 	return step{Do: "tell", Method: "Note", To: nameOfLedger(p.ledgers.places[1-p.place][p.rng.IntN(3)]), Try: p.rng.IntN(3) == 0}
 }
 
-// call is a step that calls another ledger, or one whose turn is open.
+// call makes s a step that calls another ledger, or one whose turn is open.
 func (p *plan) call(s *step, depth int, open []string) {
 	s.To = p.target()
 	again := ""

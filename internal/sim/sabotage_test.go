@@ -39,10 +39,10 @@ type endless struct{ *scheduler.Service }
 // Current implements [host.Ownership].
 func (endless) Current(time.Time) bool { return true }
 
-// chains reports whether only ledgers can notice.
+// chains reports whether only seeds with ledgers can notice the sabotage.
 func (s sabotage) chains() bool { return s.member || s.readFence || s.savepoint || s.forwarding }
 
-// commits is what the database is sent instead of commits.
+// commits returns what is sent to the database instead of commits.
 func (s sabotage) commits(all []actor.Commit) []actor.Commit {
 	if !s.member && !s.readFence {
 		return all
@@ -59,7 +59,7 @@ func (s sabotage) commits(all []actor.Commit) []actor.Commit {
 	return all
 }
 
-// peers is what the host of a process calls others by.
+// peers returns the [host.Peers] of a process.
 func (s sabotage) peers(p *process) host.Peers {
 	if s.forwarding {
 		return keyless{peers{p}}
@@ -67,7 +67,7 @@ func (s sabotage) peers(p *process) host.Peers {
 	return peers{p}
 }
 
-// peers has a host call the actors of others, once its process has a router.
+// peers is the [host.Peers] of a process, whose router is made after its host.
 type peers struct{ p *process }
 
 // Locate implements [host.Peers].
@@ -81,7 +81,7 @@ func (p peers) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver
 	return p.p.router.Begin(ctx, inv, to)
 }
 
-// keyless are peers that get calls without keys.
+// keyless are peers that call without idempotency keys.
 type keyless struct{ peers }
 
 // Begin implements [host.Peers].

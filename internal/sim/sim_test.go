@@ -26,7 +26,7 @@ var (
 	runFor    = flag.Duration("for", 0, "how long TestSimulation runs random seeds, instead of a number of them")
 	seedList  = flag.String("seed", "", "the seeds that TestSimulation runs, separated by commas, instead of those from 1 on")
 	repeat    = flag.Int("repeat", 1, "how often TestSimulation runs each seed of -seed")
-	ledgered  = flag.Bool("ledgers", false, "let each seed have ledgers, not one of three: those that TestSabotage finds")
+	ledgered  = flag.Bool("ledgers", false, "let each seed have ledgers, not one of three, as for a seed of TestSabotage")
 	traced    = flag.Bool("trace", false, "print what happens in each seed of -seed, or that fails")
 )
 

@@ -24,6 +24,7 @@ type asking struct {
 	done  chan error                                // has a value when all was granted
 
 	asked, granted int
+	updated        bool // it has been given its ranges
 }
 
 func newAsking(ctx context.Context, s leaderSpec) *asking {
@@ -73,8 +74,10 @@ func (a *asking) Receive() (*greenroomv1.ReportActorTypesRequest, error) {
 
 func (a *asking) Send(m *greenroomv1.ReportActorTypesResponse) error {
 	switch m := m.GetMessage().(type) {
-	case *greenroomv1.ReportActorTypesResponse_Order:
-		a.obey(m.Order)
+	case *greenroomv1.ReportActorTypesResponse_Orders:
+		for _, o := range m.Orders.GetOrders() {
+			a.obey(o)
+		}
 	case *greenroomv1.ReportActorTypesResponse_Acquisition:
 		if !m.Acquisition.GetGranted() {
 			a.done <- fmt.Errorf("the leader refused acquisition %d", m.Acquisition.GetCorrelationId())
@@ -91,18 +94,23 @@ func (a *asking) Send(m *greenroomv1.ReportActorTypesResponse) error {
 	return proto.Unmarshal(text, &greenroomv1.ReportActorTypesResponse{})
 }
 
-// obey performs an order. No order takes time.
+// obey performs an order. No order takes time. The host holds its ranges when the leader has
+// answered its update.
 func (a *asking) obey(o *greenroomv1.PlacementOrder) {
 	switch o.GetKind() {
 	case greenroomv1.PlacementOrder_KIND_LOCK:
 		a.words <- &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: &greenroomv1.RangesReleased{
-			App: o.GetApp(), Type: o.GetType(), Version: o.GetVersion(), Ranges: o.GetRanges(),
+			Version: o.GetVersion(), Ranges: o.GetRanges(),
 		}}}
 	case greenroomv1.PlacementOrder_KIND_UPDATE:
 		a.words <- &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: &greenroomv1.RangesUpdated{
-			App: o.GetApp(), Type: o.GetType(), Version: o.GetVersion(),
+			Version: o.GetVersion(),
 		}}}
+		a.updated = true
 	case greenroomv1.PlacementOrder_KIND_UNLOCK:
+		if !a.updated {
+			return
+		}
 		select {
 		case a.ready <- nil:
 		default:

@@ -24,6 +24,8 @@ const (
 	leaderEntries = 1_000_000
 	entryLimit    = 100    // B
 	grantRate     = 50_000 // acquisitions in a second
+	// leaderTimeout bounds all of the role. Its leases would only end after an hour.
+	leaderTimeout = 5 * time.Minute
 )
 
 // leaderSpec says how many actors to grant, and what their IDs look like.
@@ -84,11 +86,14 @@ func runLeader(ctx context.Context, s leaderSpec) (res leaderResult, err error) 
 		return res, err
 	}
 	defer func() { err = errors.Join(err, leader.Stop(context.WithoutCancel(ctx))) }()
-	self, err := db.RegisterHost(ctx, actor.Host{ID: "host", Name: "host", Cluster: clusterName, Address: "127.0.0.1:2", MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol}, length)
+	self, err := db.RegisterHost(ctx, actor.Host{
+		ID: "host", Name: "host", Cluster: clusterName, Address: "127.0.0.1:2", Roles: []string{scheduler.RoleHost},
+		MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol,
+	}, length)
 	if err != nil {
 		return res, err
 	}
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := context.WithTimeoutCause(ctx, leaderTimeout, fmt.Errorf("not all was granted within %v", leaderTimeout))
 	defer end()
 	h := newAsking(ctx, s)
 	select {

@@ -28,14 +28,19 @@ const (
 	scaleRole = "scale"
 	// scaleQuiet is how long nothing must be ordered before a cluster counts as settled.
 	scaleQuiet = 500 * time.Millisecond
+	// scaleTimeout bounds how long a cluster takes to settle.
+	scaleTimeout = time.Minute
 	// scaleSteady is how long a cluster to which nothing happens is looked at.
 	scaleSteady = 10 * time.Second
 )
 
 // scaleSizes are the clusters that are looked at.
-var scaleSizes = []scaleSpec{{3, 1}, {10, 1}, {30, 1}, {100, 1}, {10, 10}, {100, 10}}
+var scaleSizes = []scaleSpec{{3, 1, scaleSteady}, {10, 1, scaleSteady}, {30, 1, scaleSteady}, {100, 1, scaleSteady}, {10, 10, scaleSteady}, {100, 10, scaleSteady}}
 
-type scaleSpec struct{ Hosts, Types int }
+type scaleSpec struct {
+	Hosts, Types int
+	Steady       time.Duration
+}
 
 // scaleResult is what a cluster of one size said: while nothing happened, for all types
 // to get their places, when a host joined, when one left in order, and when another one
@@ -117,7 +122,7 @@ func runScale(ctx context.Context, s scaleSpec) (res scaleResult, err error) {
 		return res, err
 	}
 	before, began, cpu := c.traffic(), time.Now(), usage.Self()
-	if err := pause(ctx, scaleSteady); err != nil {
+	if err := pause(ctx, s.Steady); err != nil {
 		return res, err
 	}
 	res.Steady = c.since(before, began, cpu)
@@ -191,6 +196,8 @@ func (c *scaled) stop(ctx context.Context) {
 
 // during measures a change, until all hosts have their shares.
 func (c *scaled) during(ctx context.Context, change func() error) (scaleTraffic, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, scaleTimeout, fmt.Errorf("the cluster did not settle within %v", scaleTimeout))
+	defer cancel()
 	before, began, cpu := c.traffic(), time.Now(), usage.Self()
 	if err := change(); err != nil {
 		return scaleTraffic{}, err
@@ -278,7 +285,7 @@ func (w *wireStream) Close() error {
 type servedStream wireStream
 
 func (w *servedStream) Send(m *greenroomv1.ReportActorTypesResponse) error {
-	if m.GetOrder() != nil {
+	if m.GetOrders() != nil {
 		w.c.ordered.Store(time.Now().UnixNano())
 	}
 	return (*wireStream)(w).put(w.down, m)

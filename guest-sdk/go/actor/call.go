@@ -24,7 +24,7 @@ func (r Remote[In, Out]) Call(ctx *Context, id string, in In, options ...CallOpt
 // CallOption changes a call.
 type CallOption func(*message)
 
-// message is what [Call] sends, and where the caller wants to know of the commit.
+// message is the frame that [Call] sends. committed is the pointer of [Committed], or nil.
 type message struct {
 	abi.Message
 	committed *bool
@@ -48,9 +48,9 @@ func Atomic() CallOption {
 	return func(m *message) { m.Flags |= abi.MessageAtomic }
 }
 
-// Committed sets own to whether the called turn was committed on its own, at another server: then
-// it stays, whatever becomes of the caller. It may be true for an error as well, if the reply
-// could not be read.
+// Committed sets own to whether the called turn was committed on its own, at another server. Such
+// a turn is not taken back if the caller's turn fails. own can be true although [Call] returns an
+// error: that of a reply that could not be read.
 func Committed(own *bool) CallOption {
 	return func(m *message) { m.committed = own }
 }
@@ -68,12 +68,12 @@ var (
 	ErrCallTimeout = NewError(StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time")
 )
 
-// PerhapsRan reports whether err is of a call after which the callee may have run, and is
-// committed then: the callee is at another server, whose answer was lost. After any other
-// error of a call nothing of it remains.
+// PerhapsRan reports whether err is of a call after which the callee may have run, or may run
+// yet, and is committed then: the callee is at another server, whose answer was lost. After any
+// other error of a call nothing of it remains, except after bad_reply: see [Call].
 func PerhapsRan(err error) bool {
 	e := find(err)
-	return e != nil && (e.Code == "timeout" || e.Code == "unavailable")
+	return e != nil && (e.Code == abi.CallTimeout || e.Code == abi.CallUnavailable)
 }
 
 // Call runs a method of another actor of the app and returns its reply. The turn and all that
@@ -81,7 +81,8 @@ func PerhapsRan(err error) bool {
 // or not at all. At another server a call commits on its own, unless [Atomic] or the method's
 // [RequireAtomic] refuses that, or a [CoLocate] group keeps both on one server. An error is the
 // callee's own, or says why it did not run; what the callee has changed is taken back then,
-// and this turn may go on. One that returns the error takes back everything.
+// and this turn may go on. One that returns the error takes back everything. The code bad_reply
+// says that the callee succeeded with a reply that is no Out: what it has changed stays.
 //
 // The input is as that of a reminder: a [Payload] or []byte as it is, nil or [None] for none,
 // anything else as JSON. The callee may call back methods that are [Reentrant], and gets

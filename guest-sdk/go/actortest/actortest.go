@@ -94,11 +94,11 @@ type fake struct {
 	readOnly, elsewhere bool
 }
 
-// FakeOption says more about the method that a fake stands for.
+// FakeOption is a property of the method that a fake stands for.
 type FakeOption func(*fake)
 
-// ReadOnly makes the method of a fake read-only: others are not called by read-only methods. That of
-// a type of the test is what the type says.
+// ReadOnly makes the method of a fake read-only, so that read-only methods may call it. It has no
+// effect if the test has the method's type: then the type says whether the method is read-only.
 func ReadOnly() FakeOption { return func(f *fake) { f.readOnly = true } }
 
 // Elsewhere puts the actors of a fake at another server: calls are committed on their own

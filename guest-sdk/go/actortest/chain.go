@@ -86,8 +86,8 @@ func (c *chain) commit(ref actor.Ref, m *member) {
 	h.commitTimers(ref, m.overlay.timers)
 }
 
-// call answers what a guest calls, in a turn that is perhaps read-only. own means that it was
-// committed on its own.
+// call answers a call that a guest makes, in a turn that is perhaps read-only. own reports whether
+// the called turn was committed on its own.
 func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bool, err error) {
 	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
 	name := method{to.Type, strings.Clone(m.Method)}
@@ -283,7 +283,7 @@ func (c *chain) run(ref actor.Ref, m *member, turn abi.Turn) (reply actor.Payloa
 		faking := c.faking // a fake calls
 		c.faking = false
 		defer func() {
-			if c.faking { // its panic is the test's
+			if c.faking { // the panic of a fake ends the test
 				return
 			}
 			if v := recover(); v != nil {

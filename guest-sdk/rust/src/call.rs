@@ -19,9 +19,11 @@ pub const NOT_REENTRANT: &str = "not_reentrant";
 pub const BUSY: &str = "busy";
 /// The call did not end in time. What it did was taken back.
 pub const DEADLINE_EXCEEDED: &str = "deadline_exceeded";
-/// Another server has not answered in time. The callee perhaps ran, and is committed then.
+/// Another server has not answered in time. The callee perhaps ran, or may run yet, and is
+/// committed then.
 pub const TIMEOUT: &str = "timeout";
-/// The connection to another server was lost. The callee perhaps ran, and is committed then.
+/// The connection to another server was lost. The callee perhaps ran, or may run yet, and is
+/// committed then.
 pub const UNAVAILABLE: &str = "unavailable";
 /// Nothing serves the callee's type. It did not run.
 pub const TYPE_NOT_FOUND: &str = "type_not_found";
@@ -42,9 +44,10 @@ pub const TRAP: &str = "trap";
 pub const FAILED: &str = "failed";
 
 impl Error {
-    /// Whether it is of a call after which the callee may have run, and is committed then:
-    /// the callee is at another server, whose answer was lost. After any other error of a
-    /// call nothing of it remains.
+    /// Whether it is of a call after which the callee may have run, or may run yet, and is
+    /// committed then: the callee is at another server, whose answer was lost. After any
+    /// other error of a call nothing of it remains, except after `bad_reply`: see
+    /// [`Message::call`](crate::call::Message::call).
     #[must_use]
     pub fn perhaps_ran(&self) -> bool {
         matches!(self.code(), TIMEOUT | UNAVAILABLE)
@@ -153,9 +156,10 @@ impl Message {
         self.call_committed(ctx, actor).0
     }
 
-    /// As [`call`](Message::call), and whether the called turn was committed on its own, at
-    /// another server: then it stays, whatever becomes of the caller. It may be so for an
-    /// error as well, if the reply could not be read.
+    /// As [`call`](Message::call), and returns beside the result whether the called turn was
+    /// committed on its own, at another server. Such a turn is not taken back if the caller's
+    /// turn fails. The result can be an error all the same: that of a reply that could not be
+    /// read.
     pub fn call_committed<R: Input>(
         self,
         ctx: &Context,

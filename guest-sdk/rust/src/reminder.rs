@@ -52,9 +52,9 @@ pub struct Reminder {
     pub until: Option<SystemTime>,
     /// Each firing is delayed by up to so much, so that many do not come at once.
     pub jitter: Duration,
-    /// What becomes of times at which nobody could fire it.
+    /// How occurrences that it missed are delivered.
     pub missed: Missed,
-    /// What becomes of a firing whose turn failed.
+    /// How a firing whose turn failed is repeated.
     pub retry: Retry,
     /// Comes with each firing: at most 32 entries, and 8192 bytes.
     pub metadata: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ pub struct Reminder {
     unfit: Option<String>,
 }
 
-/// What becomes of times that a reminder missed, since no server ran or an earlier
+/// How a reminder delivers occurrences that it missed, since no server ran or an earlier
 /// firing took long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,7 +79,7 @@ pub enum Missed {
     CatchUp(u32),
 }
 
-/// What becomes of a firing whose turn failed.
+/// How a firing whose turn failed is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retry {
@@ -185,7 +185,7 @@ impl Reminder {
         self
     }
 
-    /// Sets what becomes of missed times.
+    /// Sets how missed occurrences are delivered.
     #[must_use]
     pub fn missed(mut self, missed: Missed) -> Reminder {
         self.missed = missed;

@@ -417,9 +417,9 @@ pub(crate) fn calling<A: Actor, T>(
     actor: &mut A,
     call: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let stateless = A::SPEC.placement == Placement::Stateless;
     let spec = A::SPEC;
-    if stateless || !spec.reentrant && !spec.methods.iter().any(|method| method.reentrant) {
+    let reentrant = spec.reentrant || spec.methods.iter().any(|method| method.reentrant);
+    if spec.placement == Placement::Stateless || !reentrant {
         return call();
     }
     save(ctx, actor, &mut Vec::new())?;

@@ -47,7 +47,7 @@ type list struct {
 	appends map[int64]*appended
 	order   []int64 // the longest read
 	longest int     // the transaction of that read
-	latest  int64   // when the last transaction in the order began that reads the list
+	latest  int64   // when the last transaction began that has taken effect and reads the list
 	last    *appended
 }
 
@@ -207,9 +207,7 @@ func (c *checker) extend(l *list, i int, elements []int64, enter func(int)) bool
 			c.fail(Internal, "%s reads %s as %v, without %d before %d, which %s has appended in that order\n  %s\n  %s",
 				c.history[i].Name, l.key, elements, a.before.element, a.element, c.history[a.by].Name, &c.history[i], &c.history[a.by])
 		}
-		if c.history[a.by].Outcome != Aborted {
-			enter(a.by)
-		}
+		enter(a.by)
 		a.place = place
 	}
 	l.order, l.longest = elements, i
@@ -237,11 +235,11 @@ func (c *checker) lostAppends() {
 // dependencies returns the graph of a history.
 func (c *checker) dependencies() *graph {
 	g := &graph{transactions: len(c.history), edges: make([][]edge, len(c.history))}
-	// first returns the first append from a place on that has taken effect, to the right or the
-	// left; nil if there is none.
+	// first returns the first append from a place on, to the right or the left; nil if there is
+	// none.
 	first := func(l *list, place, step int) *appended {
 		for ; place >= 0 && place < len(l.order); place += step {
-			if a := l.appends[l.order[place]]; a != nil && a.place == place && c.inOrder[a.by] {
+			if a := l.appends[l.order[place]]; a != nil && a.place == place {
 				return a
 			}
 		}

@@ -29,7 +29,7 @@ type graph struct {
 	edges        [][]edge
 }
 
-// hops is how much longer an edge makes a path: the whole way over moments counts once.
+// hops is the length of an edge in a path. All edges over moments in a row count as one.
 func (g *graph) hops(from int) int {
 	if from >= g.transactions {
 		return 0
@@ -154,17 +154,22 @@ func (g *graph) path(from, to int, kinds kind, within map[int]bool) []step {
 	by := map[int]step{from: {from: -1}} // how a node is reached
 	level, next := []int{from}, []int(nil)
 	for len(level) > 0 {
-		for i := 0; i < len(level); i++ {
-			n := level[i]
-			for _, e := range g.edges[n] {
-				if _, reached := by[e.to]; reached || e.kind&kinds == 0 || !within[e.to] {
+		for _, hops := range []int{0, 1} { // what moments lead to is on this level as well
+			for i := 0; i < len(level); i++ {
+				n := level[i]
+				if g.hops(n) != hops {
 					continue
 				}
-				by[e.to] = step{n, e}
-				if g.hops(n) == 0 {
-					level = append(level, e.to)
-				} else {
-					next = append(next, e.to)
+				for _, e := range g.edges[n] {
+					if _, reached := by[e.to]; reached || e.kind&kinds == 0 || !within[e.to] {
+						continue
+					}
+					by[e.to] = step{n, e}
+					if hops == 0 {
+						level = append(level, e.to)
+					} else {
+						next = append(next, e.to)
+					}
 				}
 			}
 		}

@@ -33,7 +33,8 @@ type Outcome int
 const (
 	// Committed transactions were acknowledged.
 	Committed Outcome = iota
-	// Aborted transactions must have no effect.
+	// Aborted transactions must have no effect. One whose append a read shows is an anomaly, and
+	// counts as committed in the search for others.
 	Aborted
 	// Unknown transactions may have taken effect, at any time after they began. They are in the
 	// order if a read shows an append of theirs; then their reads count, too.
@@ -43,7 +44,7 @@ const (
 // Transaction is one transaction of a history.
 type Transaction struct {
 	Name    string // for people
-	Ops     []Op   // in their order; of a transaction that is not known, those that are
+	Ops     []Op   // in their order; the known ones, if the outcome is not Committed
 	Outcome Outcome
 	// Begin and End are times: a transaction comes before all that begin after its end. End is
 	// not used of transactions whose outcome is unknown.
@@ -69,7 +70,7 @@ const (
 	AbortedRead Kind = "aborted read (G1a)"
 	// IntermediateRead is a read of a list between two appends of another transaction (G1b).
 	IntermediateRead Kind = "intermediate read (G1b)"
-	// IncompatibleOrders are two reads of a list, neither of which is a prefix of the other.
+	// IncompatibleOrders are two reads of a list that are not prefixes of each other.
 	IncompatibleOrders Kind = "incompatible orders"
 	// DuplicateAppend is an element that is twice in a list.
 	DuplicateAppend Kind = "duplicate append"

@@ -53,7 +53,7 @@ use proc_macro::TokenStream;
 ///   whose actors the type's actors are on one host.
 /// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
 /// - `state_schema = 1`: the version of the state's form, 0 at first.
-/// - `reentrant`: all methods are.
+/// - `reentrant`: all methods of the type are reentrant.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
 ///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and
 ///   `idempotency_window_ms`.

@@ -20,7 +20,7 @@ use std::rc::Rc;
 const MAX_DEPTH: usize = 32;
 const MAX_ACTORS: usize = 64;
 
-/// Stands for a method.
+/// What a fake answers, and what is known about the method that it stands for.
 pub(super) struct FakeMethod {
     pub(super) answer: Box<Answer>,
     pub(super) read_only: Cell<bool>,
@@ -29,7 +29,7 @@ pub(super) struct FakeMethod {
 
 pub(super) type Answer = dyn Fn(&str, Payload) -> Result<Payload, Error>;
 
-/// A turn that nobody called, and the turns that it calls.
+/// An outermost turn, and the turns that it calls.
 #[derive(Default)]
 pub(super) struct Chain {
     members: RefCell<HashMap<Key, Rc<Member>>>,
@@ -111,8 +111,8 @@ fn refuse(status: Status, code: &str, message: String) -> Error {
 }
 
 impl Chain {
-    /// Answers what a guest calls, in a turn that is perhaps `read_only`: with the reply, and
-    /// whether that was committed on its own.
+    /// Answers a call that a guest makes, in a turn that is perhaps `read_only`: the reply, and
+    /// whether the called turn was committed on its own.
     pub(super) fn call(
         &self,
         host: &Host,

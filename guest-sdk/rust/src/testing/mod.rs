@@ -102,14 +102,14 @@ const MAX_FIRINGS: u32 = 1_000_000;
 #[derive(Clone)]
 pub struct Host(Rc<World>);
 
-/// What [`Host::fake`] made, which may be told more of the method that it stands for.
+/// What [`Host::fake`] returns: its methods say more about the method that the fake stands for.
 #[derive(Clone)]
 pub struct Fake(Rc<FakeMethod>);
 
 impl Fake {
-    /// Makes the method read-only: others are not called by read-only methods. That of a type
-    /// of the host is what the type says.
-    #[allow(clippy::must_use_candidate)] // said as a statement
+    /// Makes the method read-only, so that read-only methods may call it. It has no effect if
+    /// the host has the method's type: then the type says whether the method is read-only.
+    #[allow(clippy::must_use_candidate)] // used as a statement
     pub fn read_only(&self) -> &Fake {
         self.0.read_only.set(true);
         self
@@ -118,7 +118,7 @@ impl Fake {
     /// Puts the actors of the fake at another server: calls are committed on their own
     /// ([`Message::call_committed`](crate::call::Message::call_committed)), and those that must be
     /// in the caller's transaction get [`NOT_ATOMIC`](crate::call::NOT_ATOMIC).
-    #[allow(clippy::must_use_candidate)] // said as a statement
+    #[allow(clippy::must_use_candidate)] // used as a statement
     pub fn elsewhere(&self) -> &Fake {
         self.0.elsewhere.set(true);
         self
@@ -487,7 +487,7 @@ impl Host {
                 .and_then(|frame| (entry.run)(memory, &functions, &frame));
             turn::finish(functions.as_ref(), result)
         }));
-        // The panic of a fake, or of the outermost turn, is the test's.
+        // The panic of a fake, or of the outermost turn, ends the test.
         let called = chain.is_nested() && !chain.faking.replace(faking);
         match outcome {
             Ok(0) => Ok(turn_host.reply.take()),
@@ -507,7 +507,7 @@ impl Host {
                 Err(Error::new(Status::Internal, call::TRAP, message))
             }
             Err(panic) => {
-                chain.faking.set(true); // also those that wait for it
+                chain.faking.set(true); // the turns that wait for this one pass the panic on, too
                 self.drop_memory();
                 resume_unwind(panic)
             }

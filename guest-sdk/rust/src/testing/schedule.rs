@@ -46,7 +46,7 @@ struct Occurrence {
     left: u32,
 }
 
-/// What becomes of a reminder whose time has come.
+/// One delivery of a due reminder.
 pub(super) struct Firing {
     /// Otherwise what was due is passed over.
     pub(super) deliver: bool,
@@ -240,7 +240,7 @@ impl Scheduled {
         Some(Occurrence { at, left })
     }
 
-    /// Says what becomes of it at `now`, which is not before `fire_at`.
+    /// The delivery at `now`, which is not before `fire_at`.
     pub(super) fn fire(&self, now: i64) -> Firing {
         let first = Occurrence {
             at: self.due,

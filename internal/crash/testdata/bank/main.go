@@ -11,8 +11,8 @@ import (
 
 // Desk is the state of both types.
 type Desk struct {
-	// Made has the transfers in the order in which they were made. What has been made twice is
-	// there twice.
+	// Made has the transfers in the order in which they were made. A transfer that was made twice
+	// is in it twice.
 	Made []Made `json:"made"`
 }
 
@@ -42,8 +42,7 @@ type Order struct {
 	Nested bool `json:"nested,omitzero"`
 	// Late has the payer fail when the payee has the money; then the payer pays again.
 	Late bool `json:"late,omitzero"`
-	// GiveUp, in milliseconds, is after which time a Cashier goes on without an answer of the
-	// payer.
+	// GiveUp is how long a Cashier waits for the answer of the payer, in milliseconds.
 	GiveUp int64 `json:"give_up_ms,omitzero"`
 }
 

@@ -4,7 +4,7 @@
 use greenroom::prelude::*;
 use greenroom::Ref;
 
-/// What moved money, and how much: above zero if it came.
+/// A transfer that moved money of an account. It came if cents is above zero.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Entry {
     transfer: String,
@@ -33,7 +33,7 @@ pub struct Send {
 
 macro_rules! account {
     ($name:ident, $($options:tt)*) => {
-        /// The state. What has been applied twice has two entries.
+        /// The state. A transfer that was applied twice has two entries.
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         pub struct $name {
             balance: i64,
@@ -51,10 +51,10 @@ macro_rules! account {
                 Ok(self.balance)
             }
 
-            /// Takes money from the account. Answers the entry, by which a test knows the answer on
-            /// its way.
+            /// Takes money from the account. Answers the entry, so that a test recognizes the answer
+            /// on a connection.
             fn debit(&mut self, _: &Context, input: Entry) -> Result<Entry, Error> {
-                // Late, so that there is something to take back.
+                // Checked after the change, so that there is a change to take back.
                 self.add(&input, -input.cents);
                 ensure!(
                     self.balance >= 0,
