@@ -203,8 +203,8 @@ func Outside(ctx context.Context, do func()) {
 
 type reclaimKey struct{}
 
-// WithReclaim gives a load that finds no memory what closes a guest instance of an app that is
-// not in use, and reports whether there was any.
+// WithReclaim returns a context for loads that may find no memory. reclaim closes a guest instance of
+// an app that is not in use, and reports whether it found one.
 func WithReclaim(ctx context.Context, reclaim func(app string) bool) context.Context {
 	return context.WithValue(ctx, reclaimKey{}, reclaim)
 }
@@ -217,7 +217,8 @@ func ReclaimOf(ctx context.Context) func(app string) bool {
 
 type ownerKey struct{}
 
-// Owner is whose work on modules is. Owners share the compilers, and apps the memory of programs.
+// Owner is the app that work on modules is for. Owners share the compilers, and apps share the memory
+// of programs.
 type Owner struct {
 	App string
 	// Serving says that calls wait for the module, or are about to. Such work has a

@@ -239,7 +239,9 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 			if old, err = s.replaced(ctx, c, current); err == nil {
 				warnings = warn(c, current, old)
 				removed = c.removed(current, old)
-				err = s.checkGroups(ctx, c, current, &warnings)
+				var apart []string
+				apart, err = s.checkGroups(ctx, c, current)
+				warnings = append(warnings, apart...)
 			}
 		}
 		return wanted, result, err
@@ -282,17 +284,16 @@ func (s *deployer) deploy(ctx context.Context, app string,
 }
 
 // checkGroups refuses a change after which types of one group would have different placements, and
-// adds warnings of methods whose callers may be apart from them.
-func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment, warnings *[]string) error {
+// warns of methods that must be in their callers' transactions and whose callers may be at other servers.
+func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment) (warnings []string, err error) {
 	var types []abi.TypeSpec
 	var digests []actor.Digest // of their modules
 	for _, spec := range c.specs {
 		types = append(types, *placed(spec, c.placement(spec, current[spec.Name])))
 		digests = append(digests, c.digest)
 	}
-	changed := types
 	if !slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.CoLocate.Group != "" || len(atomicMethods(&t)) > 0 }) {
-		return nil
+		return nil, nil
 	}
 	manifests := make(map[actor.Digest]*abi.Manifest)
 	for _, name := range slices.Sorted(maps.Keys(current)) {
@@ -303,7 +304,7 @@ func (s *deployer) checkGroups(ctx context.Context, c change, current map[string
 		if _, read := manifests[cur.Digest]; !read {
 			m, _, err := s.manifest(ctx, c.app, cur.Digest)
 			if err != nil && !permanent(err) {
-				return err
+				return nil, err
 			}
 			manifests[cur.Digest] = m
 		}
@@ -315,24 +316,29 @@ func (s *deployer) checkGroups(ctx context.Context, c change, current map[string
 		}
 	}
 	if err := manifest.CheckGroups(types); err != nil {
-		return &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
+		return nil, &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
 	}
-	for i := range changed {
-		w, err := warnOfAtomic(&changed[i], types, func(i int) (bool, error) {
-			functions, err := s.imports(ctx, c.app, digests[i])
-			if err != nil && !permanent(err) {
-				return false, fmt.Errorf("module %s: %w", digests[i].Short(), err)
+	calling := make(map[actor.Digest]bool)
+	calls := func(d actor.Digest) (bool, error) {
+		if _, known := calling[d]; !known {
+			functions, err := s.imports(ctx, c.app, d)
+			if err != nil && !permanent(err) { // a module that cannot be read cannot run
+				return false, fmt.Errorf("module %s: %w", d.Short(), err)
 			}
-			return slices.Contains(functions, abi.FuncCall), nil
-		})
+			calling[d] = slices.Contains(functions, abi.FuncCall)
+		}
+		return calling[d], nil
+	}
+	for i := range c.specs { // the first of types
+		w, err := warnOfAtomic(i, types, digests, calls)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if w != "" {
-			*warnings = append(*warnings, w)
+			warnings = append(warnings, w)
 		}
 	}
-	return nil
+	return warnings, nil
 }
 
 // replaced returns the manifests of the modules that the change takes types

@@ -300,10 +300,11 @@ func TestDeploySaysWhatTheModuleWarnsOf(t *testing.T) {
 func TestDeployWarnsOfAtomicMethods(t *testing.T) {
 	f := newFixture(t)
 	calling := map[actor.Digest]bool{}
+	var unread error
 	s, err := modules.New(modules.Config{
 		Store: f.store, Inspector: f.inspector, PollInterval: time.Hour,
 		Imports: func(_ context.Context, _ string, d actor.Digest) ([]string, error) {
-			return map[bool][]string{true: {"reply", "call"}}[calling[d]], nil
+			return map[bool][]string{true: {"reply", "call"}}[calling[d] && unread == nil], unread
 		},
 	})
 	if err != nil {
@@ -322,18 +323,32 @@ func TestDeployWarnsOfAtomicMethods(t *testing.T) {
 		warned     string
 	}{
 		{module(true, typ("Shop", "", "Buy"), apart), nil, "Account: calls of Debit must be in their callers' transactions, and its actors are in no co_locate group"},
-		{module(false, together), nil, "no type that can call is in its co_locate group bank"},
+		{module(false, together), nil, "no other type that can call is in its co_locate group bank"},
 		{module(true, typ("Shop", `"co_locate":{"group":"bank"}`, "Buy", "Sell")), nil, ""},
 		{module(false, together, typ("Other", "", "Do")), nil, ""},
 		{module(false, typ("Free", `"placement":"any"`, atomic)), nil, ""},
 		{module(true, typ("One", "", atomic), typ("Two", "", "Do")), map[string]string{"One": "static:n1", "Two": "static:n1"}, ""},
 		{module(true, typ("One", "", atomic), typ("Two", "", "Go")), map[string]string{"One": "static:n1,n2", "Two": "static:n1,n2"}, "its actors are in no co_locate group"},
 		{module(false, typ("Alone", "", atomic)), map[string]string{"Alone": "static:n1"}, "its actors are in no co_locate group"},
+		// A type that may call itself.
+		{module(true, typ("Alone", "", atomic, "Do")), map[string]string{"Alone": "static:n1"}, ""},
+		{module(true, typ("Alone", "", atomic), typ("Far", "", "Do")), map[string]string{"Alone": "static:n1"}, "its actors are in no co_locate group"},
+		{module(true, typ("Whole", `"co_locate":{"group":"whole"}`, atomic)), nil, "no other type that can call is in its co_locate group whole"},
+		{module(true, typ("Part", `"co_locate":{"group":"part","separator":"/"}`, atomic)), nil, ""},
+		{module(true, typ("Part", `"co_locate":{"group":"part","separator":"/"}`, atomic), typ("Far", "", "Go")), nil, "no other type that can call is in its co_locate group part"},
 	} {
 		_, warnings, err := s.Deploy(t.Context(), modules.DeployRequest{App: app, Digest: step.module, Placements: step.placements})
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "must be in their callers'") })
 		if err != nil || len(warnings) > 1 || strings.Join(warnings, "") == "" && step.warned != "" || !strings.Contains(strings.Join(warnings, ""), step.warned) || step.warned == "" && len(warnings) > 0 {
 			t.Errorf("step %d: %q, %v", i, warnings, err)
+		}
+	}
+	// A module whose code is damaged cannot call. One that cannot be read now may.
+	again := module(true, typ("Alone", "", atomic, "More"))
+	for _, unread = range []error{errors.New("no connection"), actor.ErrModuleDamaged} {
+		_, warnings, err := s.Deploy(t.Context(), modules.DeployRequest{App: app, Digest: again})
+		if damaged := errors.Is(unread, actor.ErrModuleDamaged); damaged && (err != nil || len(warnings) != 1) || !damaged && !errors.Is(err, unread) {
+			t.Errorf("%v: %q, %v", unread, warnings, err)
 		}
 	}
 }

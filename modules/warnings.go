@@ -62,8 +62,8 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 	}
 }
 
-// atomicMethods returns the methods of a type that must be in their callers' transactions, and need a
-// place for that: a type placed any or stateless has none.
+// atomicMethods returns the methods of a type that must be in their callers' transactions. A type that
+// is placed any or stateless has none: its actors are at every server.
 func atomicMethods(t *abi.TypeSpec) (names []string) {
 	if t.Placement == abi.PlacementAny || t.Placement == abi.PlacementStateless {
 		return nil
@@ -76,22 +76,27 @@ func atomicMethods(t *abi.TypeSpec) (names []string) {
 	return names
 }
 
-// warnOfAtomic warns if actors that call the atomic methods of t may be at other servers. types are
-// all of the app, of which calls reports whether the i-th may call; empty: there is nothing to warn of.
-func warnOfAtomic(t *abi.TypeSpec, types []abi.TypeSpec, calls func(i int) (bool, error)) (string, error) {
+// warnOfAtomic returns a warning if actors that call the atomic methods of types[at] may be at other
+// servers, or else an empty text. types are all types of the app, digests are their modules, and calls
+// reports whether a module may call. A manifest does not say which types of the module call. So each
+// type whose actors are together with those of types[at] counts as a caller. types[at] counts as its
+// own caller only if no type of its module is apart from it, since that one may be the caller.
+func warnOfAtomic(at int, types []abi.TypeSpec, digests []actor.Digest, calls func(actor.Digest) (bool, error)) (string, error) {
+	t := &types[at]
 	methods := atomicMethods(t)
 	if len(methods) == 0 {
 		return "", nil
 	}
+	// By whole IDs, actors of one type are never together.
+	own := atOneServer(t.Placement) || t.CoLocate.Separator != ""
 	for i := range types {
-		together := t.CoLocate.Group != "" && types[i].CoLocate.Group == t.CoLocate.Group
-		if atOneServer(t.Placement) && types[i].Placement == t.Placement {
-			together = true
-		}
-		if !together {
+		own = own && (digests[i] != digests[at] || together(t, &types[i]))
+	}
+	for i := range types {
+		if i == at && !own || !together(t, &types[i]) {
 			continue
 		}
-		if may, err := calls(i); err != nil || may {
+		if may, err := calls(digests[i]); err != nil || may {
 			return "", err
 		}
 	}
@@ -99,7 +104,12 @@ func warnOfAtomic(t *abi.TypeSpec, types []abi.TypeSpec, calls func(i int) (bool
 	if t.CoLocate.Group == "" {
 		return about + "its actors are in no co_locate group: in a cluster, calls from actors of other servers fail with not_atomic; put the type and those that call it into one group, or place all of them on one server (docs/calls.md)", nil
 	}
-	return fmt.Sprintf("%sno type that can call is in its co_locate group %s: in a cluster, calls from actors of other servers fail with not_atomic; put the types that call it into the group (docs/calls.md)", about, t.CoLocate.Group), nil
+	return fmt.Sprintf("%sno other type that can call is in its co_locate group %s: in a cluster, calls from actors of other servers fail with not_atomic; put the types that call it into the group (docs/calls.md)", about, t.CoLocate.Group), nil
+}
+
+// together reports whether actors of two types share a server, or their group keys do.
+func together(t, u *abi.TypeSpec) bool {
+	return t.CoLocate.Group != "" && u.CoLocate.Group == t.CoLocate.Group || atOneServer(t.Placement) && u.Placement == t.Placement
 }
 
 // atOneServer reports whether all actors of a placement are at one server.

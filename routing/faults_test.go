@@ -197,6 +197,13 @@ func TestOlderStreamIsEnded(t *testing.T) {
 	if answer, err := callOn(older); err == nil || b.host.turns.Load() != 0 {
 		t.Errorf("a call on the older stream is answered %q, with %d turns", answer, b.host.turns.Load())
 	}
+	var err error
+	for err == nil { // the call may be answered before the stream has ended
+		_, err = older.Receive()
+	}
+	if !strings.Contains(err.Error(), "opened this channel anew") {
+		t.Errorf("the older stream ended with %v", err)
+	}
 	if _, err := exchange(t, b, "p", 1, 6); err == nil || !strings.Contains(err.Error(), "newer stream") {
 		t.Errorf("the hello of an older stream: %v", err)
 	}

@@ -6,14 +6,15 @@ import (
 )
 
 // inbound has the streams that peers have opened here, one of each channel. It remembers a
-// stream for as long as the stream is served: the peer sends no call before its hello is
-// answered, so a hello that comes after all newer streams have ended brings none.
+// stream only while the stream is served: the peer sends no call before its hello is answered,
+// so an older hello that arrives after all newer streams have ended brings no call.
 type inbound struct {
 	mu   sync.Mutex
 	open map[inboundChannel]*inboundStream
 }
 
-// inboundChannel is a channel of a process. Without a process it is none.
+// inboundChannel is a channel of a process. The process is empty if the peer is of an earlier
+// version, which names no channel.
 type inboundChannel struct {
 	process string
 	number  uint32
@@ -45,7 +46,7 @@ func (in *inbound) begin(ctx context.Context, ch inboundChannel, number uint64) 
 			end(nil)
 			return nil, nil, errOlderStream
 		}
-		older.end(errNewerStream) // under mu: nobody is answered before
+		older.end(errNewerStream) // under mu, so before the hello is answered
 	}
 	in.open[ch] = s
 	return ctx, func() { in.done(ch, s) }, nil

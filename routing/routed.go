@@ -427,8 +427,8 @@ func (c *routed) answer(reply actor.Reply, err error) {
 // afterLost is what a call with an idempotency key gets whose last try came to err, when
 // an earlier one may have taken effect. A reply is that one's where it has, and what a
 // guest says is answered behind a commit that keeps it out; all other errors tell of the
-// last try alone. A call that would come back into its own chain has not run, but the chain
-// may have the actor for the earlier try.
+// last try alone. A call that is refused as not reentrant has not run, but the chain may hold the
+// actor because of the earlier try.
 func afterLost(inv *actor.Invocation, err error) error {
 	cond := actor.AsCondition(err)
 	var guest *actor.GuestError

@@ -137,43 +137,53 @@ func TestBodyThatNoCallMayHaveIsNotRead(t *testing.T) {
 		}
 	})
 	service := "/" + greenroomv1connect.ActorServiceName + "/"
-	paths := map[string]struct{ path, contentType, app string }{
-		"HTTP":              {"/v2.0/actors/a/T/b/method/M", "application/octet-stream", "a"},
-		"HTTP, all":         {"/v2.0/actors/a", "application/json", "a"},
-		"Connect":           {service + "Invoke", "application/proto", ""},
-		"Connect, JSON":     {service + "Invoke", "application/json", ""},
-		"Connect, query":    {service + "Query", "application/proto", ""},
-		"Connect, all":      {service + "InvokeAll", "application/proto", ""},
-		"gRPC-Web":          {service + "Invoke", "application/grpc-web+proto", ""},
-		"gRPC-Web, all":     {service + "InvokeAll", "application/grpc-web+proto", ""},
-		"a small reminder":  {"/v2.0/actors/a/T/b/reminders/r", "application/json", "-"},
-		"a small HTTP call": {"/v2.0/actors/a/T/b/method/M", "text/plain", "-"},
+	cases := map[string]struct {
+		path, contentType, app string // "-": the call is not refused
+		chunked                bool   // the headers do not say how long the body is
+	}{
+		"HTTP":              {"/v2.0/actors/a/T/b/method/M", "application/octet-stream", "a", false},
+		"HTTP, like gRPC":   {"/v2.0/actors/a/T/b/method/M", "application/grpc", "a", false},
+		"HTTP, all":         {"/v2.0/actors/a", "application/json", "a", false},
+		"Connect":           {service + "Invoke", "application/proto", "", false},
+		"Connect, JSON":     {service + "Invoke", "application/json", "", false},
+		"Connect, query":    {service + "Query", "application/proto", "", false},
+		"Connect, all":      {service + "InvokeAll", "application/proto", "", false},
+		"gRPC-Web":          {service + "Invoke", "application/grpc-web+proto", "", false},
+		"gRPC-Web, chunked": {service + "Invoke", "application/grpc-web+proto", "", true},
+		"gRPC-Web, all":     {service + "InvokeAll", "application/grpc-web+proto", "", true},
+		"a small reminder":  {"/v2.0/actors/a/T/b/reminders/r", "application/json", "-", false},
+		"a small HTTP call": {"/v2.0/actors/a/T/b/method/M", "text/plain", "-", false},
+		"a lying envelope":  {service + "Invoke", "application/grpc-web+proto", "-", false},
+		"no envelope":       {"/v2.0/actors/a/T/b/method/M", "application/grpc", "-", true}, // though it may look like one
 	}
 	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
 	t.Cleanup(transport.CloseIdleConnections)
-	for name, p := range paths {
+	for name, p := range cases {
 		mu.Lock()
 		apps = nil
 		mu.Unlock()
 		size, most := length, 0
 		if p.app == "-" {
-			size, most = 2, 2
+			size = 2
 		}
-		body := append([]byte{0, 0, byte(size >> 16), 0, 0}, make([]byte, size)...)
-		if web := strings.Contains(p.contentType, "grpc"); web {
-			most = len(body) // it is asked for, to see its first bytes: see TestEnvelopeSaysHowLongABodyIs
-		} else {
-			body = bytes.Repeat([]byte("0"), size)
+		body := bytes.Repeat([]byte("0"), size)
+		if strings.Contains(p.contentType, "grpc") {
+			body = append([]byte{0, 0, length >> 16, 0, 0}, make([]byte, size)...)
+		}
+		if p.chunked || p.app == "-" {
+			most = len(body) // it is asked for; of a large one, to see its first bytes: see TestEnvelopeSaysHowLongABodyIs
 		}
 		sent := &counted{Reader: bytes.NewReader(body)}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+p.path, sent)
-		if strings.HasPrefix(p.path, service) {
-			req.Method = http.MethodPost
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.ContentLength = int64(len(body))
+		if strings.HasPrefix(p.path, service) {
+			req.Method = http.MethodPost
+		}
+		if !p.chunked {
+			req.ContentLength = int64(len(body))
+		}
 		req.Header.Set("Content-Type", p.contentType)
 		req.Header.Set("Expect", "100-continue")
 		res, err := transport.RoundTrip(req)

@@ -259,11 +259,12 @@ const (
 	deadlocksIn   = 50
 )
 
-// calls counts the transactions that turns of one type began.
-type calls struct{ began, deadlocks float64 }
+// chainCount counts the transactions that turns of one type began.
+type chainCount struct{ began, deadlocks float64 }
 
-// callFindings say whether turns that call other actors often wait for each other, by what the server
-// has counted since it started. A server that shows its metrics to others only has none.
+// callFindings warns of types whose transactions often wait for each other, by the metrics that the
+// server has counted since it started. If the server does not show its metrics to this caller, the
+// result is empty.
 func callFindings(ctx context.Context, c *cli) []finding {
 	a, err := c.api()
 	if err != nil {
@@ -288,12 +289,12 @@ func callFindings(ctx context.Context, c *cli) []finding {
 	return judgeCalls(io.LimitReader(resp.Body, most))
 }
 
-// chainMetric is a line of metrics that counts what turns of a type began.
+// chainMetric matches a line of metrics that counts transactions of a type, or their deadlocks.
 var chainMetric = regexp.MustCompile(`^greenroom_(chains|chain_deadlocks)_total\{app="([^"]*)",(?:outcome="[^"]*",)?type="([^"]*)"\} (\S+)$`)
 
-// judgeCalls reads the metrics of a server.
+// judgeCalls returns the findings of callFindings for the metrics of a server.
 func judgeCalls(metrics io.Reader) []finding {
-	byType := map[[2]string]calls{} // by app and type
+	byType := map[[2]string]chainCount{} // by app and type
 	for lines := bufio.NewScanner(metrics); lines.Scan(); {
 		found := chainMetric.FindStringSubmatch(lines.Text())
 		if found == nil {

@@ -47,7 +47,7 @@ func collect[M listing](p *pageFlags, fetch func(size int32, token string) (M, e
 	return all, nil
 }
 
-// mapped returns what a function makes of each item.
+// mapped returns the result of a function for each item.
 func mapped[T, M any](items []T, of func(item T) M) []M {
 	all := make([]M, len(items))
 	for i, item := range items {

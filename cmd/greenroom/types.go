@@ -107,7 +107,7 @@ func groupOf(t *greenroomv1.ActorType) string {
 	}
 }
 
-// methodMarks says what stands behind the names of methodNames.
+// methodMarks explains the marks of methodNames.
 const methodMarks = "* read-only, ~ private, & in its caller's transaction, ^ reentrant"
 
 // methodNames lists the methods of a type with their marks.

@@ -26,8 +26,8 @@ import (
 //
 // Before its code is loaded, a program is admitted: [Programs.Admit]. Go's collector
 // frees code, and it does not see how much that is; so where the bound is met, it is
-// made to run. Apps share the bytes as of a [fair.Account]. A program counts for the app that
-// loaded it last.
+// made to run. Apps share the bytes by the rule of [fair.Leaves]. A program counts for the app
+// that loaded it last.
 type Programs[P any] struct {
 	most  int64
 	inUse func(*P) bool
@@ -59,7 +59,7 @@ type Room struct {
 	bytes int64
 }
 
-// With returns the room of a program that has more, which was admitted for the same app.
+// With returns the room of a program and of a part of it, which was admitted for the same app.
 func (r Room) With(more Room) Room { return Room{r.app, r.bytes + more.bytes} }
 
 // NewPrograms keeps at most so many programs of so many bytes in all; number is at
@@ -135,8 +135,8 @@ func (ps *Programs[P]) gives(owner, app string) bool {
 	return owner == app || ps.apps[owner] > ps.apps[app]
 }
 
-// reclaimable returns the apps whose instances may keep programs that are to make room for one
-// of app, in the order in which they are to close some.
+// reclaimable returns the apps that may have instances of programs that make room for one of app, in
+// the order in which their instances close.
 func (ps *Programs[P]) reclaimable(app string) []string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -234,8 +234,8 @@ func (ps *Programs[P]) Extend(d actor.Digest, p *P, more Room) {
 	}
 }
 
-// collect has the collector free what nobody reaches, and reports whether
-// a program fits now. The first collection finds programs, the next one their code.
+// collect runs the collector until a program fits, and reports whether it does. The first collection
+// finds programs that nobody reaches, the next one their code.
 func (ps *Programs[P]) collect(room Room) bool {
 	ps.collecting.Lock()
 	defer ps.collecting.Unlock()
@@ -375,7 +375,7 @@ func (p *pending) join(ctx context.Context) {
 	}
 }
 
-// tryReclaim closes an instance for the callers.
+// tryReclaim closes an instance of an app for the callers, and reports whether it found one.
 func (p *pending) tryReclaim(app string) bool {
 	p.mu.Lock()
 	reclaim := p.reclaim

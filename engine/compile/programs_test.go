@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -205,6 +207,81 @@ func TestProgramsMakeRoomInOrder(t *testing.T) {
 			t.Errorf("after a program of the app %s, of those of %v stay %v", c.app, c.loaded, stays)
 		}
 	}
+}
+
+// TestAnyIdleProgramGoesAtLast: an app whose programs all run has an app with less give up a program
+// without instances, rather than be refused.
+func TestAnyIdleProgramGoesAtLast(t *testing.T) {
+	var ps *Programs[fakeProgram]
+	ps = NewPrograms(10, 1000, func(p *fakeProgram) bool {
+		r := ps.alive["loud's"]
+		return r != nil && r.program.Value() == p
+	}, slog.New(slog.DiscardHandler))
+	for _, c := range []struct {
+		app   string
+		bytes int64
+	}{{"loud", 600}, {"quiet", 300}} {
+		if _, err := loadFor(owned(t, c.app), ps, actor.Digest(c.app+"'s"), c.bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := loadFor(owned(t, "loud"), ps, "more", 200); err != nil {
+		t.Error(err)
+	}
+	if ps.apps["loud"] != 800 || ps.apps["quiet"] != 0 || ps.Get("loud's") == nil || ps.Get("quiet's") != nil {
+		t.Errorf("%v", ps.apps)
+	}
+}
+
+// TestProgramHasAllWhoWaitedForIt: the apps that waited for one load of a program are its users.
+func TestProgramHasAllWhoWaitedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+		var gate confine.Gate
+		compiled := make(chan struct{})
+		load := func(ctx context.Context) (*fakeProgram, error) {
+			<-compiled
+			room, err := ps.Admit(ctx, 60)
+			p := &fakeProgram{}
+			ps.Put("a", p, room)
+			return p, err
+		}
+		for _, app := range []string{"first", "second"} {
+			ctx := owned(t, app)
+			go func() {
+				if _, err := ps.Load(ctx, &gate, "a", load); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		close(compiled)
+		synctest.Wait()
+		if users := ps.alive["a"].users; !slices.Equal(users, []string{"first", "second"}) || ps.apps["first"]+ps.apps["second"] != 60 || ps.all != 60 {
+			t.Errorf("the users are %v; %v of %d bytes", users, ps.apps, ps.all)
+		}
+	})
+}
+
+// TestReplacedProgramIsFreed: once a program that another one of its module has replaced is freed, it
+// does not count, and the other one is found and counts.
+func TestReplacedProgramIsFreed(t *testing.T) {
+	ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+	put(t, ps, "a", &fakeProgram{}, 20)
+	first := ps.alive["a"]
+	p := &fakeProgram{}
+	put(t, ps, "a", p, 20)
+	if ps.all != 40 {
+		t.Errorf("%d bytes while both may be there", ps.all)
+	}
+	if !ps.collect(Room{"other", 70}) { // beside one of them
+		t.Error("the replaced program is not freed")
+	}
+	ps.Clear()
+	if first.program.Value() != nil || ps.all != 20 || ps.Get("a") != p {
+		t.Errorf("%d bytes, and the other program is found: %t", ps.all, ps.Get("a") == p)
+	}
+	runtime.KeepAlive(p)
 }
 
 // What is loaded stays within the bound, whatever was loaded before: what has no

@@ -149,7 +149,7 @@ func TestTurnsEndWithTheAppsMemory(t *testing.T) {
 	}
 }
 
-// trimmingCalls settle the instance, as others may while the host waits for an answer.
+// trimmingCalls trim the instance, as others may while the host waits for an answer.
 type trimmingCalls struct {
 	*fakeCalls
 	instance *instance

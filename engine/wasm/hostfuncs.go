@@ -156,7 +156,7 @@ func (g guestBytes) fill(buf, data []byte) uint64 {
 	return uint64(uint32(len(data)))
 }
 
-// value is the result of a function that fills a buffer; a code other than 0: there is nothing.
+// value is the result of a function that fills buf with data, or returns c if it is not 0.
 func (g guestBytes) value(buf, data []byte, c abi.Code) (uint64, abi.Code) {
 	if c != 0 {
 		return 0, c
@@ -355,7 +355,8 @@ func callActor(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	return uint64(uint32(len(i.result))), 0
 }
 
-// kept fills a buffer with what the call before has left for it; nil: nothing.
+// kept is the result of a function that fills buf with the result of the call before; data is nil if
+// there is none.
 func (g guestBytes) kept(buf, data []byte) (uint64, abi.Code) {
 	switch {
 	case g.instance.calls == nil:

@@ -139,3 +139,28 @@ func TestAppAtItsMemory(t *testing.T) {
 		t.Errorf("the first turn of the app: %v", err)
 	}
 }
+
+// TestBodyThatCannotBeCalledWithIsNotRead: a payload for which the memory of calls has no room is
+// refused before the client is asked for it.
+func TestBodyThatCannotBeCalledWithIsNotRead(t *testing.T) {
+	cfg := node.Config{CallMemory: 1 << 20, Limits: host.Limits{PayloadBytes: 256 << 10}}
+	cfg.Server.MaxRequestsBytes = 64 << 20 // or the body would not fit into the memory of requests
+	r := start(t, cfg)
+	body := strings.NewReader(strings.Repeat("0", 2<<20))
+	all := body.Len()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.URL+"/v2.0/actors/default/Counter/a/method/Add", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Expect", "100-continue")
+	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
+	defer transport.CloseIdleConnections()
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if sent := all - body.Len(); res.StatusCode != http.StatusTooManyRequests || sent > 0 {
+		t.Errorf("%s, and %d bytes were sent", res.Status, sent)
+	}
+}

@@ -156,10 +156,10 @@ func (b *bucketRate) rateChanged() bool {
 	return math.Abs(b.rate-saved) > max(busyRate/10, saved/4) || b.rate < 1 && saved > 0
 }
 
-// lasts reports whether subscribers of a lost owner may still be at what they were given.
+// lasts reports whether subscribers of a lost owner may still execute what they were given.
 func (b *inheritance) lasts() bool { return time.Now().Before(b.held) }
 
-// extend takes over what those may be at from the same bucket of this instance, before.
+// extend makes b last as long as was, which the same bucket of this instance had before.
 func (b *inheritance) extend(was *inheritance) {
 	if was.held.After(b.held) {
 		b.dueBy, b.held = was.dueBy, was.held

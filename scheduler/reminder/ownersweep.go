@@ -91,8 +91,9 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 	return o.sweepAll(ctx, b, now, local, till)
 }
 
-// landedTill is a time before which nothing comes due any more that was not, at a database time: what
-// a turn sets is due from the moment it asked for it, and committed when it ends.
+// landedTill returns the time before which all that is due is in the store, at a database time: a
+// reminder that a turn sets is due no earlier than the turn asks for it, and is committed when the turn
+// ends.
 func (o *owner) landedTill(now time.Time) time.Time {
 	return now.Add(-startMargin - o.cfg.ExecutionTimeout)
 }

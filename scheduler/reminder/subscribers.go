@@ -198,8 +198,8 @@ func (ss *subscribers) finished(d *delivery) {
 	}
 }
 
-// offer has a subscriber execute a firing, or lets it wait for one. It reports false for what was
-// borrowed and cannot be executed: it waits elsewhere.
+// offer begins the execution of a firing by a subscriber, or lets the firing wait for one. It returns
+// false for a borrowed reminder that cannot be executed now, which the caller gives back.
 func (ss *subscribers) offer(d *delivery) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

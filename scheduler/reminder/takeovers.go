@@ -140,7 +140,7 @@ func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.
 			commits, of = append(commits, moved(r, id, t.outcomes.deliveredTill(id.Bucket()))), append(of, nil)
 		} else if t.outcomes.borrow(r.ID) {
 			c := actor.CommitOf()
-			// Whoever owns its bucket leaves it alone until the time for its execution is out.
+			// The owner of its bucket does not deliver it before the time for its execution is over.
 			c.Reminders.Steps = []actor.ReminderStep{put(r, now.Add(t.cfg.ExecutionTimeout+releasedFor))}
 			commits, of = append(commits, c), append(of, r)
 		}

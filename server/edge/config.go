@@ -81,9 +81,9 @@ type Config struct {
 	// accepted yet. Apps share it; above an app's share its requests get
 	// actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
-	// CheckCall returns the error that the call of an app would have now for its bytes, since they
-	// do not fit into the memory of calls; of an empty app, since they would fit for no app. It is
-	// asked before a body of more than 4 KiB is read. Defaults to none.
+	// CheckCall returns an error if the memory of calls has no room now for a call of an app with so
+	// many bytes; for an empty app, if it has no room for such a call of any app. It is called before
+	// a body of more than 4 KiB is read. Defaults to no check.
 	CheckCall func(app string, bytes int64) error
 	// MaxConnections bounds the connections of clients, and of hosts that come to the same
 	// address. One address may have at most seven times what is free. Connections beyond the

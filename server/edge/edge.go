@@ -118,7 +118,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		ID:             newRequestID(),
 		Trace:          traceOfRequest(r.Header),
 		peers:          peers,
-		requestUse:     requestUse{declared: r.ContentLength, enveloped: route.Calls && isEnveloped(r)},
+		requestUse:     requestUse{declared: r.ContentLength, enveloped: route.rpc && isEnveloped(r)},
 		requestBody:    requestBody{body: r.Body, bodyLeft: route.MaxBody},
 	}
 	h := w.Header()

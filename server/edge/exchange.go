@@ -317,8 +317,8 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sentAtOnce is how much of a body with a reservation a client must send within the accept timeout,
-// in bytes, again and again: a client that is slower is given up, and the reservation with it.
+// sentAtOnce is the size of the parts of a body with a reservation, in bytes. A client must send each
+// part within the accept timeout, or the request fails and the reservation ends.
 const sentAtOnce = 64 << 10
 
 // allowRead bounds the time of the next read.
@@ -343,7 +343,7 @@ func (b *exchangeBody) allowRead() {
 	_ = b.Control.SetReadDeadline(deadline)
 }
 
-// lateness says which time a body took too long for.
+// lateness describes the time limit that a body has exceeded.
 func (b *exchangeBody) lateness() string {
 	bounds := &b.Edge.Conf.Bounds
 	limit := bounds.BodyTimeout
@@ -414,9 +414,6 @@ func (x *Exchange) ForApp(app string) error {
 // fit, none might become whole.
 func (x *Exchange) reserveBody() error {
 	n := x.declared
-	if x.enveloped { // it says so itself
-		return nil
-	}
 	account, always := x.share()
 	if n <= always || n > x.bodyLeft || x.Route.Open { // whoever needs no token reserves nothing
 		x.declared = -1
@@ -428,9 +425,6 @@ func (x *Exchange) reserveBody() error {
 		}
 	}
 	owner := x.Owner()
-	if x.BodyBytes > 0 { // the envelope
-		owner = x.bodyOwner
-	}
 	if full := account.Take(owner, n); full != nil {
 		return errRequestsFull(full) // as often as it is read
 	}
@@ -439,13 +433,14 @@ func (x *Exchange) reserveBody() error {
 	return nil
 }
 
-// isEnveloped reports whether a request's body is a message of gRPC or gRPC-Web, whose client
-// often does not declare the length.
+// isEnveloped reports whether the body of an RPC's request is a message of gRPC or gRPC-Web whose
+// length its headers do not say.
 func isEnveloped(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	return r.ContentLength < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// readPrefix notes a part of the envelope of a body. Once it is whole, it declares the rest.
+// readPrefix notes a part of the envelope of a body. Once the envelope is whole, the length that it
+// says is the declared length of the rest.
 func (x *Exchange) readPrefix(part []byte) {
 	x.prefix = append(x.prefix, part...)
 	if len(x.prefix) == envelopePrefix {

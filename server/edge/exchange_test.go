@@ -65,9 +65,9 @@ func TestBodyWithoutSpaceIsNotRead(t *testing.T) {
 	}
 }
 
-// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and of which no byte comes
-// have an app's own share of the memory, until the accept timeout. Another app has its large bodies read
-// beside them, and who needs no token declares as much as it likes and reserves nothing.
+// TestDeclaredBodiesThatNeverComeHurtTheirApp: bodies that are declared and never sent take only the
+// share of their app. Large bodies of another app are read beside them. A request that needs no token
+// reserves nothing, however much it declares.
 func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
 	const most, length = 64 << 20, 4 << 20
 	e, err := New(Config{MaxRequestsBytes: most}.WithDefaults())
@@ -101,7 +101,8 @@ func TestDeclaredBodiesThatNeverComeHurtTheirApp(t *testing.T) {
 	}
 }
 
-// TestEnvelopeSaysHowLongABodyIs: of a message of gRPC that does not fit, only the envelope is read.
+// TestEnvelopeSaysHowLongABodyIs: of a message of gRPC that does not fit, only the envelope is read,
+// however much of the message is there.
 func TestEnvelopeSaysHowLongABodyIs(t *testing.T) {
 	const length = 1 << 20
 	full := errors.New("full")
@@ -117,27 +118,29 @@ func TestEnvelopeSaysHowLongABodyIs(t *testing.T) {
 	}
 	message := append([]byte{0, 0, length >> 16, 0, 0}, make([]byte, length)...)
 	for _, refuses = range []error{nil, full} {
-		body := bytes.NewReader(message)
-		x := &Exchange{
-			Edge: e, Control: http.NewResponseController(httptest.NewRecorder()), Route: &Route{Calls: true}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: -1, enveloped: true},
-			requestBody: requestBody{body: io.NopCloser(body), bodyLeft: 2 * length, bodyTimed: true},
-		}
-		got, err := io.ReadAll(iotest.OneByteReader(x.readCloser()))
-		if !errors.Is(err, refuses) {
-			t.Errorf("got %v, want %v", err, refuses)
-		}
-		if refuses == nil && !bytes.Equal(got, message) {
-			t.Errorf("%d bytes were read, or others", len(got))
-		}
-		if read := len(message) - body.Len(); refuses != nil && read != envelopePrefix {
-			t.Errorf("%d bytes were read", read)
-		}
-		if n := e.Requests.Bodies.Used(); n != int64(len(got)) {
-			t.Errorf("%d bytes are counted, and %d were read", n, len(got))
-		}
-		x.ReleaseBody()
-		if n := e.Requests.Bodies.Used(); n != 0 {
-			t.Errorf("%d bytes are left", n)
+		for _, inParts := range []func(io.Reader) io.Reader{iotest.OneByteReader, func(r io.Reader) io.Reader { return r }} {
+			body := bytes.NewReader(message)
+			x := &Exchange{
+				Edge: e, Control: http.NewResponseController(httptest.NewRecorder()), Route: &Route{Calls: true}, Caller: Caller{app: "foo"}, requestUse: requestUse{declared: -1, enveloped: true},
+				requestBody: requestBody{body: io.NopCloser(body), bodyLeft: 2 * length, bodyTimed: true},
+			}
+			got, err := io.ReadAll(inParts(x.readCloser()))
+			if !errors.Is(err, refuses) {
+				t.Errorf("got %v, want %v", err, refuses)
+			}
+			if refuses == nil && !bytes.Equal(got, message) {
+				t.Errorf("%d bytes were read, or others", len(got))
+			}
+			if read := len(message) - body.Len(); refuses != nil && read != envelopePrefix {
+				t.Errorf("%d bytes were read", read)
+			}
+			if n := e.Requests.Bodies.Used(); n != int64(len(got)) {
+				t.Errorf("%d bytes are counted, and %d were read", n, len(got))
+			}
+			x.ReleaseBody()
+			if n := e.Requests.Bodies.Used(); n != 0 {
+				t.Errorf("%d bytes are left", n)
+			}
 		}
 	}
 }

@@ -21,10 +21,11 @@ type requestsUse struct {
 // requestUse is what one request counts for.
 type requestUse struct {
 	app string // that the request is for, once that is known
-	// declared is how long the body is by its headers, until its first byte is read; -1: unknown.
+	// declared is how long the rest of the body is by its headers or its envelope, until that is
+	// reserved; -1: unknown.
 	declared int64
-	// enveloped says that the body begins with an envelope, which says how long the rest is and has
-	// not been read yet; prefix is what has been read of the envelope.
+	// enveloped reports whether the length of the body is in its envelope, which has not been read
+	// completely; prefix is what has been read of the envelope.
 	enveloped bool
 	prefix    []byte
 	// BodyBytes is how much has been read of the body, unless the route is long-lived, or all

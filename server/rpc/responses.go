@@ -14,7 +14,7 @@ func done[M any](msg *M, err error) (*connect.Response[M], error) {
 	return connect.NewResponse(msg), nil
 }
 
-// mapped returns what a function makes of each item.
+// mapped returns the result of a function for each item.
 func mapped[T, M any](items []T, of func(item T) M) []M {
 	all := make([]M, len(items))
 	for i, item := range items {
@@ -23,7 +23,7 @@ func mapped[T, M any](items []T, of func(item T) M) []M {
 	return all
 }
 
-// hostNames returns IDs of hosts as messages have them.
+// hostNames returns the IDs of hosts as strings.
 func hostNames(ids []actor.HostID) []string {
 	return mapped(ids, func(id actor.HostID) string { return string(id) })
 }

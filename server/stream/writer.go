@@ -92,8 +92,7 @@ func (st *stream) write() {
 			st.mu.Lock()
 			if err != nil {
 				st.writeErr = err
-				st.cancel()
-				st.peer.Conn.EndReceive()
+				st.cancel() // which ends receiving: abandon
 			}
 		}
 		st.inFlight -= out.admitted

@@ -143,8 +143,8 @@ const boundBeside = `SET LOCAL lock_timeout = '1s'`
 // lock_timeout's bound is given up as unavailable as well.
 const besideTimeout = 3 * time.Second
 
-// besideLocks has read read on CockroachDB beside the locks of turns. A connection that is left
-// within its transaction is closed.
+// besideLocks runs read in a transaction of CockroachDB that does not wait for the locks of turns.
+// The pool closes a connection that is given back within its transaction.
 func (s *actors) besideLocks(ctx context.Context, conn *pgxpool.Conn, read func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, besideTimeout)
 	defer cancel()

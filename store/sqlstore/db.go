@@ -90,7 +90,7 @@ func (d *db) read(ctx context.Context, name string, op func(ctx context.Context)
 	return d.repeat(ctx, name, op, func(v verdict) bool { return v == conflict })
 }
 
-// readFor is read with a connection of the general pool, for each attempt anew.
+// readFor is read with a connection of the general pool, which each attempt acquires anew.
 func (d *db) readFor(ctx context.Context, of share, name string, op func(ctx context.Context, conn *pgxpool.Conn) error) error {
 	return d.read(ctx, name, func(ctx context.Context) error {
 		return d.general.use(ctx, of, func(conn *pgxpool.Conn) error { return op(ctx, conn) })

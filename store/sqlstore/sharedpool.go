@@ -21,12 +21,12 @@ type sharedPool struct {
 type share string
 
 const (
-	severalApps share = "/several apps"         // a group of what several apps ask for
-	listsOfApps share = "/lists of apps"        // what callers of all apps ask for
-	hostItself  share = "/the work of the host" // what no app asks for
+	severalApps share = "/several apps"         // a group that has something of several apps
+	listsOfApps share = "/lists of apps"        // lists for callers of all apps
+	hostItself  share = "/the work of the host" // work for no app
 )
 
-// shareOf is the share of a group of n things, by the app of each of them.
+// shareOf returns the share of a group of n items; app returns the app of the i-th.
 func shareOf(n int, app func(i int) string) share {
 	for i := 1; i < n; i++ {
 		if app(i) != app(0) {
@@ -47,7 +47,7 @@ func shareOfCommits(commits []*actor.Commit) share {
 	return shareOf(len(commits), func(i int) string { return commits[i].Anchor().Key.App })
 }
 
-// shareOfPrefix is the share of an app's reminders where only their prefix is known.
+// shareOfPrefix returns the share of an app's reminders where only their prefix is known.
 func shareOfPrefix(p actor.Prefix) share {
 	return share("/reminders with the prefix " + strconv.FormatUint(uint64(p), 10))
 }
@@ -58,13 +58,13 @@ type sharedConn struct {
 	leave func()
 }
 
-// Release gives the connection back.
+// Release gives the connection and its place back.
 func (c *sharedConn) Release() {
 	c.Conn.Release()
 	c.leave()
 }
 
-// acquire waits for the turn of what a connection is for, and takes one.
+// acquire waits for the turn of a share, and takes a connection.
 func (p *sharedPool) acquire(ctx context.Context, of share) (*sharedConn, error) {
 	leave, err := p.places.Enter(ctx, string(of), "")
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *sharedPool) acquire(ctx context.Context, of share) (*sharedConn, error)
 	return &sharedConn{conn, leave}, nil
 }
 
-// use has op use a connection.
+// use runs op with a connection.
 func (p *sharedPool) use(ctx context.Context, of share, op func(conn *pgxpool.Conn) error) error {
 	conn, err := p.acquire(ctx, of)
 	if err != nil {

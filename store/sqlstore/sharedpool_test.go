@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestPlaceWithoutAConnectionIsGivenBack: who gets no connection in time leaves its place to others.
+// TestPlaceWithoutAConnectionIsGivenBack: a caller that gets no connection gives its place back.
 func TestPlaceWithoutAConnectionIsGivenBack(t *testing.T) {
 	cfg, err := pgxpool.ParseConfig("postgres://localhost:1/nothing")
 	if err != nil {
