@@ -188,7 +188,7 @@ func (a *Activation) DropState() {
 	s.Mu.Unlock()
 }
 
-// DropAll drops the state and the instance of an activation whose type no lane with activations serves any more.
+// DropAll drops the state and the instance of an activation: turns of the locked lane use neither.
 func (a *Activation) DropAll() {
 	if a.Loaded != nil { // it is drained: nobody else changes it
 		a.DropState()
