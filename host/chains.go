@@ -222,8 +222,8 @@ func (cs *chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *se
 	return s, meth, err
 }
 
-// failed is the outcome of a call that has failed here with err: what another run of the chain has
-// got for it at another host, or else err. m is the actor if the failure is its guest's.
+// failed returns what the caller gets for a call that has failed here with err: the reply that another
+// run of the chain got from another host, or else err. m is the actor if its guest has failed.
 func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, recorded bool, err error) (actor.Payload, error) {
 	if !recorded || endsChain(err) {
 		return actor.Payload{}, err

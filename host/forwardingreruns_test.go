@@ -83,9 +83,9 @@ func TestRerunAfterForwardedCall(t *testing.T) {
 	})
 }
 
-// TestRefusalOfACallThatAnEarlierRunHasMade: a call that another run of its caller has made, and that the
-// callee's host refuses now, gets the reply of then. If that run does not know what became of it, the
-// caller does not learn that it did not run.
+// TestRefusalOfACallThatAnEarlierRunHasMade: the callee's host refuses a call that an earlier run of its
+// caller has made. The caller gets the reply of that earlier call. If the earlier run got no answer, the
+// caller does not get "did not run".
 func TestRefusalOfACallThatAnEarlierRunHasMade(t *testing.T) {
 	t.Run("committed", func(t *testing.T) {
 		for _, again := range []string{"by the host", "by the client"} {

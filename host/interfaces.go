@@ -42,7 +42,7 @@ type (
 	Deactivation = activation.Deactivation
 	// DeactivateReason says why an actor left memory.
 	DeactivateReason = activation.DeactivateReason
-	// Receiver gets the outcome of a call that was begun.
+	// Receiver gets the answer to a call that Begin was given.
 	Receiver = call.Receiver
 	// PlacedReceiver is a [Receiver] that has others begun in order.
 	PlacedReceiver = call.PlacedReceiver

@@ -725,7 +725,7 @@ func (a *Activation) PauseFor(ctx context.Context, c *call.Call) bool {
 // Batches makes batches.
 type Batches struct {
 	memory  *call.Memory                             // counts what they hold
-	landed  func(b *Batch, err error, now time.Time) // takes the outcomes of their commits
+	landed  func(b *Batch, err error, now time.Time) // called when the store has decided a commit
 	buffers sync.Pool                                // of *[]byte, for encoded states on their way to the store
 }
 

@@ -333,7 +333,7 @@ func (c *Call) NotTimed(err error) {
 	}
 }
 
-// Receiver gets the outcome of a call that was begun.
+// Receiver gets the answer to a call that Begin was given.
 type Receiver interface {
 	// Answer gets what Host.Invoke returns: once, on any goroutine, and perhaps
 	// before Begin has returned. Others wait for their answers meanwhile: it must

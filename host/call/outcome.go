@@ -30,7 +30,7 @@ type Outcome struct {
 	Retry, Deadlock bool
 }
 
-// Failed is the outcome of a call that failed with err.
+// Failed returns the result of a call that failed with err.
 func Failed(err error) Outcome { return Outcome{Result: Result{Err: err}} }
 
 // Sealed is a turn that has run to its end: what it asks for and what happens to

@@ -73,7 +73,7 @@ func (ds *Deployments) Of(app, typ string) (*Type, error) {
 }
 
 // lookEvery is the shortest time between two looks for what this host does not
-// know: calls of types that nobody serves must cost the store next to nothing.
+// know: calls of types without a deployment must cost the store next to nothing.
 const lookEvery = time.Second
 
 // MayBeNew reports whether another host may have deployed, since this one looked last, what a call

@@ -23,7 +23,7 @@ type Made struct {
 	Outcome string `json:"outcome"`
 }
 
-// The outcomes of transfers by a Cashier that paid nobody.
+// What a Cashier replies if it has paid nobody.
 const (
 	refused  = "refused"  // the payer has too little
 	returned = "returned" // the payee is closed, and the payer has its money back
