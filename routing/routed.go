@@ -324,7 +324,7 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case wire == nil:
 		events.Forwarded("reply")
-		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api()}
+		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api(), Joined: s.Reply.Joined, Callbacks: s.Reply.Callbacks}
 		c.answer(reply, nil)
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):
@@ -427,13 +427,13 @@ func (c *routed) answer(reply actor.Reply, err error) {
 // afterLost is what a call with an idempotency key gets whose last try came to err, when
 // an earlier one may have taken effect. A reply is that one's where it has, and what a
 // guest says is answered behind a commit that keeps it out; all other errors tell of the
-// last try alone. A call that is refused as not reentrant has not run, but the chain may hold the
+// last try alone. That nothing waits for an actor's call any more ends its caller, whatever became of the call. A call that is refused as not reentrant has not run, but the chain may hold the
 // actor because of the earlier try.
 func afterLost(inv *actor.Invocation, err error) error {
 	cond := actor.AsCondition(err)
 	var guest *actor.GuestError
 	reentrant := errors.As(err, &guest) && guest.Code == abi.CallNotReentrant
-	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
+	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused || cond == actor.ErrCanceled && inv.Origin != nil {
 		return err
 	}
 	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}

@@ -88,7 +88,25 @@ func (ch *Chain) Size() int64 {
 			size += m.Row.State.Size() + m.Effects.Reminders.Size()
 		}
 	}
-	return int64(size + ch.recorded())
+	return int64(size + ch.recorded() + ch.calledBack())
+}
+
+// CalledBack adds a callback to those that are recorded with the outermost turn, and fails if they
+// have more than one commit may have.
+func (ch *Chain) CalledBack(cb call.Callback) error {
+	if ch.calledBack()+cb.Size() > actor.MaxCommitBytes {
+		return fmt.Errorf("%w: the callbacks of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
+	}
+	ch.Callbacks = append(ch.Callbacks, cb)
+	return nil
+}
+
+// calledBack returns the bytes of the callbacks.
+func (ch *Chain) calledBack() (bytes int) {
+	for i := range ch.Callbacks {
+		bytes += ch.Callbacks[i].Size()
+	}
+	return bytes
 }
 
 // Record adds a called turn to those that are recorded, and fails if they have more than one commit

@@ -268,6 +268,9 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
+// FuelLeft is what a turn that t calls may use; 0: as much as its type allows.
+func (t *Run) FuelLeft() uint64 { return t.Chain.FuelLeft() }
+
 // LimitFuel bounds the turn by what the chain leaves to it.
 func (t *Run) LimitFuel() {
 	fuel := t.Fuel()

@@ -1,0 +1,206 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/callback"
+	"github.com/greenroom-run/greenroom/host/lane"
+)
+
+// elsewhere calls an actor that the chain cannot have, for the turn t, and runs the callbacks that come
+// meanwhile. The call is a savepoint for them.
+func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
+	ch, w := t.Chain, cs.admission.waits.Begin(t.Chain)
+	before, fuel, undone := ch.Savepoint(), ch.Fuel, t.Undone
+	t.Undone = before.Undo // so that nothing is pruned that is needed to go back to before
+	a, err := cs.forwarding.ask(t, c, readOnly, w, func(back *call.Call) error { return cs.calledBack(t, w, back) })
+	t.Undone = undone
+	for _, late := range w.End() {
+		cs.answer(late, call.Result{Err: callback.ErrOver})
+	}
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	ch.Fuel = max(ch.Fuel, fuel+a.reply.Fuel) // which counts the callbacks as well
+	if a.err != nil && w.Changed {
+		if c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous) {
+			return actor.Payload{}, &decidedError{err: &actor.ReasonError{Condition: actor.ErrUnavailable, Reason: fmt.Sprintf(
+				"whether the call of %s %s was committed is not known, and it has called back; with an idempotency key, call again", c.Inv.Key.Type, c.Inv.Key.ID)}}
+		}
+		cs.takeBack(t, before)
+		w.Forget()
+	}
+	ch.PruneUndo(undone, before.Undo)
+	reply, err := cs.forwarding.outcome(t, c, a, readOnly)
+	if err == nil && a.reply.Joined && !readOnly {
+		err = calledBackBefore(ch.CalledBack(call.NewCallback(c, reply)))
+	}
+	if err == nil && (a.reply.Callbacks || a.err != nil) && !readOnly {
+		err = cs.callBackAgain(t, w, c)
+	}
+	return reply, err
+}
+
+// calledBackBefore is the error of a turn that calls, because of err.
+func calledBackBefore(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &decidedError{err: err}
+}
+
+// takeBack goes back to a savepoint.
+func (cs *chains) takeBack(t *lane.Run, to activation.Savepoint) {
+	cs.reminders.Unused(t.Of.Inv.Key.App, t.Chain.RollBack(to, cs.turns.Table.Revisions.Next))
+}
+
+// answer answers a callback.
+func (cs *chains) answer(c *call.Call, r call.Result) {
+	r.Stats.Lane = c.Lane
+	c.Result = r
+	cs.admission.answering.Answer(c)
+}
+
+// calledBack runs a callback for the turn t, which waits in w, and answers it. An error ends the chain.
+func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends error) {
+	key, sum := c.Inv.IdempotencyKey, actor.PayloadSum(c.Inv.Payload)
+	if o, ok := w.Known(key); ok {
+		if o.Sum != sum {
+			o = callback.Outcome{Err: fmt.Errorf("%w: %s of %s %s", actor.ErrKeyReused, c.Inv.Method, c.Inv.Key.Type, c.Inv.Key.ID)}
+		}
+		cs.answer(c, call.Result{Reply: o.Reply, Err: o.Err})
+		return nil
+	}
+	ctx, cancel := call.Both(c.Ctx, t.Context())
+	in := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: c.Arrived, Inv: c.Inv}}
+	in.Stats.Runs = earlierRuns(t)
+	place, before, fuel := cs.record(t).Began(&in.Inv, in.Inv.Origin.Depth), t.Chain.Savepoint(), t.Chain.Fuel
+	undone := t.Undone
+	t.Undone = before.Undo
+	reply, err := cs.run(t, in)
+	t.Undone = undone
+	if !endsChain(err) && t.Context().Err() == nil {
+		var unsettled error
+		t.Waiting(func() { unsettled = t.Settled(true) })
+		if unsettled != nil {
+			err = unsettled
+		}
+	}
+	out := call.Result{Stats: in.Stats, Reply: actor.Reply{Payload: reply, Joined: !in.Elsewhere, Fuel: t.Chain.Fuel - fuel}}
+	if err == nil {
+		t.Chain.PruneUndo(undone, before.Undo)
+	} else {
+		cs.takeBack(t, before)
+		cs.record(t).Failed(place, "callback")
+		out.Reply, out.Err = actor.Reply{}, err
+	}
+	var decided *decidedError
+	switch {
+	case err == nil:
+	case endsChain(err):
+		ends, out.Err = err, callback.ErrOver
+	case t.Context().Err() != nil:
+		out.Err = callback.ErrOver
+	case errors.As(err, &decided):
+		out.Err = decided.err
+	case errors.Is(err, call.ErrReadOnly):
+		out.Err = actor.ErrNotReadOnly
+	case call.IsContextError(err) && c.Ctx.Err() != nil:
+		out.Err = call.ContextError(c.Ctx)
+	case call.IsContextError(err):
+		out.Err = actor.ErrDeadline
+	}
+	cancel() // before the context is its caller's again
+	out.Stats.Runs -= earlierRuns(t)
+	if key != "" && (err == nil || call.Unrecorded(out.Err)) {
+		w.Changed = w.Changed || err == nil
+		w.Keep(key, callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err})
+	}
+	cs.answer(c, out)
+	return ends
+}
+
+// recorded is what the caller of c gets, whose reply of an earlier run is known.
+func (cs *chains) recorded(t *lane.Run, c *call.Call, reply actor.Payload, err error) (actor.Payload, error) {
+	if err == nil {
+		err = cs.callBackAgain(t, nil, c)
+	}
+	return reply, err
+}
+
+// callBackAgain runs the callbacks that were recorded with the reply to c, unless this run of the chain
+// has run them. What belongs to an outer chain is passed on. An error ends the turn t.
+func (cs *chains) callBackAgain(t *lane.Run, w *callback.Wait, c *call.Call) error {
+	var list []call.Callback
+	var err error
+	t.Waiting(func() { list, err = cs.forwarding.recordings.Callbacks(t.Context(), c) })
+	if err != nil {
+		return &decidedError{err: call.OfTurn(err)}
+	}
+	for i := range list {
+		cb := &list[i]
+		if w != nil {
+			if _, ran := w.Known(cb.Key); ran {
+				continue
+			}
+		}
+		if err := cs.callBack(t, c, cb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callBack runs one callback of c again.
+func (cs *chains) callBack(t *lane.Run, c *call.Call, cb *call.Callback) error {
+	key := actor.Key{App: c.Inv.Key.App, Type: cb.Type, ID: cb.ID}
+	waits := waitsFor(t)
+	if len(waits) > 0 && t.Chain.Member(key) == nil {
+		return calledBackBefore(t.Chain.CalledBack(*cb))
+	}
+	in := newCalled(t, actor.Call{Key: key, Method: cb.Method, Payload: actor.Payload{ContentType: cb.ContentType, Data: cb.Data}})
+	in.Inv.IdempotencyKey = cb.Key
+	in.Inv.Origin = &actor.Origin{From: c.Inv.Key, Chain: t.Chain.Name, Depth: t.Depth + 2, Fuel: t.FuelLeft(), Waits: waits}
+	place := cs.record(t).Began(&in.Inv, in.Inv.Origin.Depth)
+	reply, err := cs.run(t, in)
+	cs.ended(t, in, err)
+	var decided *decidedError
+	switch {
+	case err == nil && actor.PayloadSum(reply) == cb.Reply:
+		return nil
+	case endsChain(err):
+		return err
+	case t.Context().Err() != nil:
+		return &decidedError{err: call.OfTurn(t.Context().Err())}
+	case errors.As(err, &decided):
+		err = decided.err
+	}
+	cs.record(t).Failed(place, "callback")
+	if actor.AsCondition(err) != nil {
+		return &decidedError{err: err}
+	}
+	return &decidedError{err: &actor.ReasonError{Condition: actor.ErrLeft, Reason: fmt.Sprintf(
+		"%s %s was called in an earlier run, has called back %s.%s of %s, and is committed; this run answers that in another way", c.Inv.Key.Type, c.Inv.Key.ID, cb.Type, cb.Method, cb.ID)}}
+}
+
+// heldByOuter reports whether an outer chain of this host has an actor: the call is a callback then. An
+// error ends the turn t.
+func (cs *chains) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
+	waits := waitsFor(t)
+	if len(waits) == 0 {
+		return false, nil
+	}
+	w, err := cs.admission.waits.Find(waits, cs.turns.Table.Find(c.Inv.Key))
+	switch {
+	case err != nil:
+		return false, &decidedError{err: err}
+	case w != nil && c.Atomic:
+		return false, refuse(abi.CallNotAtomic, "%s %s is in the transaction of a turn that waits for this one, which is committed on its own", c.Inv.Key.Type, c.Inv.Key.ID)
+	}
+	return w != nil, nil
+}
