@@ -119,11 +119,11 @@ type Reply struct {
 	// another one than they asked and its address is known. Hosts leave it empty; who
 	// passes calls on sets it, also with an error.
 	Host string
-	// Joined means that the turn ran in the chain of a turn that waits for its caller, and is
-	// committed with that chain.
-	Joined bool
-	// Callbacks means that the turn's commit may have recorded calls that have Joined chains that
-	// wait for it: [CallbacksKey].
+	// Joined is the one of [Origin.Waits] in whose chain the turn ran, and with which it is
+	// committed. Empty: the turn is committed, or only read.
+	Joined string
+	// Callbacks means that the turn's commit may have recorded calls that have joined chains which
+	// wait for it, under [CallbacksKey].
 	Callbacks bool
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -27,21 +28,20 @@ func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Pay
 		return actor.Payload{}, err
 	}
 	ch.Fuel = max(ch.Fuel, fuel+a.reply.Fuel) // which counts the callbacks as well
-	if a.err != nil && w.Changed {
+	if a.err != nil && len(ch.Ran) > before.Ran {
 		if c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous) {
 			return actor.Payload{}, &decidedError{err: &actor.ReasonError{Condition: actor.ErrUnavailable, Reason: fmt.Sprintf(
 				"whether the call of %s %s was committed is not known, and it has called back; with an idempotency key, call again", c.Inv.Key.Type, c.Inv.Key.ID)}}
 		}
 		cs.takeBack(t, before)
-		w.Forget()
 	}
 	ch.PruneUndo(undone, before.Undo)
 	reply, err := cs.forwarding.outcome(t, c, a, readOnly)
-	if err == nil && a.reply.Joined && !readOnly {
+	if err == nil && !readOnly && waitsForOuter(t, a.reply.Joined) {
 		err = calledBackBefore(ch.CalledBack(call.NewCallback(c, reply)))
 	}
 	if err == nil && (a.reply.Callbacks || a.err != nil) && !readOnly {
-		err = cs.callBackAgain(t, w, c)
+		err = cs.callBackAgain(t, c)
 	}
 	return reply, err
 }
@@ -68,8 +68,8 @@ func (cs *chains) answer(c *call.Call, r call.Result) {
 
 // calledBack runs a callback for the turn t, which waits in w, and answers it. An error ends the chain.
 func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends error) {
-	key, sum := c.Inv.IdempotencyKey, actor.PayloadSum(c.Inv.Payload)
-	if o, ok := w.Known(key); ok {
+	keyed, sum := c.Inv.IdempotencyKey != "", actor.PayloadSum(c.Inv.Payload)
+	if o, ok := w.Known(c.KeyedCall()); ok {
 		if o.Sum != sum {
 			o = callback.Outcome{Err: fmt.Errorf("%w: %s of %s %s", actor.ErrKeyReused, c.Inv.Method, c.Inv.Key.Type, c.Inv.Key.ID)}
 		}
@@ -91,7 +91,7 @@ func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends 
 			err = unsettled
 		}
 	}
-	out := call.Result{Stats: in.Stats, Reply: actor.Reply{Payload: reply, Joined: !in.Elsewhere, Fuel: t.Chain.Fuel - fuel}}
+	out := call.Result{Stats: in.Stats, Reply: actor.Reply{Payload: reply, Fuel: t.Chain.Fuel - fuel}}
 	if err == nil {
 		t.Chain.PruneUndo(undone, before.Undo)
 	} else {
@@ -115,11 +115,16 @@ func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends 
 	case call.IsContextError(err):
 		out.Err = actor.ErrDeadline
 	}
+	if !in.Elsewhere && err == nil {
+		out.Reply.Joined = w.Name
+	}
 	cancel() // before the context is its caller's again
 	out.Stats.Runs -= earlierRuns(t)
-	if key != "" && (err == nil || call.Unrecorded(out.Err)) {
-		w.Changed = w.Changed || err == nil
-		w.Keep(key, callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err})
+	if keyed && err == nil {
+		t.Chain.Ran = append(t.Chain.Ran, c.KeyedCall())
+	}
+	if keyed && (err == nil || call.Unrecorded(out.Err)) {
+		w.Keep(c.KeyedCall(), callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err})
 	}
 	cs.answer(c, out)
 	return ends
@@ -128,14 +133,14 @@ func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends 
 // recorded is what the caller of c gets, whose reply of an earlier run is known.
 func (cs *chains) recorded(t *lane.Run, c *call.Call, reply actor.Payload, err error) (actor.Payload, error) {
 	if err == nil {
-		err = cs.callBackAgain(t, nil, c)
+		err = cs.callBackAgain(t, c)
 	}
 	return reply, err
 }
 
 // callBackAgain runs the callbacks that were recorded with the reply to c, unless this run of the chain
 // has run them. What belongs to an outer chain is passed on. An error ends the turn t.
-func (cs *chains) callBackAgain(t *lane.Run, w *callback.Wait, c *call.Call) error {
+func (cs *chains) callBackAgain(t *lane.Run, c *call.Call) error {
 	var list []call.Callback
 	var err error
 	t.Waiting(func() { list, err = cs.forwarding.recordings.Callbacks(t.Context(), c) })
@@ -143,13 +148,10 @@ func (cs *chains) callBackAgain(t *lane.Run, w *callback.Wait, c *call.Call) err
 		return &decidedError{err: call.OfTurn(err)}
 	}
 	for i := range list {
-		cb := &list[i]
-		if w != nil {
-			if _, ran := w.Known(cb.Key); ran {
-				continue
-			}
+		if slices.Contains(t.Chain.Ran, list[i].Of(c.Inv.Key.App)) {
+			continue
 		}
-		if err := cs.callBack(t, c, cb); err != nil {
+		if err := cs.callBack(t, c, &list[i]); err != nil {
 			return err
 		}
 	}
@@ -158,20 +160,20 @@ func (cs *chains) callBackAgain(t *lane.Run, w *callback.Wait, c *call.Call) err
 
 // callBack runs one callback of c again.
 func (cs *chains) callBack(t *lane.Run, c *call.Call, cb *call.Callback) error {
-	key := actor.Key{App: c.Inv.Key.App, Type: cb.Type, ID: cb.ID}
-	waits := waitsFor(t)
-	if len(waits) > 0 && t.Chain.Member(key) == nil {
+	key := cb.Of(c.Inv.Key.App).Actor
+	if o := t.Outermost.Of.Inv.Origin; o != nil && len(o.Waits) > 0 && t.Chain.Member(key) == nil {
 		return calledBackBefore(t.Chain.CalledBack(*cb))
 	}
 	in := newCalled(t, actor.Call{Key: key, Method: cb.Method, Payload: actor.Payload{ContentType: cb.ContentType, Data: cb.Data}})
 	in.Inv.IdempotencyKey = cb.Key
-	in.Inv.Origin = &actor.Origin{From: c.Inv.Key, Chain: t.Chain.Name, Depth: t.Depth + 2, Fuel: t.FuelLeft(), Waits: waits}
+	in.Inv.Origin = &actor.Origin{From: c.Inv.Key, Chain: t.Chain.Name, Depth: t.Depth + 2, Fuel: t.FuelLeft(), Waits: waitsFor(t)}
 	place := cs.record(t).Began(&in.Inv, in.Inv.Origin.Depth)
 	reply, err := cs.run(t, in)
 	cs.ended(t, in, err)
 	var decided *decidedError
 	switch {
 	case err == nil && actor.PayloadSum(reply) == cb.Reply:
+		t.Chain.Ran = append(t.Chain.Ran, in.KeyedCall())
 		return nil
 	case endsChain(err):
 		return err
@@ -203,4 +205,10 @@ func (cs *chains) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
 		return false, refuse(abi.CallNotAtomic, "%s %s is in the transaction of a turn that waits for this one, which is committed on its own", c.Inv.Key.Type, c.Inv.Key.ID)
 	}
 	return w != nil, nil
+}
+
+// waitsForOuter reports whether a wait is of a chain that waits for the chain of the turn t.
+func waitsForOuter(t *lane.Run, wait string) bool {
+	o := t.Outermost.Of.Inv.Origin
+	return o != nil && slices.Contains(o.Waits, wait)
 }

@@ -94,7 +94,7 @@ func (f *forwarding) ask(t *lane.Run, c *call.Call, readOnly bool, w *callback.W
 			}
 		}
 	}
-	if !readOnly && (a.err == nil && !a.reply.Joined || c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
+	if !readOnly && (a.err == nil && a.reply.Joined == "" || c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
 		t.Outermost.Of.Stats.Committed = true
 	}
 	return a, nil
@@ -115,7 +115,7 @@ func (f *forwarding) outcome(t *lane.Run, c *call.Call, a forwardedAnswer, readO
 	if a.err != nil {
 		return f.failed(t, c, a.err, readOnly)
 	}
-	c.Elsewhere = !readOnly && !a.reply.Joined
+	c.Elsewhere = !readOnly && a.reply.Joined == ""
 	return a.reply.Payload, nil
 }
 

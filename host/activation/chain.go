@@ -11,7 +11,7 @@ import (
 )
 
 // Savepoint is how much called turns have done.
-type Savepoint struct{ Undo, tokens, records int }
+type Savepoint struct{ Undo, tokens, records, Ran int }
 
 // Member returns what the chain has of an actor, nil if nothing.
 func (ch *Chain) Member(key actor.Key) *Enlisted {
@@ -149,7 +149,7 @@ func (ch *Chain) Activations() []*Activation {
 
 // Savepoint returns what RollBack goes back to.
 func (ch *Chain) Savepoint() Savepoint {
-	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
+	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records), len(ch.Ran)}
 }
 
 // RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
@@ -164,7 +164,7 @@ func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.Remi
 		u.Of.Row, u.Of.Changed, u.Of.Effects, u.Of.Rev = u.Row, u.Changed, u.Effects, next()
 	}
 	tokens = ch.Tokens[to.tokens:]
-	ch.Undo, ch.Tokens, ch.Records = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records]
+	ch.Undo, ch.Tokens, ch.Records, ch.Ran = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records], ch.Ran[:to.Ran]
 	return tokens
 }
 

@@ -28,6 +28,11 @@ func NewCallback(c *Call, reply actor.Payload) Callback {
 	}
 }
 
+// Of names the callback, which is of an app.
+func (cb *Callback) Of(app string) actor.KeyedCall {
+	return actor.KeyedCall{Actor: actor.Key{App: app, Type: cb.Type, ID: cb.ID}, Method: cb.Method, Key: cb.Key}
+}
+
 // Size is what the callback adds to a commit, in bytes, roughly.
 func (cb *Callback) Size() int {
 	return len(cb.Type) + len(cb.ID) + len(cb.Method) + len(cb.ContentType) + 4*len(cb.Data)/3 + RecordCost

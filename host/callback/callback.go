@@ -86,9 +86,7 @@ type Wait struct {
 	arrived chan struct{}
 	queue   []*call.Call // guarded by Waits.mu
 
-	outcomes map[string]Outcome
-	// Changed reports whether a call has taken effect in the chain.
-	Changed bool
+	outcomes map[actor.KeyedCall]Outcome
 }
 
 // Outcome is the end of a call with an idempotency key.
@@ -144,19 +142,16 @@ func (w *Wait) End() []*call.Call {
 	return left
 }
 
-// Forget takes over that the effects of all calls were taken back.
-func (w *Wait) Forget() { w.outcomes, w.Changed = nil, false }
-
-// Known returns the outcome of an earlier call with the same idempotency key.
-func (w *Wait) Known(key string) (o Outcome, ok bool) {
-	o, ok = w.outcomes[key]
+// Known returns the outcome of an earlier copy of a call with an idempotency key.
+func (w *Wait) Known(c actor.KeyedCall) (o Outcome, ok bool) {
+	o, ok = w.outcomes[c]
 	return o, ok
 }
 
-// Keep keeps the outcome of a call with an idempotency key.
-func (w *Wait) Keep(key string, o Outcome) {
+// Keep keeps the outcome of a call with an idempotency key, for its copies.
+func (w *Wait) Keep(c actor.KeyedCall, o Outcome) {
 	if w.outcomes == nil {
-		w.outcomes = make(map[string]Outcome)
+		w.outcomes = make(map[actor.KeyedCall]Outcome)
 	}
-	w.outcomes[key] = o
+	w.outcomes[c] = o
 }

@@ -833,8 +833,8 @@ type ExchangeReply struct {
 	// With an error of the kind not_owner: the incarnation that holds the actor, if the
 	// answering host knows it.
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The turn ran in the chain of a turn that waits for its caller, and is committed with that.
-	Joined bool `protobuf:"varint,9,opt,name=joined,proto3" json:"joined,omitempty"`
+	// The one of the invocation's waits in whose chain the turn ran, and with which it is committed.
+	Joined string `protobuf:"bytes,9,opt,name=joined,proto3" json:"joined,omitempty"`
 	// The turn's commit may have recorded calls that joined chains which wait for it.
 	Callbacks     bool `protobuf:"varint,10,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -927,11 +927,11 @@ func (x *ExchangeReply) GetOwner() string {
 	return ""
 }
 
-func (x *ExchangeReply) GetJoined() bool {
+func (x *ExchangeReply) GetJoined() string {
 	if x != nil {
 		return x.Joined
 	}
-	return false
+	return ""
 }
 
 func (x *ExchangeReply) GetCallbacks() bool {
@@ -1913,7 +1913,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x16\n" +
-	"\x06joined\x18\t \x01(\bR\x06joined\x12\x1c\n" +
+	"\x06joined\x18\t \x01(\tR\x06joined\x12\x1c\n" +
 	"\tcallbacks\x18\n" +
 	" \x01(\bR\tcallbacks\"\x97\x01\n" +
 	"\x15ExchangeDeleteRequest\x121\n" +
