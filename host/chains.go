@@ -56,6 +56,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 		cs.record(t).Late(waits(c))
 	}
 	cs.ended(t, c, err)
+	t.LimitFuel()
 	switch {
 	case err == nil:
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
@@ -248,6 +249,8 @@ func (cs *chains) join(t *lane.Run) {
 		t.Chain, t.Outermost = &activation.Chain{FuelLimit: t.Fuel().Limit}, t
 		if t.Of.Op == call.OpAll {
 			t.Chain.FuelLimit = t.Served.Limits.Fuel
+		} else if o := t.Of.Inv.Origin; o != nil && o.Fuel > 0 {
+			t.Chain.FuelLimit = o.Fuel // of the turn and those that it calls
 		}
 		if t.Of.Stats.Chain == nil {
 			t.Of.Stats.Chain = &call.ChainRecord{}
@@ -467,9 +470,7 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	}
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
-	if by.Of.Op != call.OpAll {
-		t.LimitFuel()
-	}
+	t.LimitFuel()
 	m.Open, t.Undone = t, len(ch.Undo)
 	err = t.On(ctx, in, s.Migration(row))
 	m.Open = open

@@ -173,6 +173,8 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	}
 	if t.Of.Op == call.OpAll {
 		done.Reply.Fuel = t.Chain.Fuel
+	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
+		done.Reply.Fuel += t.Chain.Fuel
 	}
 	if effects := t.TimerEffects(); !t.ReadOnly {
 		t.Of.Timers = timer.NewChanges(effects, s.Placed())
@@ -268,14 +270,37 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
-// FuelLeft is what a turn that t calls may use; 0: as much as its type allows.
-func (t *Run) FuelLeft() uint64 { return t.Chain.FuelLeft() }
+// FuelLeft is what a turn that t calls may use, beside what open turns have used; 0: as much as its type
+// allows.
+func (t *Run) FuelLeft() uint64 {
+	open := uint64(0)
+	for of := t; of != nil && of.sharesFuel(); of = of.Caller {
+		open += of.Fuel().Spent()
+	}
+	return t.Chain.FuelLeft(open)
+}
 
-// LimitFuel bounds the turn by what the chain leaves to it.
+// sharesFuel reports whether what the turn uses is that of called turns of its chain: it is one of them, or
+// of a chain of another host.
+func (t *Run) sharesFuel() bool {
+	switch {
+	case t == t.Outermost:
+		o := t.Of.Inv.Origin
+		return o != nil && o.Fuel > 0
+	case t.Caller == t.Outermost:
+		return t.Outermost.Of.Op != call.OpAll // whose calls have the limits of their types
+	}
+	return true
+}
+
+// LimitFuel bounds the turn by what the chain leaves to it, when it begins and after each of its calls.
 func (t *Run) LimitFuel() {
+	if t.Chain == nil {
+		return
+	}
 	fuel := t.Fuel()
-	if left := t.Chain.FuelLeft(); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
-		fuel.Limit = left
+	if left := t.FuelLeft(); left > 0 && t.sharesFuel() && (fuel.Limit == 0 || fuel.Spent()+left < fuel.Limit) {
+		fuel.Limit = fuel.Spent() + left
 	}
 }
 

@@ -4,6 +4,7 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -16,8 +17,8 @@ import (
 )
 
 // TestCallbacks: visits go around three servers and come back to actors whose turns wait for them, while
-// the connections between the servers break and a server is killed and started again. Each acknowledged visit
-// is recorded as often as its path says, at every actor.
+// the connections between the servers break, or a server is killed and started again. Each visit is repeated
+// under its key until it is acknowledged, and then recorded as often as its path says, at every actor.
 func TestCallbacks(t *testing.T) {
 	h := &heldCalls{t: t, members: startCluster(t, pgtest.Start(t).Database(t), nil)}
 	deployGuest(t, h.members[0], "../crash/testdata/bank", guestbuild.Go)
@@ -28,43 +29,40 @@ func TestCallbacks(t *testing.T) {
 	rounds := crash.Rounds(t, 3)
 	want := map[string]map[string]int{a: {}, b: {}, c: {}}
 	for n := range rounds {
-		var visits sync.WaitGroup
-		broken := make(chan struct{})
-		for i, path := range paths {
-			name := fmt.Sprintf("visit-%d-%d", n, i)
+		var fault sync.WaitGroup
+		fault.Go(func() {
+			switch n % 3 {
+			case 0: // nothing breaks
+			case 1:
+				for range 20 {
+					for _, m := range h.members {
+						m.proxy.cut()
+					}
+					<-time.After(lease / 50)
+				}
+			case 2:
+				if err := h.members[1].process.Kill(); err != nil {
+					t.Error(err)
+				}
+				h.members[1].start(t)
+			}
+		})
+		began := time.Now()
+		for i := range 5 * len(paths) { // one after the other: chains over hosts may wait for each other
+			path, name := paths[i%len(paths)], fmt.Sprintf("visit-%d-%d", n, i)
 			for at, id := range path {
 				want[id][name] += 2
 				if at == len(path)-1 {
 					want[id][name]--
 				}
 			}
-			visits.Go(func() {
-				<-broken
-				payload, err := json.Marshal(map[string]any{"name": name, "path": path[1:]})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				h.call(client.Request{Type: "Relay", ID: path[0], Method: "Visit", Payload: payload, IdempotencyKey: name})
-			})
-		}
-		began := time.Now()
-		switch n % 3 {
-		case 0: // nothing breaks
-			close(broken)
-		case 1:
-			close(broken)
-			for _, m := range h.members {
-				m.proxy.cut()
-			}
-		case 2:
-			close(broken)
-			if err := h.members[1].process.Kill(); err != nil {
+			payload, err := json.Marshal(map[string]any{"name": name, "path": path[1:]})
+			if err != nil {
 				t.Fatal(err)
 			}
-			h.members[1].start(t)
+			h.visit(client.Request{Type: "Relay", ID: path[0], Method: "Visit", Payload: payload, IdempotencyKey: name})
 		}
-		visits.Wait()
+		fault.Wait()
 		t.Logf("round %d: %v", n, time.Since(began).Round(time.Millisecond))
 	}
 	for id, names := range want {
@@ -84,6 +82,22 @@ func TestCallbacks(t *testing.T) {
 	for _, m := range h.members {
 		if err := m.process.Stop(t.Context()); err != nil {
 			t.Errorf("stop: %v", err)
+		}
+	}
+}
+
+// visit makes a call until it succeeds: its idempotency key makes that safe. Only an answer that says that
+// the call cannot succeed fails the test.
+func (h *heldCalls) visit(req client.Request) {
+	h.t.Helper()
+	for deadline := time.Now().Add(stalled); ; {
+		_, err := (&run{client: h.bank.Client}).reply(h.t.Context(), req)
+		var e *client.Error
+		switch {
+		case err == nil:
+			return
+		case !errors.As(err, &e) || e.Kind == "request_sent" || time.Now().After(deadline):
+			h.t.Fatalf("%s: %v", req.IdempotencyKey, err)
 		}
 	}
 }
