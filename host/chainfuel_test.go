@@ -16,7 +16,7 @@ func spender() hosttest.Actor {
 	spend := func(t *hosttest.Turn) error {
 		fuel := t.Calls.Fuel()
 		began, inner := fuel.Limit, ""
-		fuel.Used += 300
+		fuel.Used += 200
 		if id, rest, _ := strings.Cut(string(t.Frame.Payload), " "); id != "" {
 			var err error
 			if inner, err = t.Call("T", id, "Spend", rest); err != nil {
@@ -24,7 +24,7 @@ func spender() hosttest.Actor {
 			}
 		}
 		after := fuel.Limit
-		fuel.Used += 100
+		fuel.Used += 50
 		return t.Reply(strings.TrimSpace(fmt.Sprintf("%d-%d %s", began, after, inner)))
 	}
 	return hosttest.Actor{Methods: map[string]hosttest.Func{"Spend": spend}, Reentrant: []string{"Spend"}}
@@ -35,12 +35,12 @@ func spender() hosttest.Actor {
 // turn's limit together.
 func TestFuelOfOpenTurns(t *testing.T) {
 	for path, want := range map[string]string{
-		"c d e f":   "1000-1000 1000-600 700-500 400-400 100-100",
-		"c c c c c": "1000-1000 1000-301 700-301 400-301 100-301 1-301", // the innermost two have used too much
+		"c d e f":   "1000-1000 1000-250 800-300 600-350 400-400",
+		"c c c c c": "1000-1000 1000-201 800-201 600-201 400-201 200-200", // the innermost have used too much
 		"b":         "1000-1000 1000-1000",
-		"b b1 b2":   "1000-1000 1000-900 700-700 400-400",
-		"b a b a":   "1000-1000 1000-600 700-500 400-400 100-100",
-		"b c b1 d":  "1000-1000 1000-600 700-500 400-400 100-100",
+		"b b1 b2":   "1000-1000 1000-500 800-550 600-600",
+		"b a b a":   "1000-1000 1000-250 800-300 600-350 400-400",
+		"b c b1 d":  "1000-1000 1000-250 800-300 600-350 400-400",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			hs := newHosts(t, host.Limits{Fuel: 1000})

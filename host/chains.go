@@ -249,8 +249,6 @@ func (cs *chains) join(t *lane.Run) {
 		t.Chain, t.Outermost = &activation.Chain{FuelLimit: t.Fuel().Limit}, t
 		if t.Of.Op == call.OpAll {
 			t.Chain.FuelLimit = t.Served.Limits.Fuel
-		} else if o := t.Of.Inv.Origin; o != nil && o.Fuel > 0 {
-			t.Chain.FuelLimit = o.Fuel // of the turn and those that it calls
 		}
 		if t.Of.Stats.Chain == nil {
 			t.Of.Stats.Chain = &call.ChainRecord{}
@@ -470,7 +468,7 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	}
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
-	t.LimitFuel()
+	t.ShareFuel()
 	m.Open, t.Undone = t, len(ch.Undo)
 	err = t.On(ctx, in, s.Migration(row))
 	m.Open = open
@@ -478,6 +476,7 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	giveBack(err)
 	by.Of.Logged = by.Of.Logged || c.Logged
 	ch.Fuel += t.Fuel().Used
+	by.Called(t.Fuel().Used + t.Below())
 	if by.Of.Op == call.OpAll {
 		ch.OfAll += t.Fuel().Used
 	}

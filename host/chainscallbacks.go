@@ -17,7 +17,7 @@ import (
 // meanwhile. The call is a savepoint for them.
 func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
 	ch, w := t.Chain, cs.admission.waits.Begin(t.Chain)
-	before, fuel, undone := ch.Savepoint(), ch.Fuel, t.Undone
+	before, fuel, below, undone := ch.Savepoint(), ch.Fuel, t.Below(), t.Undone
 	t.Undone = before.Undo // so that nothing is pruned that is needed to go back to before
 	a, err := cs.forwarding.ask(t, c, readOnly, w, func(back *call.Call) error { return cs.calledBack(t, w, back) })
 	t.Undone = undone
@@ -27,7 +27,10 @@ func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Pay
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	ch.Fuel = max(ch.Fuel, fuel+a.reply.Fuel) // which counts the callbacks as well
+	if back := ch.Fuel - fuel; a.reply.Fuel > back { // the reply's counts the callbacks as well
+		ch.Fuel += a.reply.Fuel - back
+		t.Called(a.reply.Fuel - (t.Below() - below))
+	}
 	if a.err != nil && len(ch.Ran) > before.Ran {
 		if c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous) {
 			return actor.Payload{}, &decidedError{err: &actor.ReasonError{Condition: actor.ErrUnavailable, Reason: fmt.Sprintf(

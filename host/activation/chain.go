@@ -72,15 +72,6 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.named[of])
 }
 
-// FuelLeft is what called turns may still use, of which those that have not ended have used open; 0: as
-// much as their types allow.
-func (ch *Chain) FuelLeft(open uint64) uint64 {
-	if ch.FuelLimit == 0 {
-		return 0
-	}
-	return max(1, ch.FuelLimit-min(ch.FuelLimit, ch.Fuel-ch.OfAll+open))
-}
-
 // Size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *Chain) Size() int64 {
 	size := 0
