@@ -146,16 +146,17 @@ func (s *sticky) release(keys []actor.Key) {
 }
 
 // releaseSome gives up the sticky actors that were not used for the longest time: what
-// is too much, and one in 64 of those that this host may own.
+// is too much, and one in 64 of those that this host may own. Those that a chain has stay, also beyond the
+// bound: a chain whose actors were given up for each other would begin anew without end.
 func (s *sticky) releaseSome() {
 	ss := s.session
 	if ss == nil || s.releasing {
 		return
 	}
 	excess := max(0, int(s.owned.count.Load())-s.cfg.MaxOwned)
-	leaving := s.owned.leastUsed(excess + s.cfg.MaxOwned/64)
+	leaving := s.owned.leastUsed(excess+s.cfg.MaxOwned/64, s.inChains())
 	if len(leaving) == 0 {
-		return // all of them leave already, for another reason
+		return // all of them leave already, for another reason, or are in chains
 	}
 	s.releasing = true
 	s.giveUp(ss, leaving, func() {
@@ -164,6 +165,18 @@ func (s *sticky) releaseSome() {
 			s.releaseSome() // more have come meanwhile
 		}
 	})
+}
+
+// inChains returns the places of the actors that chains have.
+func (s *sticky) inChains() map[actor.Key]struct{} {
+	if s.cfg.Actors == nil {
+		return nil
+	}
+	v, places := s.view.Load(), map[actor.Key]struct{}{}
+	for _, key := range s.cfg.Actors.InChains() {
+		places[v.locate(key).key] = struct{}{}
+	}
+	return places
 }
 
 // giveUp hands sticky actors over that were marked as leaving, and releases them; if it
