@@ -44,16 +44,6 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 	return nil
 }
 
-// InChains returns the actors that chains of several actors have now.
-func (h *Host) InChains() []actor.Key {
-	held := h.chains.graph.Held()
-	keys := make([]actor.Key, len(held))
-	for i, a := range held {
-		keys[i] = a.Key
-	}
-	return keys
-}
-
 // fenceUnsettled keeps commits of moving actors from landing whose outcome was given up.
 func (h *Host) fenceUnsettled(ctx context.Context, s *activation.Shard, moving func(actor.Key) bool) error {
 	s.Mu.Lock()
