@@ -20,10 +20,16 @@ import (
 // calls for it.
 type channel struct {
 	*caller.Stream
-	p      *peer
-	number uint32 // among the peer's
-	usage  usage  // of calls that the peer has or is to have; the bytes are those of all channels
+	p      *session // to the peer
+	number uint32   // among the peer's
+	usage  usage    // of calls that the peer has or is to have; the bytes are those of all channels
 }
+
+const (
+	// minReopen and maxReopen bound the growing pauses between attempts to open a channel.
+	minReopen = 20 * time.Millisecond
+	maxReopen = 500 * time.Millisecond
+)
 
 // run owns the channel until its peer is given up.
 func (ch *channel) run() {
@@ -84,7 +90,7 @@ func (k *link) close() {
 
 // open opens a stream and says hello. When it fails, no call was sent.
 func (ch *channel) open() (*link, error) {
-	p, cfg := ch.p, ch.p.ps.cfg
+	p, cfg := ch.p, ch.p.self.cfg
 	ctx, cut := context.WithCancel(p.ctx)
 	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
 	defer timeout.Stop()
@@ -97,7 +103,7 @@ func (ch *channel) open() (*link, error) {
 	}
 	k := &link{conn, cut}
 	hello := p.hello()
-	hello.Process, hello.Channel, hello.Stream = p.ps.process, ch.number, p.ps.opened.Add(1)
+	hello.Process, hello.Channel, hello.Stream = p.self.process, ch.number, p.self.streams.Add(1)
 	err = conn.Send(&invokestream.Request{Hello: hello})
 	var first invokestream.Response
 	if err == nil || errors.Is(err, io.EOF) { // then receiving tells why

@@ -93,6 +93,21 @@ type HelloError struct{ text string }
 
 func (e *HelloError) Error() string { return e.text }
 
+// unsentError is why calls were not sent.
+type unsentError struct{ text string }
+
+func (e *unsentError) Error() string { return e.text }
+
+var errGone = &unsentError{"its host is not a member of the cluster any more"}
+
+// lostError explains why the outcome of calls that were sent is unknown.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the connection to its host broke: %v", e.cause)
+}
+func (e *lostError) Unwrap() error { return e.cause }
+
 // isOver reports whether a call's context has ended, or its deadline has passed: the
 // timer that ends the context may be later than a peer's.
 func isOver(ctx context.Context) bool {

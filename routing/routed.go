@@ -17,7 +17,7 @@ import (
 
 // routed is a call on its way; doc.go has the diagram. It is what its caller began.
 type routed struct {
-	router *Router
+	routes *routes
 	ctx    context.Context
 	inv    actor.Invocation
 	to     host.Receiver
@@ -53,7 +53,7 @@ const (
 func (c *routed) route() {
 	if c.attempts.byReaders {
 		c.attempts.byReaders = false
-		if w, ok := c.router.findReader(&c.inv, c.from != ""); ok && w.here {
+		if w, ok := c.routes.findReader(&c.inv, c.from != ""); ok && w.here {
 			c.beginHere()
 			return
 		} else if ok {
@@ -61,13 +61,13 @@ func (c *routed) route() {
 			return
 		}
 	}
-	switch w := c.router.find(c.inv.Key); {
+	switch w := c.routes.find(c.inv.Key); {
 	case w.here:
 		c.beginHere()
 	case w.host != "" && w.host == c.from && !c.attempts.forgot:
 		// The host that sent the call does not hold the actor any more, or not yet.
 		c.attempts.forgot = true
-		c.router.cfg.Placement.Learned(c.inv.Key, "")
+		c.routes.cfg.Placement.Learned(c.inv.Key, "")
 		c.route()
 	case w.host != "" && c.from != "":
 		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
@@ -107,7 +107,7 @@ func (c *routed) beginHere() {
 	c.begins++
 	n := c.begins
 	c.mu.Unlock()
-	begun := c.router.cfg.Local.Begin(c.ctx, c.inv, (*localReceiver)(c))
+	begun := c.routes.cfg.Local.Begin(c.ctx, c.inv, (*localReceiver)(c))
 	c.mu.Lock()
 	if c.stage != stageLocal || c.begins != n {
 		c.mu.Unlock()
@@ -146,11 +146,11 @@ func (l *localReceiver) Answer(reply actor.Reply, err error) {
 
 // again routes a call that was refused somewhere, or has waited.
 func (c *routed) again() {
-	if c.router.ctx.Err() != nil {
+	if c.routes.ctx.Err() != nil {
 		c.fail(actor.ErrStopping)
 		return
 	}
-	w := c.router.find(c.inv.Key)
+	w := c.routes.find(c.inv.Key)
 	switch {
 	case !w.here && c.attempts.redirects >= maxRedirects:
 		c.fail(c.attempts.exhausted())
@@ -163,7 +163,7 @@ func (c *routed) again() {
 
 // wait keeps the call until on is closed, or for a pause where that is nil.
 func (c *routed) wait(on <-chan struct{}) {
-	limit, err := c.attempts.wait(c.router.cfg.MaxWait, on != nil)
+	limit, err := c.attempts.wait(c.routes.cfg.MaxWait, on != nil)
 	if err != nil {
 		c.fail(err)
 		return
@@ -175,7 +175,7 @@ func (c *routed) wait(on <-chan struct{}) {
 		return
 	}
 	// Its wake-up may come before the waiter is noted, and then waits for mu.
-	e, err := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	e, err := c.routes.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
 	if err == nil {
 		c.stage, c.waiter = stageWaiting, e
 	}
@@ -196,7 +196,7 @@ func (c *routed) woken(next func()) {
 
 // send hands the call to a peer, or to a reader of its actor.
 func (c *routed) send(id actor.HostID, reader bool) {
-	p := c.router.peers.get(id)
+	p := c.routes.peers.get(id)
 	if p == nil {
 		c.attempts.unreachable(id, "its host is not a member of the cluster any more")
 		c.wait(nil)
@@ -292,7 +292,7 @@ func (s *sentCall) release() {
 
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
-	c, events := s.c, &s.c.router.cfg.Events
+	c, events := s.c, &s.c.routes.cfg.Events
 	s.release()
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
@@ -330,7 +330,7 @@ func (s *sentCall) Finished(*caller.Call) {
 	case kind == string(actor.ErrNotOwner.Kind()):
 		events.Forwarded("redirect")
 		c.attempts.refused(s.peer.id, actor.HostID(s.Reply.Owner))
-		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
+		c.routes.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
 	case s.reads && !c.inv.ReadOnly && kind == string(actor.ErrNotReadOnly.Kind()): // it has not begun
 		events.Forwarded("refused")
 		c.attempts.unreachable(s.peer.id, "a reader's newer deployment has a method that may change the actor")
@@ -385,7 +385,7 @@ func (c *routed) awaitOutcome() {
 		return
 	}
 	sent := c.sent
-	c.grace = time.AfterFunc(c.router.cfg.SettleGrace, func() {
+	c.grace = time.AfterFunc(c.routes.cfg.SettleGrace, func() {
 		err := error(actor.ErrAmbiguous)
 		if sent.reads {
 			err = contextError(c.ctx)

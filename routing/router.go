@@ -4,7 +4,6 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,13 +15,9 @@ import (
 // Router brings calls to the hosts that hold their actors. It looks like a host to the
 // server. Its methods may be called concurrently.
 type Router struct {
-	cfg     Config
-	waiting *waiting
-	peers   *peers
+	routes
 	inbound inbound
-
-	ctx context.Context // of everything in the background
-	end context.CancelFunc
+	end     context.CancelFunc // of everything in the background
 
 	mu      sync.Mutex
 	started bool
@@ -39,9 +34,13 @@ func New(cfg Config) (*Router, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes), inbound: inbound{open: map[inboundChannel]*inboundStream{}}}
+	r := &Router{
+		routes:  routes{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)},
+		inbound: inbound{open: map[inboundChannel]*inboundStream{}},
+	}
 	r.ctx, r.end = context.WithCancel(context.Background())
-	r.peers = &peers{ctx: r.ctx, cfg: &r.cfg, client: r.cfg.HTTPClient, process: cryptorand.Text(), all: map[actor.HostID]*peer{}}
+	r.peers = &peers{ctx: r.ctx, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
+	r.peers.cfg, r.peers.process = &r.cfg, cryptorand.Text()
 	return r, nil
 }
 
@@ -74,70 +73,6 @@ func (r *Router) Stop(context.Context) error {
 	r.peers.stop()
 	r.running.Wait()
 	return nil
-}
-
-// find says where a call of an actor goes.
-func (r *Router) find(key actor.Key) whereTo {
-	policy, ok := r.cfg.Policy(key.App, key.Type)
-	if !ok {
-		return whereTo{here: true}
-	}
-	w := r.cfg.Placement.Find(key, policy)
-	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away, lost: w.Lost}
-}
-
-// findReader says where a call goes that may be answered by others than the host of its
-// actor; false: to that one. A call that is passed on is answered here or by that one.
-func (r *Router) findReader(inv *actor.Invocation, passedOn bool) (whereTo, bool) {
-	readers, reads := r.cfg.Readers(inv)
-	if reads {
-		return whereTo{here: true}, true
-	}
-	if len(readers) == 0 || passedOn {
-		return whereTo{}, false
-	}
-	owner := r.find(inv.Key)
-	if owner.here {
-		return owner, true
-	}
-	// All that can answer have an equal part; where the owner is not known, the readers.
-	n := len(readers)
-	if owner.host != "" {
-		n++
-	}
-	id, reader := owner.host, false
-	if i := rand.IntN(n); i < len(readers) { //nolint:gosec // to spread calls
-		id, reader = readers[i], true
-	}
-	if _, _, ok := r.cfg.Placement.Peer(id); !ok || id == r.cfg.Placement.Self() {
-		return whereTo{}, false
-	}
-	return whereTo{host: id, reader: reader}, true
-}
-
-// reads reports whether the local host may answer a call as a reader. It has a copy, which
-// is on the heap, since the call itself need not be.
-func (r *Router) reads(inv actor.Invocation) bool {
-	_, here := r.cfg.Readers(&inv)
-	return here
-}
-
-// whereTo is a [placement.Where], or a reader of the actor.
-type whereTo struct {
-	here   bool
-	host   actor.HostID
-	wait   <-chan struct{}
-	away   string
-	lost   bool
-	reader bool // host is a reader, and is not known to hold the actor
-}
-
-// id names the host.
-func (w whereTo) id() actor.HostID {
-	if w.here {
-		return here
-	}
-	return w.host
 }
 
 // Invoke implements the server's Host: see [host.Host.Invoke]. Beside that one's errors
@@ -191,7 +126,7 @@ func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 
 // begin begins a call; readers may answer it if that is allowed.
 func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID, byReaders bool) host.Begun {
-	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from, attempts: attempts{byReaders: byReaders}}
+	c := &routed{routes: &r.routes, ctx: ctx, inv: inv, to: to, from: from, attempts: attempts{byReaders: byReaders}}
 	c.route()
 	return c
 }
