@@ -63,11 +63,11 @@ type Bulk struct {
 	// First is when the first of them is due, in microseconds since 1970, and Span over how
 	// many microseconds from then on the others are, spread over all buckets. Of so many as
 	// Every one is due at Past instead, unless it is 0.
-	First, Span  int64
-	Every, Past  int64
-	App, Type    string
-	Actors       int
-	Method, Spec string // what the store keeps of it, with %s for the due time
+	First, Span int64
+	Every, Past int64
+	App, Type   string
+	Actors      int
+	Spec        string // what the store keeps of it, with %s for the due time
 }
 
 // BulkBucket is a bucket that they are written into.

@@ -68,6 +68,14 @@ type Spec struct {
 	Pick []int
 }
 
+// Fill makes the calls of s give n actors, from first on, their state with so many bytes beside
+// its count, which activates them as well.
+func (s Spec) Fill(first, n, bytes int) Spec {
+	s.Protocol, s.Method, s.Payload = Stream, "Fill", strconv.Itoa(bytes)
+	s.Plan = load.Plan{Outstanding: 1024, First: first, Actors: n, Once: true}
+	return s
+}
+
 // Load plays [Role].
 func Load(ctx context.Context, s Spec) (load.Result, error) {
 	if s.Keys {
