@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // Role loads a server.
@@ -79,9 +79,7 @@ func (s Spec) Fill(first, n, bytes int) Spec {
 // Load plays [Role].
 func Load(ctx context.Context, s Spec) (load.Result, error) {
 	if s.Keys {
-		if err := s.probeKeys(ctx); err != nil {
-			return load.Result{}, err
-		}
+		s.probeKeys(ctx)
 	}
 	switch s.Protocol {
 	case Connect:
@@ -89,15 +87,12 @@ func Load(ctx context.Context, s Spec) (load.Result, error) {
 	case HTTP:
 		return load.Drive(ctx, s.Plan, s.http())
 	case Stream, Unary:
-		call, closeClient, err := s.client()
-		if err != nil {
-			return load.Result{}, err
-		}
+		call, end := s.client()
+		defer must.Close(end)
 		if len(s.Pick) > 0 {
 			s.Plan.First, s.Plan.Actors = 0, len(s.Pick)
 		}
-		res, err := load.Drive(ctx, s.Plan, call)
-		return res, errors.Join(err, closeClient())
+		return load.Drive(ctx, s.Plan, call)
 	}
 	return load.Result{}, fmt.Errorf("there is no protocol %q", s.Protocol)
 }
