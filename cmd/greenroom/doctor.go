@@ -61,7 +61,6 @@ and that does not work, WARN something that only some users need. The exit statu
 1 if anything failed.`,
 		Example: `  greenroom doctor
   greenroom doctor --server https://greenroom.example.com --data-dir /var/lib/greenroom`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := toolchainFindings(guestbuild.Probe(cmd.Context()))
 			server, err := serverFindings(cmd.Context(), c)
