@@ -6,8 +6,8 @@ import "github.com/greenroom-run/greenroom/internal/fair"
 // called concurrently.
 type usage struct{ calls, bytes *fair.Account }
 
-// newAccount returns an account of which each app may always have a 64th. Callers of all apps
-// invent names, so what apps may always have comes to as much again at most.
+// newAccount returns an account of total. Each app may always take a 64th of it. Callers may invent
+// names of apps, so these shares are bounded: together they add at most total once more.
 func newAccount(name string, total int64) *fair.Account {
 	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }

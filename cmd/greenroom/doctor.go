@@ -41,7 +41,7 @@ type finding struct {
 }
 
 const (
-	// clockWarn is when the clocks of client and server are told apart in logs.
+	// clockWarn is a difference of clocks that disturbs the order of logs of client and server.
 	clockWarn = 2 * time.Second
 	// diskWarn and diskFail leave room for the store's compactions.
 	diskWarn = 2 << 30

@@ -361,8 +361,8 @@ func anyHost(declared string) bool {
 }
 
 // noteWideGrants says which grants of hosts are wider than what the app's types
-// declare, and which narrower ones are enough. Who may not see the grants is told
-// nothing.
+// declare, and which narrower ones are enough. It says nothing to users who may not see the
+// grants.
 func noteWideGrants(ctx context.Context, c *cli, types []*greenroomv1.ServedType) {
 	var declared []string
 	for _, t := range types {

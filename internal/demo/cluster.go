@@ -59,7 +59,7 @@ func (d *demo) cluster(ctx context.Context, store string, addresses []string) (e
 	for i, addr := range addresses {
 		p, err := crash.Start(ctx, crash.Options{
 			Binary: d.binary, Listen: addr, Log: log, Args: []string{"--store", store, "--name", fmt.Sprint("server-", i+1)},
-			Detach: true, // Ctrl-C is for this program, which then stops them in order
+			Detach: true, // Ctrl-C reaches this program only, which then stops them gracefully
 		})
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ header Greenroom-Host says where to:
    %[2]s where --server %[1]s Counter alice
    %[2]s hosts list --server %[1]s
 
-Kill one (kill -9 PROCESS), freeze one (kill -STOP PROCESS), or stop one in order
+Kill one (kill -9 PROCESS), freeze one (kill -STOP PROCESS), or stop one gracefully
 (kill PROCESS), and go on calling the others. A change that was under way at one that
 is lost is "ambiguous"; with --idempotency-key KEY it is made again, once. Start one
 of your own with

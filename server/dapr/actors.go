@@ -45,7 +45,7 @@ func New(e *edge.Edge, conf Config) {
 
 // serveActor serves everything below an actor's path.
 func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
-	var inv actor.Invocation // what the request is about, as far as that is known
+	var inv actor.Invocation // what is known of it
 	var err error
 	switch resource := resourceOf(r.URL.EscapedPath()); {
 	case asksForSeveral(r.URL.EscapedPath()):

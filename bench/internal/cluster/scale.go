@@ -45,7 +45,7 @@ type scaleSpec struct {
 }
 
 // scaleResult is what a cluster of one size said: while nothing happened, for all types
-// to get their places, when a host joined, when one left in order, and when another one
+// to get their places, when a host joined, when one left gracefully, and when another one
 // came to lead.
 type scaleResult struct {
 	Hosts                              int
@@ -155,7 +155,7 @@ func (c *scaled) start(ctx context.Context, i int) error {
 	return s.Start(ctx)
 }
 
-// leave has a host leave in order.
+// leave has a host hand over, and leave.
 func (c *scaled) leave(ctx context.Context, at string) error {
 	c.mu.Lock()
 	h := c.hosts[at]

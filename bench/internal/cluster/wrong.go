@@ -16,7 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
-// wrongActors are those of which a server holds its part.
+// wrongActors is how many actors the servers share.
 const wrongActors = 30_000
 
 // wrongServer is cluster.5.

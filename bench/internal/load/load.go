@@ -46,7 +46,7 @@ type Plan struct {
 	// Once calls every actor once, in order, instead of for Duration.
 	Once bool
 	// Rate is how many calls are due in a second, evenly spaced and whatever
-	// becomes of them: each is made by the first of Outstanding callers who is
+	// their outcomes: each is made by the first of Outstanding callers who is
 	// free, and its latency counts from when it was due if none was. 0: each
 	// caller calls again at once.
 	Rate float64

@@ -86,7 +86,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Kill ends the server as a crash does.
 func (s *Server) Kill() error { return s.process.Kill() }
 
-// Stop has the server end in order.
+// Stop stops the server gracefully.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
