@@ -15,10 +15,10 @@ import (
 	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 )
 
-// peers are the sessions to other hosts, each opened when there is a call for it.
+// peers holds the sessions to other hosts. A session is opened for its first call.
 type peers struct {
 	self
-	ctx    context.Context // of everything in the background
+	ctx    context.Context // of all sessions
 	client *http.Client
 
 	mu      sync.RWMutex
@@ -26,7 +26,7 @@ type peers struct {
 	stopped bool
 }
 
-// removeEvery is how often sessions are closed to hosts that are no members any more.
+// removeEvery is how often the sessions to hosts that are no longer members are closed.
 const removeEvery = 500 * time.Millisecond
 
 // scheme is that of the addresses of peers.
@@ -83,8 +83,8 @@ func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 	return p
 }
 
-// removeGone closes the sessions to hosts that are no members any more: these hosts will not
-// answer what was sent to them.
+// removeGone closes the sessions to hosts that are no longer members: these hosts will not answer
+// the calls that were sent to them.
 func (ps *peers) removeGone() {
 	tick := time.NewTicker(removeEvery)
 	defer tick.Stop()

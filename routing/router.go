@@ -56,14 +56,14 @@ func (r *Router) Start(context.Context) error {
 	return nil
 }
 
-// Drain lets nothing more wait for an owner: what waits and has none to be sent to gets
-// actor.ErrStopping. It is for a process that has handed its actors over and is about to
-// stop: calls that have an owner are passed on as before. It is safe twice.
+// Drain ends all waits for an owner: calls without an owner get actor.ErrStopping, and calls with
+// an owner are forwarded as before. It is for a process that has handed its actors over and is
+// about to stop. It is safe twice.
 func (r *Router) Drain() { r.waiting.close() }
 
-// Stop ends all sessions and answers what waits with actor.ErrStopping. What peers
-// still owe an answer to is answered as if the session had broken, so it is for a
-// moment at which no call is under way any more. It is safe twice and before Start.
+// Stop ends all sessions, and answers waiting calls with actor.ErrStopping. Calls that peers have
+// not answered end as if the session had broken, so Stop is for a moment at which no call is
+// under way. It is safe twice and before Start.
 func (r *Router) Stop(context.Context) error {
 	r.mu.Lock()
 	r.stopped = true
@@ -75,8 +75,8 @@ func (r *Router) Stop(context.Context) error {
 	return nil
 }
 
-// Invoke implements the server's Host: see [host.Host.Invoke]. Beside that one's errors
-// there are actor.ErrNoOwner and [*RemoteError].
+// Invoke implements the server's Host: see [host.Host.Invoke]. It may also return
+// actor.ErrNoOwner and a [*RemoteError].
 func (r *Router) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
@@ -115,8 +115,8 @@ type awaited struct{ answered chan answer } // of capacity 1
 // Answer implements [host.Receiver].
 func (a awaited) Answer(reply actor.Reply, err error) { a.answered <- answer{reply, err} }
 
-// Begin implements the server's Host: see [host.Host.Begin]. It blocks for nothing but
-// what the local host does.
+// Begin implements the server's Host: see [host.Host.Begin]. It blocks only as the local host
+// does.
 func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
@@ -160,9 +160,9 @@ func (r *Router) Delete(ctx context.Context, key actor.Key) error {
 		func(ctx context.Context, p *peer, refusedBy actor.HostID) error { return p.delete(ctx, key, refusedBy) })
 }
 
-// View implements the server's Host: see [host.Host.View]. What the actor's host cannot
-// answer is answered here, since all hosts read the same store: only whether the actor
-// is in memory is not known then.
+// View implements the server's Host: see [host.Host.View]. If the actor's host cannot answer, this
+// host answers from the store, which all hosts share; it does not know whether the actor is in
+// memory.
 func (r *Router) View(ctx context.Context, key actor.Key) (host.View, error) {
 	var v host.View
 	local := func(ctx context.Context) (err error) {
@@ -182,7 +182,7 @@ func (r *Router) View(ctx context.Context, key actor.Key) (host.View, error) {
 	return v, err
 }
 
-// isAnswer reports whether an error is what a peer's host said of the actor.
+// isAnswer reports whether an error is a peer's answer about the actor.
 func isAnswer(err error) bool {
 	var remote *RemoteError
 	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
@@ -261,8 +261,8 @@ func (r *Router) awaitChange(ctx context.Context, key actor.Key, t *attempts, on
 // Waiting returns how many calls wait for an owner, and the bytes of their payloads.
 func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
 
-// Unreachable returns the hosts that this one has calls for, or had, and could not open
-// a session to, in order of their addresses.
+// Unreachable returns the hosts that this one had calls for and could not open a session to, in
+// order of their addresses.
 func (r *Router) Unreachable() []Unreachable {
 	var all []Unreachable
 	for _, p := range r.peers.list() {
@@ -276,8 +276,8 @@ func (r *Router) Unreachable() []Unreachable {
 	return all
 }
 
-// Broken returns a channel that is closed when the session to a host breaks that is
-// open now, or is opened next; it is closed already where the host is no member.
+// Broken returns a channel that is closed when the present session to a host, or the next one if
+// none is open, breaks. If the host is no member, the channel is closed already.
 func (r *Router) Broken(id actor.HostID) <-chan struct{} {
 	p := r.peers.get(id)
 	if p == nil {

@@ -16,7 +16,7 @@ type routes struct {
 	ctx     context.Context // of everything in the background
 }
 
-// find says where a call of an actor goes.
+// find returns where a call of an actor goes.
 func (r *routes) find(key actor.Key) whereTo {
 	policy, ok := r.cfg.Policy(key.App, key.Type)
 	if !ok {
@@ -26,21 +26,21 @@ func (r *routes) find(key actor.Key) whereTo {
 	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away, lost: w.Lost}
 }
 
-// findReader says where a call goes that may be answered by others than the host of its
-// actor; false: to that one. A call that is passed on is answered here or by that one.
-func (r *routes) findReader(inv *actor.Invocation, passedOn bool) (whereTo, bool) {
+// findReader returns where a call goes that readers may answer; ok is false if the call goes to
+// the actor's host. A forwarded call goes to no further reader.
+func (r *routes) findReader(inv *actor.Invocation, forwarded bool) (to whereTo, ok bool) {
 	readers, reads := r.cfg.Readers(inv)
 	if reads {
 		return whereTo{here: true}, true
 	}
-	if len(readers) == 0 || passedOn {
+	if len(readers) == 0 || forwarded {
 		return whereTo{}, false
 	}
 	owner := r.find(inv.Key)
 	if owner.here {
 		return owner, true
 	}
-	// All that can answer have an equal part; where the owner is not known, the readers.
+	// All hosts that can answer have equal shares, the owner too if it is known.
 	n := len(readers)
 	if owner.host != "" {
 		n++
@@ -55,8 +55,8 @@ func (r *routes) findReader(inv *actor.Invocation, passedOn bool) (whereTo, bool
 	return whereTo{host: id, reader: reader}, true
 }
 
-// reads reports whether the local host may answer a call as a reader. It has a copy, which
-// is on the heap, since the call itself need not be.
+// reads reports whether the local host may answer a call as a reader. The call is a copy, so that
+// only the copy escapes to the heap.
 func (r *routes) reads(inv actor.Invocation) bool {
 	_, here := r.cfg.Readers(&inv)
 	return here

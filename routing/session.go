@@ -95,7 +95,7 @@ func (s *session) broke() {
 	}
 }
 
-// notOpened notes why a channel could not be opened.
+// notOpened notes that a channel could not be opened, and why.
 func (s *session) notOpened(why string) {
 	s.mu.Lock()
 	news := why != s.failure
@@ -106,9 +106,9 @@ func (s *session) notOpened(why string) {
 	}
 }
 
-// Unreachable is a host that this one cannot talk to.
+// Unreachable is a host to which this one cannot open a session.
 type Unreachable struct {
 	Host    actor.HostID
 	Address string
-	Why     string // for people: what to change, if that is known
+	Why     string // for people; it names what to change, if that is known
 }

@@ -12,8 +12,8 @@ func newAccount(name string, total int64) *fair.Account {
 	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }
 
-// take counts a call of an app with so many bytes, or returns why that is too much. Of large
-// calls, one alone fits.
+// take counts a call of an app with so many bytes, or returns the bound that it exceeds. A call
+// larger than the bound fits if it is the only one.
 func (u *usage) take(app string, bytes int64) error {
 	if full := u.calls.Take(app, 1); full != nil {
 		return full
@@ -29,7 +29,7 @@ func (u *usage) take(app string, bytes int64) error {
 	return nil
 }
 
-// give takes such a call off.
+// give undoes take.
 func (u *usage) give(app string, bytes int64) {
 	u.calls.Give(app, 1)
 	u.bytes.Give(app, bytes)
