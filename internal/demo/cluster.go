@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -19,21 +17,11 @@ var clusterAddresses = []string{"127.0.0.1:8081", "127.0.0.1:8082", "127.0.0.1:8
 // cluster runs a database and three servers, which listen at addresses, until ctx ends. A
 // store that is given is used instead of a database of its own.
 func (d *demo) cluster(ctx context.Context, store string, addresses []string) (err error) {
-	folder, err := os.MkdirTemp("", "greenroom-cluster-")
+	folder, log, end, err := workplace("greenroom-cluster-", "servers.log")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	log, err := os.Create(filepath.Join(folder, "servers.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	defer func() {
-		if err != nil {
-			showLog(log.Name())
-		}
-	}()
+	defer func() { end(err) }()
 	for _, addr := range addresses {
 		if err := free(addr); err != nil {
 			return err
