@@ -154,3 +154,8 @@ func serve(b *bar.B, args ...string) *rig.Server {
 	// The last of a flag counts: args may say otherwise.
 	return b.Serve(b.Guest(), append([]string{"--max-actors", strconv.Itoa(2 * actors)}, args...)...)
 }
+
+// noteGuest notes what the guest is.
+func noteGuest(b *bar.B) {
+	b.Note("the guest is bench/guest, built by cargo; %d bytes of state", stateBytes)
+}
