@@ -107,11 +107,6 @@ func (s Spec) begin(h *host.Host) load.Begin {
 	}
 }
 
-// receiver is called with the error of a call that ended, nil if it succeeded.
-type receiver func(error)
-
-func (r receiver) Answer(_ actor.Reply, err error) { r(err) }
-
 // invocations returns what makes the calls of the plan.
 func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 	keys := make([]actor.Key, s.Plan.Actors)
