@@ -248,7 +248,7 @@ func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Re
 	if c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx)}
 	}
-	c.Limit, c.LimitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
+	c.BoundBy(s)
 	c.Stats.Began = c.Arrived
 	ctx := c.Begin(c.Arrived, c.Limit)
 	defer ctx.Stop()
@@ -281,7 +281,8 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 		return call.Result{Err: err}
 	}
 	lane := s.Lane
-	c.Limit, c.LimitSetting, c.Lane = s.Limits.TurnDeadline, s.Settings.Deadline, lane
+	c.BoundBy(s)
+	c.Lane = lane
 	if c.Receiver == nil {
 		c.Answered = make(chan struct{}, 1)
 	}

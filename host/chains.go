@@ -84,7 +84,7 @@ func newCalled(t *lane.Run, what actor.Call) *call.Call {
 		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
 		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
 	}}
-	c.Stats.Runs = earlierRuns(t)
+	c.Stats.Runs, c.Pool = earlierRuns(t), t.Of.Pool
 	return c
 }
 

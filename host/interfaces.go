@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -72,6 +73,8 @@ type (
 	GuestLog = turn.Log
 	// TimerFired is one firing of a timer that has begun.
 	TimerFired = timer.Fired
+	// PoolConfig is a pool of turns, for Config.Pools.
+	PoolConfig = executor.PoolConfig
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )

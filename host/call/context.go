@@ -20,6 +20,7 @@ type Context struct {
 	deadline time.Time
 	ended    atomic.Pointer[error]         // why; it stays what it was first
 	Slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
+	pool     *executor.Pool                // of the turn
 
 	mu       sync.Mutex
 	done     chan struct{}
@@ -44,11 +45,14 @@ func (c *Context) ofCaller() bool {
 
 // Value implements [context.Context].
 func (c *Context) Value(key any) any {
-	if _, ok := key.(engine.ProcessorKey); ok {
+	switch key.(type) {
+	case engine.ProcessorKey:
 		if slot := c.Slot.Load(); slot != nil {
 			return slot
 		}
 		return nil // never that of a turn that calls
+	case executor.PoolKey:
+		return c.pool
 	}
 	return c.caller.Value(key)
 }
