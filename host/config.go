@@ -184,6 +184,9 @@ func (c Config) validate() error {
 	if err := c.Pipeline.Validate(); err != nil {
 		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
+	if _, err := executor.Pools(c.Slots, c.Pools); err != nil {
+		return fmt.Errorf("host config: Pools: %w", err)
+	}
 	if err := errors.Join(c.Limits.Validate(), c.fits(c.Limits), c.hasPool(c.Limits.Pool)); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)
 	}

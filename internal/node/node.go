@@ -154,7 +154,7 @@ func (n *Node) start(ctx context.Context) error {
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
-		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
 		Pipeline: groups,
 	})
 	if err != nil {
@@ -184,6 +184,9 @@ func (n *Node) start(ctx context.Context) error {
 		GuestMemory:         engine.GuestMemory,
 		StateMemory:         h.StateMemory,
 		CallMemory:          h.CallMemory,
+	}
+	for _, p := range h.Pools() {
+		cfg.Gauges.Pools = append(cfg.Gauges.Pools, metrics.Pool{Name: p.Name(), Running: p.Running, Waiting: p.Waiting})
 	}
 	if database, ok := st.(interface{ Retries() uint64 }); ok {
 		cfg.Gauges.StoreRetries = database.Retries
