@@ -33,6 +33,11 @@ type Config struct {
 	Ownership Ownership
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
+	// Rules has the rules of apps. Defaults to none.
+	Rules Rules
+	// RuleHosts returns how many hosts share what rules bound for all of them, at least 1. Defaults to
+	// 1 always.
+	RuleHosts func() int
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 	"github.com/greenroom-run/greenroom/host/worker"
@@ -30,6 +31,7 @@ type Host struct {
 	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
+	rules     *throttle.Governor
 	reads     lane.Reads
 	timers    lane.Timers
 	chains    chains
@@ -61,11 +63,14 @@ func New(cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("host config: Pools: %w", err)
 	}
 	h.slots = executor.New(cfg.Slots, pools)
+	if cfg.Rules != nil {
+		h.rules = throttle.New(throttle.Config{Source: cfg.Rules, Hosts: cfg.RuleHosts, Logger: cfg.Logger})
+	}
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
-	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools, h.slots)
+	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools, h.slots, h.rules)
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
@@ -137,6 +142,10 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	_, err := h.answering.Conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
+
+// RulesChanged has the rules of an app hold that were changed in the store, before it returns. If they
+// cannot be read, they hold a few seconds later.
+func (h *Host) RulesChanged(ctx context.Context, app string) error { return h.rules.Changed(ctx, app) }
 
 // Pools returns the pools of Config.Pools, with those that every host has.
 func (h *Host) Pools() []*executor.Pool { return h.slots.Pools() }

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -35,6 +36,8 @@ type ModuleSource interface {
 type (
 	// Reminders keeps and delivers reminders.
 	Reminders = lane.Keeper
+	// Rules has the rules of apps.
+	Rules = throttle.Source
 	// View is an actor as people and tools see it.
 	View = lane.View
 	// Ownership says which actors this host may run in a cluster.

@@ -149,6 +149,8 @@ type progress struct {
 	// Copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	Copied bool
+	// Ruled means that the rules of its app have admitted the call.
+	Ruled bool
 	// Migrated means that the state was migrated for the call, or a migration was tried.
 	Migrated bool
 	// Holder is the host that a turn's call is sent to, and Elsewhere means that it has committed
@@ -311,7 +313,7 @@ func (c *Call) Overdue(ctx *Context) error {
 		return nil
 	case c.Ctx.Err() != nil:
 		return ContextError(c.Ctx)
-	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
+	case errors.Is(err, context.DeadlineExceeded) && ctx.OfCaller():
 		return actor.CallersDeadline(c.Ctx)
 	default:
 		return &actor.ReasonError{Condition: actor.ErrDeadline, Reason: fmt.Sprintf("turns of this type may take %s, by %s", c.Limit, c.LimitSetting)}

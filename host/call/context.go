@@ -37,8 +37,8 @@ func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
 // SetDeadline changes the deadline of a context that has no user yet.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
-// ofCaller reports whether the deadline is the caller's, and not the turn's.
-func (c *Context) ofCaller() bool {
+// OfCaller reports whether the deadline is the caller's, and not the turn's.
+func (c *Context) OfCaller() bool {
 	theirs, ok := c.caller.Deadline()
 	return ok && theirs.Equal(c.deadline)
 }

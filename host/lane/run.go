@@ -156,6 +156,7 @@ func (t *Run) On(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
 	t.slot.Leave(t.Fuel().Used)
+	t.Served.Rules.Spend(t.Fuel().Used)
 	err = in.Explain(err)
 	t.Of.Stats.Fuel += t.Fuel().Used
 	t.Of.Logged = t.Of.Logged || t.HasLogged()

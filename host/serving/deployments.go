@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -33,6 +34,7 @@ type Deployments struct {
 	limits  func(Scope) Limits
 	pools   *instance.Pools
 	slots   *executor.Slots
+	rules   *throttle.Governor
 
 	served   atomic.Pointer[map[Scope]knownServed]
 	mu       sync.Mutex   // of changes to served
@@ -40,9 +42,10 @@ type Deployments struct {
 }
 
 // New returns the deployments of modules. limits returns the bounds of a scope before a manifest
-// lowers them, pools has the instances, and slots the pools of turns.
-func New(modules source, limits func(Scope) Limits, pools *instance.Pools, slots *executor.Slots) *Deployments {
-	ds := &Deployments{modules: modules, limits: limits, pools: pools, slots: slots}
+// lowers them, pools has the instances, slots the pools of turns, and
+// rules the rules of apps, nil for none.
+func New(modules source, limits func(Scope) Limits, pools *instance.Pools, slots *executor.Slots, rules *throttle.Governor) *Deployments {
+	ds := &Deployments{modules: modules, limits: limits, pools: pools, slots: slots, rules: rules}
 	ds.served.Store(&map[Scope]knownServed{})
 	return ds
 }
@@ -152,6 +155,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
+	s.Rules = ds.rules.Type(d.App, d.Type, s.Placed())
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
 		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
@@ -36,6 +37,8 @@ type Type struct {
 	Limits        Limits
 	Settings
 	Pool *instance.Pool
+	// Rules are what the app's rules say of the type; nil: nothing.
+	Rules *throttle.Type
 	// Executors are where turns of the type wait for a processor.
 	Executors Executors
 }
