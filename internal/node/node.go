@@ -125,7 +125,12 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("modules", mods.Stop)
 	n.checkLimits(ctx, mods)
 
-	appSettings, err := n.openSettings(st)
+	var h *host.Host // takes no calls, and no rules change, before it is there
+	appSettings, err := n.openSettings(st, func(ctx context.Context, app string) {
+		if err := h.RulesChanged(ctx, app); err != nil {
+			n.cfg.Logger.Warn("changed rules hold a little later", "app", app, "error", err)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -147,8 +152,8 @@ func (n *Node) start(ctx context.Context) error {
 		ownership, others = owned, called
 	}
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
-	h, err := host.New(host.Config{
-		Ownership: ownership, Peers: others,
+	h, err = host.New(host.Config{
+		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
@@ -270,7 +275,7 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 	}
 }
 
-func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
+func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string)) (*settings.Service, error) {
 	var keys *settings.Keyring
 	var err error
 	switch {
@@ -282,7 +287,7 @@ func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settings.New(settings.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.
