@@ -85,7 +85,7 @@ func newCalled(t *lane.Run, what actor.Call) *call.Call {
 		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
 		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
 	}}
-	c.Stats.Runs, c.Pool = earlierRuns(t), t.Of.Pool
+	c.Stats.Runs = earlierRuns(t)
 	return c
 }
 
@@ -142,6 +142,7 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 
 // run runs a called turn.
 func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
+	c.Pool = t.Of.Pool
 	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}

@@ -15,7 +15,7 @@ import (
 func typesPauseCommand(c *cli) *cobra.Command {
 	var refuse bool
 	cmd := &cobra.Command{
-		Use: "pause TYPE…", Short: "Let no turn of a type begin", Args: atLeastOne("TYPE"),
+		Use: "pause TYPE…", Short: "Let no turn of a type begin",
 		Long: `Let no turn of the types begin until they are resumed. Turns that run go on, and
 reminders keep their firings. Calls wait, for as long as a turn of the type may
 take, and then get type_paused; with --refuse they get it at once, those that wait
@@ -35,7 +35,7 @@ paused type get type_paused at once.`,
 
 func typesResumeCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume TYPE…", Short: "End the pause of a type", Args: atLeastOne("TYPE"),
+		Use: "resume TYPE…", Short: "End the pause of a type",
 		Long:              "End the pause of the types. Calls that wait go on, in their order. Firings of\nreminders that came due meanwhile are delivered within a minute.",
 		Example:           "  greenroom types resume Cart --app shop",
 		ValidArgsFunction: complete{c}.types,
@@ -53,7 +53,7 @@ func typesLimitCommand(c *cli) *cobra.Command {
 	var per string
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "limit TYPE[/METHOD]", Short: "Bound the turns of a type or a method", Args: takes("TYPE[/METHOD]"),
+		Use: "limit TYPE[/METHOD]", Short: "Bound the turns of a type or a method",
 		Long: `Bound the turns of a type, or of one method of it, in the place of an earlier limit of
 the same. Calls above the rate get rate_limited, which says when to try again.
 Turns above the concurrency wait, for as long as a turn of the type may take. A
@@ -103,7 +103,7 @@ cluster share the limit (docs/limits.md). "greenroom apps get" lists the limits.
 
 func appsGetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "get [APP]", Short: "Show what bounds the calls of an app", Args: takes("[APP]"),
+		Use: "get [APP]", Short: "Show what bounds the calls of an app",
 		Long: `Show the quotas of an app, the limits of its types and methods, and the types that are
 paused. Without APP it is the app of --app.`,
 		Example: "  greenroom apps get shop\n  greenroom apps get shop -o json | jq '.quotas'",
@@ -139,7 +139,7 @@ paused. Without APP it is the app of --app.`,
 func appsSetCommand(c *cli) *cobra.Command {
 	var quotas []string
 	cmd := &cobra.Command{
-		Use: "set [APP]", Short: "Set the quotas of an app", Args: takes("[APP]"),
+		Use: "set [APP]", Short: "Set the quotas of an app",
 		Long: `Set what an app as a whole may use: turns, or fuel (about one unit for a simple
 instruction), as NUMBER/UNIT with s, m or h, and :BURST for what may come at
 once. Calls above a quota get quota_exceeded, which says when to try again. NAME=none
