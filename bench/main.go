@@ -65,7 +65,7 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), fair.Pools(), chains.Bars())
 }
 
 // The exit statuses.
