@@ -10,6 +10,7 @@ const (
 	CauseKeyedCall       // a call with an idempotency key
 	CauseFiring          // a reminder
 	CauseTimer           // a timer
+	CauseTell            // a volatile message
 )
 
 // Recorded reports whether the commit of the turn contains a record of the cause, even if the

@@ -32,6 +32,7 @@ type Host struct {
 	reads     lane.Reads
 	timers    lane.Timers
 	chains    chains
+	tells     tells
 	answering call.Answering
 	admission admission
 }
@@ -54,7 +55,7 @@ func New(cfg Config) (*Host, error) {
 	h.store = storage.New(stored)
 	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
 	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
-	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock, h.tells.deliver)
 	h.slots = executor.New(cfg.Slots)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
@@ -87,6 +88,7 @@ func New(cfg Config) (*Host, error) {
 			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		},
 	}
+	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,

@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/tell"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -36,6 +37,7 @@ type Shard struct {
 	order   list.List[*Activation] // of their use, the newest last
 	Running list.List[*call.Call]
 	Timers  timer.Schedule
+	Outbox  tell.Outbox // of what its actors tell others
 	History residency.History
 	// Migrations are those that readers wait for; nil: there were none yet.
 	Migrations map[actor.Key]*Migration
@@ -124,6 +126,13 @@ func (s *Shard) EndTimers(end func(key actor.Key, placed bool) bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Timers.DeleteFunc(end)
+}
+
+// DropDelayed drops the volatile messages that wait for their time.
+func (s *Shard) DropDelayed() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Timers.DropDelayed()
 }
 
 // Activation is the presence of one actor in memory. The shard's lock guards what is not

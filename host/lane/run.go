@@ -114,7 +114,7 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
 		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
-		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
+		Timer: t.Of.Timer.Firing(), Message: inv.Message, From: t.From, Caller: t,
 	})
 }
 
@@ -174,8 +174,8 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	if t.Of.Op == call.OpAll {
 		done.Reply.Fuel = t.Chain.Fuel
 	}
-	if effects := t.TimerEffects(); !t.ReadOnly {
-		t.Of.Timers = timer.NewChanges(effects, s.Placed())
+	if effects, tells := t.TimerEffects(), t.Tells(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
 		done.Reminders = t.Effects()
