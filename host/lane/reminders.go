@@ -96,7 +96,7 @@ func (rs *Reminders) look(ctx context.Context, a *activation.Activation, c *call
 	if rs == nil {
 		return call.Failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
-	touched := a.Touches(c.Inv.Firing.Step.ReminderName)
+	touched := a.Touches(&c.Inv.Firing.Step)
 	if touched {
 		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
 			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}, true
@@ -148,4 +148,7 @@ type Keeper interface {
 	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
 	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
 	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
+	// Inbox counts the messages of an actor and their bytes, up to what an inbox holds. It asks
+	// the store.
+	Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error)
 }
