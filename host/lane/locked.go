@@ -88,7 +88,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if err != nil || !done.Changed && !c.Cause.Recorded() {
 			return nil, err
 		}
-		if !done.Changed && c.Cause == actor.CauseFiring {
+		if !done.Changed && c.Cause.Fires() {
 			made = l.Step(c.Inv.Key, done.Reminders)
 			return &made, nil
 		}

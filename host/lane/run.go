@@ -222,7 +222,7 @@ func (t *Run) Leave() error {
 	if t.Chain != nil {
 		t = t.Outermost
 	}
-	if t.Of.Cause == actor.CauseFiring && !t.sent {
+	if t.Of.Cause.Fires() && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
 			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
 			return call.ErrRecorded

@@ -271,7 +271,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		a.Rev = o.Sealed.Rev
 	}
 	o.Reply = o.Sealed.Reply
-	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause == actor.CauseFiring, ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
+	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause.Fires(), ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
 	return o
 }
 
@@ -371,7 +371,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	}
 	c.Stats.Lane = s.Lane
 	switch c.Cause {
-	case actor.CauseFiring:
+	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
 		if o, over := ts.Reminders.look(ctx, a, c); over {
 			return o
 		}
@@ -397,7 +397,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	case serving.LaneStateless:
 		a.DropAll()
 		switch c.Cause {
-		case actor.CauseFiring:
+		case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
 			r.Reply, r.Err = ts.Stateless.firingTurn(ctx, c, s)
 		case actor.CauseKeyedCall:
 			r.Reply, r.Err = ts.Stateless.keyedTurn(ctx, c, s)
