@@ -70,7 +70,8 @@ func CutShort(err error) error {
 
 // Refused reports whether a commit was refused because another one came first.
 func Refused(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) || errors.Is(err, actor.ErrMessageOrder)
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) ||
+		errors.Is(err, actor.ErrMessageOrder)
 }
 
 // FromGuest reports whether err is the failure of a guest.
