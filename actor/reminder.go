@@ -474,6 +474,10 @@ func (e *ReminderEffects) Cancels(n ReminderName) {
 
 // Sets adds a reminder that is set after all that e does.
 func (e *ReminderEffects) Sets(r *Reminder) {
+	if r.Message != nil { // no two messages have one name, which may not be known yet
+		e.Set = append(e.Set, *r)
+		return
+	}
 	n := ReminderName{Key: r.Key, Name: r.Name}
 	at, canceled := e.setAt(n), slices.Index(e.Cancel, n)
 	switch {
