@@ -184,6 +184,11 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
+	policy := spec.Messages
+	s.messages = inbox.Policy{
+		Attempts: policy.Attempts, Interval: time.Duration(policy.IntervalMillis) * time.Millisecond,
+		Max: time.Duration(policy.MaxMillis) * time.Millisecond, Age: time.Duration(policy.AgeMillis) * time.Millisecond,
+	}
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
 		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}
