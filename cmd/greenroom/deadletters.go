@@ -115,10 +115,10 @@ func deadLettersGetCommand(c *cli) *cobra.Command {
 				return c.writeMessage(l)
 			}
 			r := l.Reminder
-			c.describe([][2]string{
-				{"dead letter", l.Id}, {"actor", r.Actor.GetType() + " " + r.Actor.GetId()}, {"what", deadLetterOf(r)}, {"method", r.Spec.GetMethod()},
-				{"payload", payloadText(r.Spec)}, {"due", when(r.Due)}, {"failed", when(l.FailedAt)}, {"attempts", strconv.FormatUint(uint64(r.Failures), 10)}, {"reason", l.Reason},
-			})
+			c.facts(c.stdout, "",
+				"dead letter", l.Id, "app", r.Actor.GetApp(), "type", r.Actor.GetType(), "id", r.Actor.GetId(), "what", deadLetterOf(r),
+				"method", r.Spec.GetMethod(), "payload", payloadText(r.Spec), "due", when(r.Due), "failed", when(l.FailedAt),
+				"attempts", strconv.FormatUint(uint64(r.Failures), 10), "reason", l.Reason)
 			return nil
 		}),
 	}

@@ -194,12 +194,6 @@ func remindersGetCommand(c *cli) *cobra.Command {
 
 func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	spec := r.Spec
-	payload := ""
-	if n := len(spec.GetPayload()); n > 0 {
-		if payload = size(int64(n)); actor.IsJSON(spec.GetContentType()) && n <= 200 {
-			payload = string(spec.GetPayload())
-		}
-	}
 	var metadata []string
 	for k, v := range spec.GetMetadata() {
 		metadata = append(metadata, k+"="+v)
@@ -214,10 +208,22 @@ func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	}
 	c.facts(c.stdout, "",
 		"app", r.Actor.GetApp(), "type", r.Actor.GetType(), "id", r.Actor.GetId(),
-		"name", r.Name, "method", spec.GetMethod(), "payload", payload, "metadata", strings.Join(sorted(metadata), " "),
+		"name", r.Name, "method", spec.GetMethod(), "payload", payloadText(spec), "metadata", strings.Join(sorted(metadata), " "),
 		"schedule", scheduleText(r), "due", when(r.Due), "next", next, "until", when(spec.GetSchedule().GetUntil()),
 		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
 		"state", state, "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
+}
+
+// payloadText shows a payload that is short and JSON, and the size of others.
+func payloadText(spec *greenroomv1.ReminderSpec) string {
+	n := len(spec.GetPayload())
+	switch {
+	case n == 0:
+		return ""
+	case actor.IsJSON(spec.GetContentType()) && n <= 200:
+		return string(spec.GetPayload())
+	}
+	return size(int64(n))
 }
 
 func missedText(p *greenroomv1.MissedPolicy) string {

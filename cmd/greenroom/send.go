@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,16 +37,16 @@ command is repeated. Messages that are sent from outside have no order.`,
 				return usagef("--key is empty; give 1 to 255 printable ASCII characters, or leave it out")
 			}
 			m := &greenroomv1.OutgoingMessage{Type: actorKey.Type, Id: actorKey.Id, Method: args[2], ContentType: contentType, IdempotencyKey: key}
-			time, err := timeFlag("at", at)
+			due, err := timeFlag("at", at)
 			switch {
 			case err != nil:
 				return err
-			case time != nil && delay != 0:
+			case due != nil && delay != 0:
 				return usagef("--at and --delay exclude each other; give one")
 			case delay < 0:
 				return usagef("--delay is %v; give a time above 0", delay)
-			case time != nil:
-				m.Due = &greenroomv1.OutgoingMessage_At{At: time}
+			case due != nil:
+				m.Due = &greenroomv1.OutgoingMessage_At{At: due}
 			case delay > 0:
 				m.Due = &greenroomv1.OutgoingMessage_After{After: durationpb.New(delay)}
 			}
@@ -98,7 +99,7 @@ payloads.`,
 				return err
 			}
 			rows := mapped(list.Messages, func(m *greenroomv1.InboxMessage) []string {
-				return []string{m.Method, senderText(m.Details), when(m.SentAt), when(m.FireAt), attemptsText(m.Failures), size(int64(m.PayloadSize)), m.LastError}
+				return []string{m.Method, senderText(m.Details), when(m.SentAt), when(m.FireAt), strconv.FormatUint(uint64(m.Failures), 10), size(int64(m.PayloadSize)), m.LastError}
 			})
 			return c.list(cmd, list, []string{"METHOD", "FROM", "SENT", "NEXT", "FAILED", "SIZE", "LAST ERROR"}, rows,
 				"%s %s has consumed all its messages", key.Type, key.Id)

@@ -690,7 +690,7 @@ type Reminder struct {
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Size of the payload, in bytes, where the payload is left out.
 	PayloadSize uint32 `protobuf:"varint,14,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
-	// Set in a DeadLetter that was a message; name is then the store's own.
+	// Set in a DeadLetter that was a message, which has no name.
 	Message       *MessageDetails `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
