@@ -7,8 +7,6 @@ const (
 	// MaxTells is how many a turn sends, and MaxTellBytes what their payloads have together.
 	MaxTells     = 1024
 	MaxTellBytes = 4 << 20
-	// MaxChannel is the highest number of a channel.
-	MaxChannel = 255
 )
 
 // Tell is a volatile message: it is in memory and on the way between hosts alone, is delivered

@@ -60,7 +60,7 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	switch outermost.Cause {
 	case actor.CauseKeyedCall:
 		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
-	case actor.CauseFiring:
+	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
 		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
 	}
 	sum := sha256.Sum256([]byte(began))

@@ -82,28 +82,10 @@ func beyondTell(m *abi.Message) string {
 		return fmt.Sprintf("the delay is %v; give 0 or more, and at most 290 years", time.Duration(m.DelayNano))
 	case m.DelayNano != 0 && m.DueUnixNano != 0:
 		return "the message has both a delay and a time; give one of them"
-	case m.Channel > actor.MaxChannel:
-		return fmt.Sprintf("the channel is %d; channels go from 0 to %d", m.Channel, actor.MaxChannel)
+	case m.Channel > abi.MaxChannel:
+		return fmt.Sprintf("the channel is %d; channels go from 0 to %d", m.Channel, abi.MaxChannel)
 	case len(m.ContentType) > actor.MaxContentType:
 		return fmt.Sprintf("the content type has %d bytes; at most %d are allowed", len(m.ContentType), actor.MaxContentType)
 	}
 	return ""
-}
-
-// setMessage has the guest see the message that asks for its turn.
-func (t *Turn) setMessage(m *actor.Message) {
-	f := &t.frame
-	if f.Cause = abi.CauseMessage; m.Failed != "" {
-		f.Cause = abi.CauseUndelivered
-	}
-	f.CallerType, f.CallerID, f.Cookie, f.Failed = m.From.Type, m.From.ID, m.Cookie, m.Failed
-	f.ByType, f.ByID = m.By.Type, m.By.ID
-}
-
-// Send implements [engine.Calls].
-func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
-	if m.Flags&abi.MessageVolatile != 0 {
-		return t.tell(m), nil
-	}
-	return t.refuse(abi.CodeInvalid, "durable messages"), nil
 }

@@ -27,6 +27,8 @@ type Env struct {
 	// Reminders and Timers may be nil: then there are none.
 	Reminders Reminders
 	Timers    Timers
+	// Outbox may be nil: then no messages are sent.
+	Outbox Outbox
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -151,12 +153,18 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
 	}
-	if f := spec.Firing; f != nil && spec.From.ID == "" {
+	switch f := spec.Firing; {
+	case f == nil, spec.From.ID != "":
+	case f.Message != nil:
+		t.arrive(f.Message)
+		t.frame.DueUnixNano, t.frame.Attempt = nano(f.SentAt), f.Attempt
+	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
 	}
 	if m := spec.Message; m != nil && spec.From.ID == "" {
-		t.setMessage(m)
+		t.arrive(m)
+		t.frame.Attempt = 1
 	}
 	if spec.From.ID != "" {
 		t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseCall, spec.From.Type, spec.From.ID
@@ -331,6 +339,9 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	e.done.Timers = before.Timers.clone()
 	e.done.Tells = slices.Clone(before.Tells)
 }
+
+// Adopt adds what a called turn of a type without state has done, whose tokens the chain has.
+func (e *effects) Adopt(called *actor.ReminderEffects) { e.done.Reminders.Add(called) }
 
 // SideEffects returns what the chain has done by now, with the run.
 func (e *effects) SideEffects() SideEffects { return e.done }
