@@ -60,6 +60,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Message is the volatile message that asks for the turn; nil: none does. Not with an
+	// idempotency key.
+	Message *Message
 	// Token is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
 	// calls is no token's: it is From of the turn's cause.
@@ -90,9 +93,11 @@ type Origin struct {
 func (i *Invocation) Cause() Cause {
 	switch {
 	case i.Firing != nil:
-		return CauseFiring
+		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil:
+		return CauseTell
 	}
 	return CauseCall
 }

@@ -33,6 +33,8 @@ type Events struct {
 	Egress func(EgressEnd)
 	// TimerFired is called for each firing of a timer, when its turn is answered.
 	TimerFired func(TimerFired)
+	// TellFailed is called for each volatile message that no turn has consumed.
+	TellFailed func(TellFailed)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
 }
@@ -50,6 +52,7 @@ func allOf(log *slog.Logger, observers []Events) Events {
 	combine(log, observers, &all, func(e *Events) *func(InstanceEvent) { return &e.InstanceClosed })
 	combine(log, observers, &all, func(e *Events) *func(EgressEnd) { return &e.Egress })
 	combine(log, observers, &all, func(e *Events) *func(TimerFired) { return &e.TimerFired })
+	combine(log, observers, &all, func(e *Events) *func(TellFailed) { return &e.TellFailed })
 	if slices.ContainsFunc(observers, func(e Events) bool { return e.GuestLog != nil }) {
 		combine(log, observers, &all, func(e *Events) *func(GuestLog) { return &e.GuestLog })
 	}

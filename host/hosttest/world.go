@@ -33,6 +33,7 @@ type Actor struct {
 	Atomic    map[string]bool
 	Reentrant []string // methods
 	Private   []string // methods
+	Messages  abi.MessagePolicy
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -50,7 +51,7 @@ type Actor struct {
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
 		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Messages: a.Messages,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing
