@@ -81,6 +81,7 @@ var (
 	// ErrMessageOrder is a store's answer to a commit with an ordered step of a message before
 	// which there is another one of the same sender: nothing was applied.
 	ErrMessageOrder = &Condition{"message_order", "an earlier message of the same sender was not consumed yet", true}
+	ErrPositionGone = &Condition{"position_gone", "events after this position are not kept any more", false}
 	ErrInboxFull    = &Condition{"inbox_full", "the actor has not consumed as many messages as its inbox holds", true}
 	ErrNoTokens     = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
@@ -269,6 +270,6 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
 	}
 }

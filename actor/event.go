@@ -71,6 +71,14 @@ type EventWrite struct {
 // Size is about how many bytes the event takes in a commit.
 func (e *EventWrite) Size() int { return eventOverhead + len(e.Name) + len(e.Payload.Data) }
 
+// SizeOfEvents is about how many bytes events take in a commit.
+func SizeOfEvents(events []EventWrite) (size int) {
+	for i := range events {
+		size += events[i].Size()
+	}
+	return size
+}
+
 // eventOverhead is about what an event takes beside its name and payload.
 const eventOverhead = 160
 
@@ -101,4 +109,27 @@ func (e *EventWrite) Validate() error {
 		return argument("event content type", "has %d bytes; at most %d are allowed", n, MaxContentType)
 	}
 	return refuseControls("event content type", e.Payload.ContentType)
+}
+
+// EventQuery selects events of an
+type EventQuery struct {
+	Key   Key
+	After EventPosition // exclusive
+	Limit int           // 1 to 1000
+	// MaxBytes bounds the payloads: events that come after so many bytes are left out, at
+	// least one is not. 0: no bound.
+	MaxBytes int
+}
+
+// EventPage is what a store returns of the events of an actor.
+type EventPage struct {
+	Events  []Event
+	Trimmed EventPosition // zero: nothing was
+}
+
+// EventsKept is how many events of an actor are kept.
+type EventsKept struct {
+	Count  int       // at most so many, at least 1
+	Bytes  int64     // names and payloads together; 1 or more
+	Before time.Time // those from before are removed, by database time; zero: none for that
 }

@@ -89,13 +89,14 @@ func New(cfg Config) (*Host, error) {
 		Records: records, Runs: runs, Stateless: stateless,
 		Locked: &lane.Locked{
 			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+			Published: h.events.published,
 		},
 	}
 	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
-		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,

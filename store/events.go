@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -12,40 +11,20 @@ import (
 type Events interface {
 	// ReadEvents returns events of an actor in their order, and the newest position that was
 	// trimmed as it was after they were read: events up to there may be missing.
-	ReadEvents(ctx context.Context, q EventQuery) (EventPage, error)
+	ReadEvents(ctx context.Context, q actor.EventQuery) (actor.EventPage, error)
+	// NewestEvent returns the position of an actor's newest event, also of one that was
+	// trimmed; the zero value if there was none.
+	NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error)
 	// TrimEvents removes the oldest events of an actor that go beyond what is kept. The position
 	// of the newest of them stays. Done twice it is the same.
-	TrimEvents(ctx context.Context, key actor.Key, keep EventsKept) error
+	TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error
 }
 
-// EventQuery selects events of an actor.
-type EventQuery struct {
-	Key   actor.Key
-	After actor.EventPosition // exclusive
-	Limit int                 // 1 to [MaxList]
-	// MaxBytes bounds the payloads: events that come after so many bytes are left out, at
-	// least one is not. 0: no bound.
-	MaxBytes int
-}
-
-// EventPage is what [Events].ReadEvents returns.
-type EventPage struct {
-	Events  []actor.Event
-	Trimmed actor.EventPosition // zero: nothing was
-}
-
-// EventsKept is how many events of an actor are kept.
-type EventsKept struct {
-	Count  int       // at most so many, 1 to [MaxKeptEvents]
-	Bytes  int64     // names and payloads together; 1 or more
-	Before time.Time // those from before are removed, by database time; zero: none for that
-}
-
-// MaxKeptEvents is the highest [EventsKept].Count.
+// MaxKeptEvents is the highest [actor.EventsKept].Count.
 const MaxKeptEvents = 10_000
 
 // ValidateEventQuery checks a query, for drivers.
-func ValidateEventQuery(q *EventQuery) error {
+func ValidateEventQuery(q *actor.EventQuery) error {
 	if err := q.Key.Validate(); err != nil {
 		return err
 	}
@@ -53,7 +32,7 @@ func ValidateEventQuery(q *EventQuery) error {
 }
 
 // ValidateEventsKept checks what [Events].TrimEvents is given, for drivers.
-func ValidateEventsKept(key actor.Key, keep EventsKept) error {
+func ValidateEventsKept(key actor.Key, keep actor.EventsKept) error {
 	switch {
 	case keep.Count < 1 || keep.Count > MaxKeptEvents:
 		return &actor.ArgumentError{Field: "events kept", Problem: fmt.Sprintf("are %d; give 1 to %d", keep.Count, MaxKeptEvents)}

@@ -85,7 +85,7 @@ func (ch *Chain) Size() int64 {
 	size := 0
 	for _, m := range ch.Members[1:] {
 		if m.Changed {
-			size += m.Row.State.Size() + m.Effects.Reminders.Size()
+			size += m.Row.State.Size() + m.Effects.Reminders.Size() + actor.SizeOfEvents(m.Effects.Events)
 		}
 	}
 	return int64(size + ch.recorded())

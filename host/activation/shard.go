@@ -13,8 +13,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/overlay"
@@ -587,7 +587,8 @@ type Batch struct {
 	oneRow      [1]actor.RowWrite
 	Records     []actor.IdempotencyRecord
 	Reminders   actor.ReminderEffects
-	Replies     int      // bytes of the records and reminders
+	Events      []actor.EventWrite
+	Replies     int      // bytes of the records, reminders and events
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns

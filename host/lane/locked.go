@@ -25,6 +25,8 @@ type Locked struct {
 	Deployments *serving.Deployments
 	Ownership   *activation.Ownership
 	Runs        *Runs
+	// Published gets the actors that an applied commit has published events of, and how many.
+	Published func(key actor.Key, events int)
 }
 
 // turn runs one attempt of a turn inside a transaction that holds the
@@ -100,7 +102,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		w, encoded := l.Next(c.Inv.Key), done.State.Encoded()
 		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
 		made = actor.CommitOf(w)
-		made.Reminders = done.Reminders
+		made.Reminders, made.Events = done.Reminders, done.Events
 		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {
@@ -142,6 +144,9 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		return actor.Reply{}, err
 	}
 	ll.Runs.reminders.Committed(&made.Reminders)
+	if len(made.Events) > 0 {
+		ll.Published(c.Inv.Key, len(made.Events))
+	}
 	return done.Reply, nil
 }
 

@@ -109,7 +109,7 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
-		State: l.State, Revision: rev, Version: l.VisibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(), Life: l.Life,
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
@@ -185,11 +185,11 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.Tokens, done.Reminders = t.Tokens(), t.Effects()
+	done.Tokens, done.Reminders, done.Events = t.Tokens(), t.Effects(), t.Published()
 	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time. An actor that has reminders is there, and what was set or
-	// cancelled moves its version on.
-	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0
+	// run again each time. An actor that has reminders is there, and what was set,
+	// cancelled or published moves its version on.
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel)+len(done.Events) > 0
 	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}

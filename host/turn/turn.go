@@ -54,6 +54,7 @@ type Spec struct {
 	State    *overlay.State
 	Revision uint64
 	Version  uint64
+	Life     uint64
 	// StateBytes and PayloadBytes bound the state after the turn and the reply.
 	StateBytes, PayloadBytes int64
 	// StateSetting and PayloadSetting are what sets the two, for people.
@@ -319,11 +320,12 @@ func (t *Turn) Random(p []byte) {
 }
 
 // SideEffects is what turns of a chain have done to the reminders and timers of one actor, and the
-// volatile messages that they have sent as that actor. It does not change: the next turn of that actor in the chain goes on from a copy.
+// volatile messages and events that they have sent as that actor. It does not change: the next turn of that actor in the chain goes on from a copy.
 type SideEffects struct {
 	Reminders actor.ReminderEffects
 	Timers    TimerChanges
 	Tells     []actor.Tell
+	Events    []actor.EventWrite
 }
 
 // effects is what the chain of a turn has done by now, with the turn.
@@ -337,7 +339,7 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	r := &before.Reminders
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
-	e.done.Tells = slices.Clone(before.Tells)
+	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
 }
 
 // Adopt adds what a called turn of a type without state has done, whose tokens the chain has.
@@ -366,6 +368,13 @@ func (e *effects) Tells() []actor.Tell {
 	tells := e.done.Tells
 	e.done.Tells = nil
 	return tells
+}
+
+// Published returns the events that are published. The caller owns them.
+func (e *effects) Published() []actor.EventWrite {
+	events := e.done.Events
+	e.done.Events = nil
+	return events
 }
 
 // discard forgets all that was done, and gives back the tokens of reminders that were not handed

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,9 +36,9 @@ func (r *eventRecord) event(at actor.EventPosition) actor.Event {
 func (r *eventRecord) size() int { return len(r.Name) + len(r.Payload) }
 
 // ReadEvents implements [store.Events].
-func (s *actorEvents) ReadEvents(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
+func (s *actorEvents) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
 	if err := store.ValidateEventQuery(&q); err != nil {
-		return store.EventPage{}, err
+		return actor.EventPage{}, err
 	}
 	prefix := eventsOf(q.Key)
 	bytesRead := 0
@@ -60,7 +61,7 @@ func (s *actorEvents) ReadEvents(ctx context.Context, q store.EventQuery) (page 
 		return len(page.Events) < q.Limit, nil
 	})
 	if err != nil {
-		return store.EventPage{}, err
+		return actor.EventPage{}, err
 	}
 	err = s.list(ctx, prefix, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
 		at, r, err := decodeEvent(prefix, key, value)
@@ -83,8 +84,32 @@ func decodeEvent(prefix, key, value []byte) (at actor.EventPosition, r eventReco
 	return at, r, nil
 }
 
+// NewestEvent implements [store.Events].
+func (s *actorEvents) NewestEvent(ctx context.Context, key actor.Key) (at actor.EventPosition, err error) {
+	if err := key.Validate(); err != nil {
+		return at, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return at, err
+	}
+	defer s.leave()
+	prefix := eventsOf(key)
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return at, unavailable(err)
+	}
+	f := s.syncs.latest.Load()
+	if it.Last() {
+		at, _, err = decodeEvent(prefix, it.Key(), it.Value())
+	}
+	if err := errors.Join(err, it.Close()); err != nil {
+		return actor.EventPosition{}, err
+	}
+	return at, s.await(ctx, f)
+}
+
 // TrimEvents implements [store.Events].
-func (s *actorEvents) TrimEvents(ctx context.Context, key actor.Key, keep store.EventsKept) error {
+func (s *actorEvents) TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error {
 	if err := store.ValidateEventsKept(key, keep); err != nil {
 		return err
 	}

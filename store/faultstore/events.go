@@ -13,13 +13,17 @@ type events struct {
 	plan  *plan
 }
 
-func (s *events) ReadEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (actor.EventPage, error) {
 	if f := s.plan.first(LoadFails); f != "" {
-		return store.EventPage{}, f.unavailable()
+		return actor.EventPage{}, f.unavailable()
 	}
 	return s.inner.ReadEvents(ctx, q)
 }
 
-func (s *events) TrimEvents(ctx context.Context, key actor.Key, keep store.EventsKept) error {
+func (s *events) NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	return s.inner.NewestEvent(ctx, key)
+}
+
+func (s *events) TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error {
 	return s.inner.TrimEvents(ctx, key, keep)
 }

@@ -35,6 +35,9 @@ WHERE e.app = c.app AND e.type = c.type AND e.id = c.id AND a.app = c.app AND a.
 WHERE e.app = $1 AND e.type = $2 AND e.id = $3 AND (e.version, e.idx) > ($4, $5)
 ORDER BY e.app, e.type, e.id, e.version, e.idx LIMIT $6`
 
+	newestEvent = `SELECT version, idx FROM greenroom_event WHERE app = $1 AND type = $2 AND id = $3
+ORDER BY app DESC, type DESC, id DESC, version DESC, idx DESC LIMIT 1`
+
 	// markTrimmed leaves the position of the newest event that is not kept, and removeTrimmed
 	// removes those before it.
 	markTrimmed = `UPDATE greenroom_event AS e SET name = '', content_type = '', payload = '' FROM (
@@ -71,13 +74,13 @@ func (s *scannedEvent) event() actor.Event {
 }
 
 // ReadEvents implements [store.Events]. A trim between its two statements shows in the second.
-func (s *actorEvents) ReadEvents(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
+func (s *actorEvents) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
 	if err := store.ValidateEventQuery(&q); err != nil {
-		return store.EventPage{}, err
+		return actor.EventPage{}, err
 	}
 	k := q.Key
 	err = s.readFor(ctx, share(k.App), "read events", func(ctx context.Context, conn *pgxpool.Conn) error {
-		page = store.EventPage{}
+		page = actor.EventPage{}
 		var e scannedEvent
 		bytes, full := 0, false
 		visit := func() error {
@@ -100,13 +103,25 @@ func (s *actorEvents) ReadEvents(ctx context.Context, q store.EventQuery) (page 
 		}, readEvents, k.App, k.Type, k.ID, int64(-1), int64(0), 1)
 	})
 	if err != nil {
-		return store.EventPage{}, err
+		return actor.EventPage{}, err
 	}
 	return page, nil
 }
 
+// NewestEvent implements [store.Events].
+func (s *actorEvents) NewestEvent(ctx context.Context, key actor.Key) (at actor.EventPosition, err error) {
+	if err := key.Validate(); err != nil {
+		return at, err
+	}
+	err = s.readFor(ctx, share(key.App), "read the newest event", func(ctx context.Context, conn *pgxpool.Conn) error {
+		at = actor.EventPosition{}
+		return each(ctx, conn, []any{&at.Version, &at.Index}, func() error { return nil }, newestEvent, key.App, key.Type, key.ID)
+	})
+	return at, err
+}
+
 // TrimEvents implements [store.Events].
-func (s *actorEvents) TrimEvents(ctx context.Context, key actor.Key, keep store.EventsKept) error {
+func (s *actorEvents) TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error {
 	if err := store.ValidateEventsKept(key, keep); err != nil {
 		return err
 	}

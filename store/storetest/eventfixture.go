@@ -21,9 +21,9 @@ func publish(k actor.Key, row actor.Row, payloads ...string) actor.Commit {
 	return c
 }
 
-func (f *eventFixture) read(k actor.Key, after actor.EventPosition, limit, bytes int) store.EventPage {
+func (f *eventFixture) read(k actor.Key, after actor.EventPosition, limit, bytes int) actor.EventPage {
 	f.Helper()
-	page, err := f.s.ReadEvents(f.ctx(), store.EventQuery{Key: k, After: after, Limit: limit, MaxBytes: bytes})
+	page, err := f.s.ReadEvents(f.ctx(), actor.EventQuery{Key: k, After: after, Limit: limit, MaxBytes: bytes})
 	f.ok(err)
 	return page
 }
@@ -48,13 +48,13 @@ func (f *eventFixture) events(k actor.Key, after actor.EventPosition, want ...st
 	return list
 }
 
-func (f *eventFixture) trim(k actor.Key, keep store.EventsKept) {
+func (f *eventFixture) trim(k actor.Key, keep actor.EventsKept) {
 	f.Helper()
 	f.ok(f.s.TrimEvents(f.ctx(), k, keep))
 }
 
 // keepAll keeps what an actor has.
-func keepAll() store.EventsKept { return store.EventsKept{Count: store.MaxKeptEvents, Bytes: 1 << 40} }
+func keepAll() actor.EventsKept { return actor.EventsKept{Count: store.MaxKeptEvents, Bytes: 1 << 40} }
 
 // later is a time after all that was written.
 func (f *eventFixture) later() time.Time { return f.now().Add(time.Second) }

@@ -20,6 +20,14 @@ var events = suite{"Events", []testCase{
 		list := f.events(k, actor.EventPosition{}, "1", "2", "3")
 		f.events(k, list[0].Position, "2", "3")
 		f.events(k, list[2].Position)
+		newest, err := f.s.NewestEvent(f.ctx(), k)
+		f.ok(err)
+		if newest != list[2].Position {
+			f.Fatalf("the newest is at %v, want %v", newest, list[2].Position)
+		}
+		if none, err := f.s.NewestEvent(f.ctx(), f.key("none")); err != nil || none != (actor.EventPosition{}) {
+			f.Fatalf("the newest of none is at %v, %v", none, err)
+		}
 		if list[2].Position.Version != row.Version || list[2].Position.Index != 0 || list[1].Position.Index != 1 {
 			f.Fatalf("positions %+v", list)
 		}
@@ -166,8 +174,8 @@ var events = suite{"Events", []testCase{
 			f.Log(field)
 			f.argument(f.commit(c))
 		}
-		_, err := f.s.ReadEvents(f.ctx(), store.EventQuery{Key: k})
+		_, err := f.s.ReadEvents(f.ctx(), actor.EventQuery{Key: k})
 		f.argument(err)
-		f.argument(f.s.TrimEvents(f.ctx(), k, store.EventsKept{}))
+		f.argument(f.s.TrimEvents(f.ctx(), k, actor.EventsKept{}))
 	}},
 }}
