@@ -146,12 +146,13 @@ func (n *Node) start(ctx context.Context) error {
 	if owned != nil {
 		ownership, others = owned, called
 	}
+	events := feed.New(feed.Config{Store: st, Shared: st.Shared(), Logger: n.cfg.Logger, Retention: eventRetention(mods)})
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err := host.New(host.Config{
 		Ownership: ownership, Peers: others,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
@@ -161,6 +162,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	engine.reclaim = h.CloseIdleInstance
+	n.onStop("events", func(context.Context) error { events.Stop(); return nil }) // after the host
 	if err := h.Start(ctx); err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings = appSettings
+	cfg.Settings, cfg.Feed = appSettings, events
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger

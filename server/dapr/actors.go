@@ -31,6 +31,7 @@ type Config struct {
 	Reminders Reminders        // nil: requests get 501
 	Setter    reminders.Setter // sets and deletes Reminders
 	Messages  Messages         // nil: requests get 501
+	Events    Feed             // serves subscriptions
 }
 
 // Host runs turns.
@@ -42,6 +43,7 @@ type Host interface {
 func New(e *edge.Edge, conf Config) {
 	a := &Actors{e, conf}
 	e.HandleActors("/v2.0/", "/v2.0/actors", a.serveActor)
+	e.HandleEvents("/v2.0/actors/events", a.serveEvents)
 }
 
 // serveActor serves everything below an actor's path.

@@ -76,6 +76,8 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
 		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind():
 		return Answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
+	case actor.ErrPositionGone.Kind():
+		return Answer{connect.CodeOutOfRange, http.StatusGone}
 	case actor.ErrDeadline.Kind():
 		return Answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
 	case actor.ErrCanceled.Kind():

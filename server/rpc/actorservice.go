@@ -41,6 +41,7 @@ func newActorService(s *Services) edge.Service {
 		greenroomv1connect.ActorServiceListMessagesProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
 	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
+	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure)
 
 	invocations := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: max(payload.MaxBody, minStreamMessage)}
 	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.StreamOptions(invocations.MaxMessage, edge.ErrMessageTooLarge(invocations.MaxMessage))...)

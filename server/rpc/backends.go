@@ -27,6 +27,8 @@ type Backends struct {
 	Reminders Reminders
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
+	// Feed has the events of actors. Without it nobody can subscribe.
+	Feed Feed
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster

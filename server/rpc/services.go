@@ -18,6 +18,8 @@ type Services struct {
 	Health      *health
 	Streams     edge.Places // for InvokeStreams
 	subscribers edge.Places // for ReminderService.Connect
+	// subscriptions are those to events, of Subscribe.
+	subscriptions edge.Places
 	streamConf  *stream.Config
 	// draining ends when the server begins to stop: long-lived streams end by themselves then.
 	draining context.Context
@@ -38,6 +40,7 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")
+	s.subscriptions = newSubscriptions(limit)
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {
