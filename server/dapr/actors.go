@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/reminders"
 )
@@ -31,7 +32,7 @@ type Config struct {
 	Reminders Reminders        // nil: requests get 501
 	Setter    reminders.Setter // sets and deletes Reminders
 	Messages  Messages         // nil: requests get 501
-	Events    Feed             // serves subscriptions
+	Events    *events.Subscriptions
 }
 
 // Host runs turns.

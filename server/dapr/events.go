@@ -2,7 +2,6 @@ package dapr
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -13,13 +12,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
-	"github.com/greenroom-run/greenroom/server/rpc"
+	"github.com/greenroom-run/greenroom/server/events"
 )
-
-// Feed serves subscriptions to events. [*rpc.Services] does.
-type Feed interface {
-	Subscribe(ctx context.Context, key actor.Key, after *actor.EventPosition, to rpc.Subscription) error
-}
 
 // serveEvents is the plain HTTP form of ActorService.Subscribe, for browsers: a stream of
 // server-sent events.
@@ -55,7 +49,7 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 	}
 	out := http.NewResponseController(w)
 	began := false
-	err = a.Events.Subscribe(r.Context(), key, after, rpc.Subscription{
+	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{
 		Began: func(at actor.EventPosition) error {
 			began = true
 			h := w.Header()
@@ -65,10 +59,10 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 			_, err := fmt.Fprintf(w, "retry: %d\nid: %s\n\n", retryAfter.Milliseconds(), at)
 			return firstOf(err, out.Flush)
 		},
-		Deliver: func(events []actor.Event) error {
+		Deliver: func(list []actor.Event) error {
 			var b bytes.Buffer
-			for i := range events {
-				appendEvent(&b, &events[i])
+			for i := range list {
+				appendEvent(&b, &list[i])
 			}
 			_, err := w.Write(b.Bytes())
 			return firstOf(err, out.Flush)

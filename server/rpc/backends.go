@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -28,7 +29,7 @@ type Backends struct {
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
 	// Feed has the events of actors. Without it nobody can subscribe.
-	Feed Feed
+	Feed events.Feed
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
