@@ -27,6 +27,9 @@ type Messages interface {
 func (a *Actors) serveSend(w http.ResponseWriter, r *http.Request, inv *actor.Invocation) error {
 	inv.ID, inv.Token, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
 	key, method, err := parsePath(r.URL.EscapedPath(), resourceSend)
+	if err == nil {
+		err = actor.ValidateName("method", method)
+	}
 	if inv.Key, inv.Method = key, method; err != nil {
 		return err
 	}
