@@ -36,7 +36,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case t.reminders.sent >= maxMessages:
 		return t.refuse(abi.CodeTooMany, "a turn sends at most "+strconv.Itoa(maxMessages)+" messages"), nil
 	}
-	r, problem := t.requestOf(m)
+	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {
 		return t.refuse(abi.CodeInvalid, problem), nil
 	}
@@ -82,10 +82,9 @@ func (t *Turn) unsent(err error) (abi.Code, error) {
 	return t.refuse(abi.CodeNotReady, "the host cannot send messages now"), nil
 }
 
-// requestOf returns what a message frame asks for, or what is wrong with it. The frame is the
-// host's own.
-func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
-	self := t.spec.Key
+// requestOf returns what a message frame of an actor asks for, or what is wrong with it. The frame
+// is the host's own.
+func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string) {
 	of := func(typ, id string) actor.Key { return actor.Key{App: self.App, Type: typ, ID: id} }
 	switch {
 	case m.Flags&^abi.MessageVolatile != 0:
@@ -113,15 +112,15 @@ func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
 	return r, ""
 }
 
-// arrive fills in the frame of a turn that a message asks for.
-func (t *Turn) arrive(f *actor.Firing) {
+// fillMessage fills in the frame of a turn that a message asks for.
+func fillMessage(frame *abi.Turn, f *actor.Firing) {
 	m := f.Message
-	t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseMessage, m.From.Type, m.From.ID
+	frame.Cause, frame.CallerType, frame.CallerID = abi.CauseMessage, m.From.Type, m.From.ID
 	if m.Failed != "" {
-		t.frame.Cause, t.frame.Failed = abi.CauseUndelivered, m.Failed
+		frame.Cause, frame.Failed = abi.CauseUndelivered, m.Failed
 	}
 	if m.By.ID != "" {
-		t.frame.ByType, t.frame.ByID = m.By.Type, m.By.ID
+		frame.ByType, frame.ByID = m.By.Type, m.By.ID
 	}
-	t.frame.DueUnixNano, t.frame.Attempt, t.frame.Cookie = nano(f.SentAt), f.Attempt, m.Cookie
+	frame.DueUnixNano, frame.Attempt, frame.Cookie = nano(f.SentAt), f.Attempt, m.Cookie
 }

@@ -154,7 +154,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	switch f := spec.Firing; {
 	case f == nil, spec.From.ID != "":
 	case f.Message != nil:
-		t.arrive(f)
+		fillMessage(&t.frame, f)
 	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
