@@ -36,7 +36,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case t.reminders.sent >= maxMessages:
 		return t.refuse(abi.CodeTooMany, "a turn sends at most "+strconv.Itoa(maxMessages)+" messages"), nil
 	}
-	r, problem := t.requestOf(m)
+	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {
 		return t.refuse(abi.CodeInvalid, problem), nil
 	}
@@ -82,10 +82,9 @@ func (t *Turn) unsent(err error) (abi.Code, error) {
 	return t.refuse(abi.CodeNotReady, "the host cannot send messages now"), nil
 }
 
-// requestOf returns what a message frame asks for, or what is wrong with it. The frame is the
-// host's own.
-func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
-	self := t.spec.Key
+// requestOf returns what a message frame of an actor asks for, or what is wrong with it. The frame
+// is the host's own.
+func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string) {
 	of := func(typ, id string) actor.Key { return actor.Key{App: self.App, Type: typ, ID: id} }
 	switch {
 	case m.Flags&^abi.MessageVolatile != 0:
@@ -113,14 +112,13 @@ func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
 	return r, ""
 }
 
-// arrive fills in the frame of a turn that a message asks for.
-func (t *Turn) arrive(m *actor.Message) {
-	f := &t.frame
-	if f.Cause = abi.CauseMessage; m.Failed != "" {
-		f.Cause, f.Failed = abi.CauseUndelivered, m.Failed
+// fillMessage fills in the frame of a turn that a message asks for.
+func fillMessage(frame *abi.Turn, m *actor.Message) {
+	if frame.Cause = abi.CauseMessage; m.Failed != "" {
+		frame.Cause, frame.Failed = abi.CauseUndelivered, m.Failed
 	}
-	f.CallerType, f.CallerID, f.Cookie = m.From.Type, m.From.ID, m.Cookie
+	frame.CallerType, frame.CallerID, frame.Cookie = m.From.Type, m.From.ID, m.Cookie
 	if m.By.ID != "" {
-		f.ByType, f.ByID = m.By.Type, m.By.ID
+		frame.ByType, frame.ByID = m.By.Type, m.By.ID
 	}
 }

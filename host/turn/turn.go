@@ -157,14 +157,14 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	switch f := spec.Firing; {
 	case f == nil, spec.From.ID != "":
 	case f.Message != nil:
-		t.arrive(f.Message)
+		fillMessage(&t.frame, f.Message)
 		t.frame.DueUnixNano, t.frame.Attempt = nano(f.SentAt), f.Attempt
 	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
 	}
 	if m := spec.Message; m != nil && spec.From.ID == "" {
-		t.arrive(m)
+		fillMessage(&t.frame, m)
 		t.frame.Attempt = 1
 	}
 	if spec.From.ID != "" {
