@@ -52,6 +52,7 @@ func answer(group []*attempt, err error) {
 type groupParts struct {
 	updates, inserts        columns
 	removals, sets, changes changes
+	lives                   lives
 }
 
 func newGroupParts(d dialect) *groupParts {
@@ -66,6 +67,7 @@ func (g *groupParts) reset() {
 	g.removals.reset()
 	g.sets.reset()
 	g.changes.reset()
+	g.lives.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many of them,
@@ -73,6 +75,7 @@ func (g *groupParts) reset() {
 // use again when they were sent.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
+		g.lives.add(c)
 		switch {
 		case removesReminders(c):
 			g.removals.add(c)
@@ -92,6 +95,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	g.sets.queue(b, writeCommitsAndSets)
 	g.changes.queue(b, writeCommitsAndReminders)
 	queries := b.Len()
+	g.lives.queue(b)
 	g.changes.reminders.queueRemovals(b)
 	return queries
 }

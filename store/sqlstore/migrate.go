@@ -255,6 +255,11 @@ var migrations = []string{
 		uploads int8 NOT NULL
 	){hot}`,
 	`COMMENT ON TABLE greenroom_module_app IS 'The rows that uploads of an app lock: together they stay within the bound of the app.'`,
+	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS spawned bool NOT NULL DEFAULT false`,
+	`COMMENT ON COLUMN greenroom_actor.spawned IS 'A turn made the actor: while there is a tombstone, it is dead.'`,
+	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS method_set text NOT NULL DEFAULT ''`,
+	`COMMENT ON COLUMN greenroom_actor.method_set IS 'The set of methods that the actor takes; empty: all.'`,
+	`COMMENT ON COLUMN greenroom_actor.deleted_at IS 'From when the row is a tombstone, which is swept an hour later: when the actor was deleted or passed away, of a spawned one 24 hours after that. NULL: it is live.'`,
 }
 
 const (

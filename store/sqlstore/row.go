@@ -23,11 +23,13 @@ type storedRow struct {
 	format                            int16
 	state                             []byte
 	updatedAt                         time.Time
+	spawned                           bool
+	methodSet                         string
 }
 
 // targets are what the columns of a load, from version on, are scanned into.
 func (r *storedRow) targets() []any {
-	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt}
+	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt, &r.spawned, &r.methodSet}
 }
 
 // row returns the row, and what is wrong with it if somebody else wrote it.
@@ -47,6 +49,7 @@ func (r *storedRow) row() (actor.Row, string) {
 		Generation: uint64(r.generation), StateSchema: uint32(r.schema),
 		State:     actor.EncodedState{Format: actor.StateFormat(r.format), Data: r.state},
 		UpdatedAt: r.updatedAt.UTC(),
+		Spawned:   r.spawned, MethodSet: r.methodSet,
 	}, ""
 }
 
