@@ -423,6 +423,9 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 		effects = outer.SideEffects()
 		c.Inv.Firing, c.Fired = outer.Of.Inv.Firing, outer.Of.Fired // which it sees taken
 	}
+	if err := accepts(s, c, row, &effects.Life); err != nil {
+		return actor.Payload{}, err
+	}
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.Table.Revisions.Next()
 	}
@@ -458,13 +461,14 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	if by.Of.Op != call.OpAll {
 		t.From = by.Of.Inv.Key
 	}
+	t.Awaited = outer != nil && outer.Of.Op != call.OpAll
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
 	if by.Of.Op != call.OpAll {
 		t.LimitFuel()
 	}
 	m.Open, t.Undone = t, len(ch.Undo)
-	err = t.On(ctx, in, s.Migration(row))
+	err = t.On(ctx, in)
 	m.Open = open
 	ch.Ended(t)
 	giveBack(err)
@@ -498,9 +502,24 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	}
 	m.Effects = after
 	if done.Changed {
-		m.Row, m.Rev, m.Changed = row.With(done.State, true, s.Deployment.Generation, s.StateSchema), done.Rev, true
+		m.Row, m.Rev, m.Changed = row.With(done.State, !after.Life.PassedAway, s.Deployment.Generation, s.StateSchema), done.Rev, true
+		if after.Life.MethodSet != nil {
+			m.Row.MethodSet = *after.Life.MethodSet
+		}
 	}
 	return done.Reply.Payload, nil
+}
+
+// accepts says why an actor does not take a called turn, on what the chain has made of it.
+func accepts(s *serving.Type, c *call.Call, row *residency.Row, life *turn.Life) error {
+	if life.PassedAway {
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has passed away in this transaction"}
+	}
+	m, err := c.MethodOf(s)
+	if err != nil {
+		return err
+	}
+	return s.Accepts(&m, row, c.Cause)
 }
 
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their

@@ -56,14 +56,7 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	if c.Inv.IdempotencyKey != "" {
 		return
 	}
-	inv, began := &outermost.Inv, ch.Name
-	switch outermost.Cause {
-	case actor.CauseKeyedCall:
-		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
-	case actor.CauseFiring:
-		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
-	}
-	sum := sha256.Sum256([]byte(began))
+	sum := sha256.Sum256([]byte(outermost.Began(ch.Name)))
 	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
 	if ch.named == nil {
 		ch.named = make(map[actor.KeyedCall]int)

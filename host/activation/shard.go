@@ -172,6 +172,7 @@ type routine struct {
 	Checked uint64        // ModuleSource.Changes when that was what serves the type
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
+	Hooked  bool          // the hook activated has run, on the state that is in memory
 }
 
 // Idle reports whether no turn of the actor runs.
@@ -440,6 +441,13 @@ func (a *Activation) Launch(now time.Time) *Batch {
 	return nil
 }
 
+// Passing reports whether a turn with which the actor passes away is not committed yet.
+func (a *Activation) Passing() bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	return a.Tip != nil && a.Loaded != nil && a.Tip.Life > a.Loaded.Life
+}
+
 // Dropped reports whether the state was dropped under the turn that runs.
 func (a *Activation) Dropped() bool {
 	a.Shard.Mu.Lock()
@@ -581,6 +589,7 @@ type Batch struct {
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
+	Spawned     []actor.RowWrite
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
@@ -609,6 +618,7 @@ type part struct {
 	buffer     *[]byte // of buffers, that encoded is in; nil: none
 	After      *residency.Row
 	bump       bool // the version moves on: a call with a key has failed
+	gone       bool // the actor passes away
 }
 
 // Timing is what called turns do to the timers of an actor.
@@ -648,7 +658,7 @@ func (b *Batch) Part(a *Activation) int {
 func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].After }
 
 // Writes reports whether the commit moves the version of the part's row on.
-func (p *part) Writes() bool { return p.state != nil || p.bump }
+func (p *part) Writes() bool { return p.state != nil || p.bump || p.gone }
 
 // DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
 func DecideTimers(all []Timing, apply bool, now time.Time) {
