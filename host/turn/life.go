@@ -157,3 +157,13 @@ func (t *Turn) hook(ctx context.Context, guest engine.Instance, method *abi.Turn
 	t.reply = actor.Payload{}
 	return err
 }
+
+// ServiceClaim implements [engine.Calls].
+func (t *Turn) ServiceClaim([]byte) abi.Code {
+	return t.refuse(abi.CodeNotReady, "this host has no services")
+}
+
+// ServiceRelease implements [engine.Calls].
+func (t *Turn) ServiceRelease([]byte) (held bool, code abi.Code) {
+	return false, t.refuse(abi.CodeNotReady, "this host has no services")
+}

@@ -201,6 +201,7 @@ impl Message {
             payload: &self.input.body,
             flags: self.flags,
             limit_millis: u32::try_from(millis).unwrap_or(u32::MAX),
+            ..MessageFrame::default()
         });
         let bytes = match direct!(ctx, call(&frame)) {
             Ok(bytes) => bytes,
