@@ -78,7 +78,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
 	runs.Call, runs.All = h.chains.call, h.chains.all
-	runs.Deployments, runs.Store, runs.NewName = served, h.store, h.cfg.newName
+	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,

@@ -17,7 +17,6 @@ import (
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
-	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -58,7 +57,7 @@ type attempt struct {
 	// Awaited means that another turn of the actor waits for this one.
 	Awaited bool
 	// spawned counts the actors that the chain has spawned: of the outermost turn.
-	spawned map[spawnedBy]int
+	spawned spawned
 }
 
 // Runs makes runs of guests.
@@ -69,13 +68,10 @@ type Runs struct {
 	reminders *Reminders
 	slots     *executor.Slots
 	// Call runs what a guest calls, and All what a turn of OpAll asks for.
-	Call func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
-	All  func(t *Run) ([]actor.Payload, error)
-	// Deployments, Store and NewName, which makes random names, are for what turns spawn.
-	Deployments *serving.Deployments
-	Store       *storage.Store
-	NewName     func() string
-	spare sync.Pool // of *Run
+	Call    func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
+	All     func(t *Run) ([]actor.Payload, error)
+	Spawner Spawner
+	spare   sync.Pool // of *Run
 }
 
 // NewRuns returns Runs. Its user sets the other fields before the first turn.
@@ -106,7 +102,7 @@ func (rs *Runs) Put(t *Run) {
 // Ready prepares t for one attempt on l.
 func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
-	t.spawned = nil
+	t.spawned = spawned{}
 	t.Of.Timers = nil
 	inv, fuel := &t.Of.Inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
@@ -341,6 +337,15 @@ func (t *Run) LimitFuel() {
 
 // Call implements [turn.Caller].
 func (t *Run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.Call(t, msg) }
+
+// Spawn implements [turn.Spawner].
+func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string) {
+	root := t
+	if t.Outermost != nil {
+		root = t.Outermost
+	}
+	return t.by.Spawner.spawn(t.Context(), root.Of, root.spawned, t.Of.Inv.Key, typ)
+}
 
 // Await implements [turn.Leaver].
 func (t *Run) Await() error { return t.Settled(false) }

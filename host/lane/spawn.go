@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
@@ -10,45 +11,49 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
 )
 
-// spawnedBy is who spawns, and actors of which type.
+// Spawner names the actors that turns spawn.
+type Spawner struct {
+	Deployments *serving.Deployments
+	Store       *storage.Store
+	NewName     func() string // makes random names
+}
+
+// spawned counts the actors that a chain has spawned, by who spawned them, and their type.
+type spawned map[spawnedBy]int
+
 type spawnedBy struct{ key, typ string }
 
-// Spawn implements [turn.Spawner]. The ID follows from what began the chain, from the actor
-// that spawns, and from how many actors of the type it has spawned in the chain: another run
-// gets it again, with which other hosts may have been called meanwhile. A repeated request, or
-// another firing, begins in the same way once more. So an ID is passed over if its actor has a
-// row: an earlier one has spawned it.
-func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string) {
-	app := t.Of.Inv.Key.App
-	s, err := t.by.Deployments.Of(app, typ)
+// spawn is what [turn.Spawner] says, for a turn of the actor by, in a chain that c began.
+//
+// The ID follows from what began the chain, from the actor that spawns, and from how many actors
+// of the type it has spawned in the chain: another run gets it again, with which other hosts may
+// have been called meanwhile. A repeated request, or another firing, begins in the same way once
+// more. So an ID is passed over if its actor has a row: an earlier one has spawned it.
+func (sp *Spawner) spawn(ctx context.Context, c *call.Call, before spawned, key actor.Key, typ string) (row actor.RowWrite, code abi.Code, problem string) {
+	s, err := sp.Deployments.Of(key.App, typ)
 	switch {
 	case errors.Is(err, actor.ErrTypeNotFound):
-		return row, abi.CodeInvalid, fmt.Sprintf("the app %s has no type %q", app, cutName(typ))
+		return row, abi.CodeInvalid, fmt.Sprintf("the app %s has no type %q", key.App, typ[:min(len(typ), actor.MaxNameLen)])
 	case err != nil:
 		return row, abi.CodeNotReady, "the host cannot read what serves the type now"
 	case s.Lane == serving.LaneStateless:
 		return row, abi.CodeInvalid, "the type " + typ + " is placed stateless, and all of its actors are there"
 	}
-	root := t
-	if t.Outermost != nil {
-		root = t.Outermost
+	if c.Seed == "" {
+		c.Seed = sp.NewName()
 	}
-	if root.spawned == nil {
-		root.spawned = map[spawnedBy]int{}
-	}
-	if root.Of.Seed == "" {
-		root.Of.Seed = t.by.NewName()
-	}
-	began, by := root.Of.Began(root.Of.Seed), spawnedBy{t.Of.Inv.Key.String(), typ}
+	began, by := c.Began(c.Seed), spawnedBy{key.String(), typ}
 	for {
-		root.spawned[by]++
-		key := actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: spawnedID(began, by, root.spawned[by])}
-		if root.Of.Cause.Recorded() {
+		before[by]++
+		child := actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: by.id(began, before[by])}
+		if c.Cause.Recorded() {
 			var version uint64
-			engine.Outside(t.Context(), func() { version, _, err = t.by.Store.Version(t.Context(), key) })
+			engine.Outside(ctx, func() { version, _, err = sp.Store.Version(ctx, child) })
 			if err != nil {
 				return row, abi.CodeNotReady, "the store cannot be asked for the new actor now"
 			}
@@ -57,16 +62,13 @@ func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem stri
 			}
 		}
 		return actor.RowWrite{
-			Key: key, NewVersion: actor.FirstVersion(), Spawned: true, Generation: s.Deployment.Generation, StateSchema: s.StateSchema,
+			Key: child, NewVersion: actor.FirstVersion(), Spawned: true, Generation: s.Deployment.Generation, StateSchema: s.StateSchema,
 		}, 0, ""
 	}
 }
 
-// spawnedID is short enough for [abi.MaxSpawnedIDLen], and says nothing.
-func spawnedID(began string, by spawnedBy, n int) string {
+// id is short enough for [abi.MaxSpawnedIDLen], and says nothing.
+func (by *spawnedBy) id(began string, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%d\x00%s\x00%s\x00%d", len(began), began, len(by.key), by.key, by.typ, n))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:20]))
 }
-
-// cutName is a name that a guest gave, shortened for a text.
-func cutName(name string) string { return name[:min(len(name), actor.MaxNameLen)] }

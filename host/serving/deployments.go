@@ -132,9 +132,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		StateSchema: spec.StateSchema,
 		Uses:        spec.Capabilities,
 		methods:     make(map[string]Method, len(spec.Methods)),
-		sets:        make(map[string]struct{}),
-		spawnOnly:   spec.Spawn == abi.SpawnOnly,
-		Hooks:       spec.Hooks,
+		Life:        lifeOf(spec),
 		Limits:      limits,
 
 		Settings: Settings{
@@ -154,9 +152,6 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
 		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool), Sets: m.Sets}
-		for _, set := range m.Sets {
-			s.sets[set] = struct{}{}
-		}
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s

@@ -29,10 +29,8 @@ type Type struct {
 	migrate     bool
 	StateSchema uint32
 	methods     map[string]Method
-	sets        map[string]struct{} // that some method is in
-	spawnOnly   bool                // an actor exists only once another one has spawned it
-	Hooks       abi.Hooks
-	Uses        abi.Capabilities
+	Life
+	Uses abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
 	Limits        Limits
@@ -100,41 +98,6 @@ func (s *Type) MethodProblem(of, name string) string {
 	return ""
 }
 
-// Accepts says why an actor with the row l does not take a method now: [actor.ErrPassedAway] or
-// [actor.ErrNotAccepted]. A firing runs whatever method it names.
-func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause) error {
-	switch {
-	case l.Dead():
-		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it was spawned, and its life is over"}
-	case s.spawnOnly && !l.Exists:
-		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "an actor of the type " + s.Deployment.Type + " exists only once another one has spawned it"}
-	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer:
-		return nil
-	}
-	if _, known := s.sets[l.MethodSet]; !known {
-		return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("it has the method set %q, which no method of the deployed module is in", l.MethodSet)}
-	}
-	var names []string
-	for name, other := range s.methods {
-		if len(other.Sets) == 0 || slices.Contains(other.Sets, l.MethodSet) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("it has the method set %q, which has not %s but %s", l.MethodSet, m.Name, few(names))}
-}
-
-// SetProblem implements [turn.Methods].
-func (s *Type) SetProblem(set string) string {
-	if _, ok := s.sets[set]; ok || set == "" {
-		return ""
-	}
-	if len(s.sets) == 0 {
-		return fmt.Sprintf("no method of the type %s is in a method set", s.Deployment.Type)
-	}
-	return fmt.Sprintf("no method of the type %s is in the method set %q; there are %s", s.Deployment.Type, set, few(slices.Sorted(maps.Keys(s.sets))))
-}
-
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {
 	return few(slices.Sorted(maps.Keys(s.methods)))
@@ -147,15 +110,6 @@ func few(names []string) string {
 		names = append(names[:most:most], "…")
 	}
 	return strings.Join(names, ", ")
-}
-
-// Creation returns the hook that is to run before the first turn of an actor with the row l;
-// empty: none is. A state, even an empty one, shows that it has run.
-func (s *Type) Creation(l *residency.Row) string {
-	if l.State.Format() != actor.FormatNone {
-		return ""
-	}
-	return s.Hooks.Created
 }
 
 // Migration returns the schema to migrate from, nil when the state is up to date

@@ -55,7 +55,8 @@ func (t *Turn) mayLive() abi.Code {
 	}
 }
 
-// Become implements [engine.Calls].
+// Become implements [engine.Calls]. It is committed even if the actor has that set, on the state
+// that the host has: on another host it may have got another one.
 func (t *Turn) Become(set []byte) abi.Code {
 	if code := t.mayLive(); code != 0 {
 		return code
@@ -63,9 +64,6 @@ func (t *Turn) Become(set []byte) abi.Code {
 	name := string(set)
 	if problem := t.spec.Methods.SetProblem(name); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
-	}
-	if t.done.Life.MethodSet == nil && name == t.spec.MethodSet {
-		return 0
 	}
 	t.done.Life.MethodSet = &name
 	return 0

@@ -42,7 +42,7 @@ var filesInCircles = map[string]int{
 	"host/egress":                     2,
 	"host/instance":                   2,
 	"host/overlay":                    2,
-	"host/turn":                       5,
+	"host/turn":                       6,
 	"internal/demo":                   3,
 	"internal/guestbuild":             4,
 	"internal/node":                   6,
