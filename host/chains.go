@@ -165,6 +165,8 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.ReadOnly && !meth.ReadOnly:
 		return actor.Payload{}, call.ErrReadOnly
+	case m == nil && ch.Spawned(c.Inv.Key):
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "%s %s was spawned in this transaction, and takes calls once that is committed; send it a message", c.Inv.Key.Type, c.Inv.Key.ID)
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none

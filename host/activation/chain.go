@@ -23,6 +23,20 @@ func (ch *Chain) Member(key actor.Key) *Enlisted {
 	return nil
 }
 
+// Spawned reports whether a turn of the chain has spawned an actor.
+func (ch *Chain) Spawned(key actor.Key) bool {
+	for _, m := range ch.Members {
+		life := m.Effects.Life
+		if m.Open != nil {
+			life = m.Open.SideEffects().Life
+		}
+		if slices.ContainsFunc(life.Spawned, func(row actor.RowWrite) bool { return row.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Changed reports whether called turns have changed any actor.
 func (ch *Chain) Changed() bool {
 	for _, m := range ch.Members {

@@ -548,6 +548,7 @@ type Enlisted struct {
 type OpenTurn interface {
 	Replace(state *overlay.State, rev uint64)
 	GoOnFrom(before *turn.SideEffects)
+	SideEffects() turn.SideEffects
 }
 
 // Seen reports whether the chain has read the actor.
