@@ -90,7 +90,7 @@ type Origin struct {
 func (i *Invocation) Cause() Cause {
 	switch {
 	case i.Firing != nil:
-		return CauseFiring
+		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
 	}

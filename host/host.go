@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -31,6 +32,7 @@ type Host struct {
 	slots     *executor.Slots
 	reads     lane.Reads
 	timers    lane.Timers
+	outbox    *inbox.Outbox // nil: there are no messages
 	chains    chains
 	answering call.Answering
 	admission admission
@@ -69,7 +71,8 @@ func New(cfg Config) (*Host, error) {
 	var rems *lane.Reminders
 	if cfg.Reminders != nil {
 		rems = &lane.Reminders{Keeper: cfg.Reminders, Store: h.store}
-		env.Reminders = rems
+		h.outbox = &inbox.Outbox{Types: served, Inboxes: inbox.NewAccount(cfg.Reminders.Inbox)}
+		env.Reminders, env.Outbox = rems, h.outbox
 	}
 	runs := lane.NewRuns(env, &h.ownership, records, rems, h.slots)
 	h.reads = lane.Reads{

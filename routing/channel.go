@@ -132,6 +132,8 @@ const (
 	protocolRelease = 3
 	// protocolOrigin is the first one whose invocations may be those of an actor's turn.
 	protocolOrigin = 5
+	// protocolMessages is the first one whose firings may be deliveries of messages.
+	protocolMessages = 6
 )
 
 // forwardedInvocation returns a call as it is sent to a peer of any protocol.

@@ -22,6 +22,12 @@ func EncodeFiring(f *actor.Firing) ([]byte, error) {
 			Paused: t.Paused, LastError: t.LastError,
 		}
 	}
+	if msg := f.Message; msg != nil {
+		m.Message = &greenroomv1.ForwardedMessage{
+			From: forwardedActor(msg.From), By: forwardedActor(msg.By), Ordered: f.Step.Ordered, Failed: msg.Failed, Cookie: msg.Cookie,
+			SentAt: timestamppb.New(f.SentAt),
+		}
+	}
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode firing: %w", err)
@@ -42,7 +48,11 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := actor.ValidateReminderName(m.Name); err != nil {
+	check := actor.ValidateReminderName
+	if m.Message != nil {
+		check = actor.ValidateMessageName
+	}
+	if err := check(m.Name); err != nil {
 		return nil, err
 	}
 	f := &actor.Firing{
@@ -55,5 +65,34 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 			Due: t.Due.AsTime(), FireAt: t.FireAt.AsTime(), Left: t.Left, Failures: t.Failures, Paused: t.Paused, LastError: t.LastError,
 		}
 	}
+	if msg := m.Message; msg != nil {
+		from, by := msg.GetFrom(), msg.GetBy()
+		f.Message, f.SentAt, f.Step.Ordered = &actor.Message{
+			From: keyOfForwarded(i.Key.App, from), By: keyOfForwarded(i.Key.App, by), Failed: msg.Failed, Cookie: msg.Cookie,
+		}, msg.GetSentAt().AsTime(), msg.Ordered
+		for _, k := range []actor.Key{f.Message.From, f.Message.By} {
+			if k == (actor.Key{}) {
+				continue
+			}
+			if err := k.Validate(); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return f, nil
+}
+
+func forwardedActor(k actor.Key) *greenroomv1.ForwardedActor {
+	if k.ID == "" {
+		return nil
+	}
+	return &greenroomv1.ForwardedActor{Type: k.Type, Id: k.ID}
+}
+
+// keyOfForwarded returns the key of an actor of an app; the zero Key if there is none.
+func keyOfForwarded(app string, a *greenroomv1.ForwardedActor) actor.Key {
+	if a == nil {
+		return actor.Key{}
+	}
+	return actor.Key{App: app, Type: a.Type, ID: a.Id}
 }

@@ -285,7 +285,7 @@ func refused(function string, code abi.Code) *actor.GuestError {
 	case abi.CodeTaken:
 		e.Status, e.Code, e.Message = actor.Status(abi.StatusAlreadyExists), "taken", "another actor stands for the service"
 	case abi.CodeOver:
-		e.Code, e.Message = "passed_away", "the turn has ended its actor's life"
+		e.Code, e.Message = "life_over", "the turn has ended its actor's life"
 	case abi.CodeTooLarge:
 		e.Status, e.Code, e.Message = statusResourceExhausted, "too_large", "larger than the host's limit"
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -195,6 +196,7 @@ func (b *Batch) Commit() actor.Commit {
 	if len(b.Spawned) > 0 {
 		b.Sent.Rows = slices.Concat(b.Sent.Rows, b.Spawned)
 	}
+	inbox.Name(&b.Sent)
 	return b.Sent
 }
 

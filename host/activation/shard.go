@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/overlay"
@@ -704,14 +705,15 @@ func (s *Shard) Pick(a *Activation) *call.Call {
 	return c
 }
 
-// Touches reports whether what the activation has not committed yet does anything to a
-// reminder.
-func (a *Activation) Touches(n actor.ReminderName) bool {
+// Touches reports whether what the activation has not committed yet does anything to the reminder
+// of a step. For an ordered message it also reports whether a later message of the same sender is
+// consumed there: one commit with both would hide from the store that they ran in the wrong order.
+func (a *Activation) Touches(step *actor.ReminderStep) bool {
 	s := a.Shard
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, f := range []*Flight{a.Member.Pending(), a.Member.Flight()} {
-		if f != nil && f.Payload.Reminders.Names(n) {
+		if f != nil && (f.Payload.Reminders.Names(step.ReminderName) || inbox.Overtaken(step, f.Payload.Reminders.Steps)) {
 			return true
 		}
 	}

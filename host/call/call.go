@@ -107,6 +107,12 @@ func (c *Call) RunAgain(err error, answered *Answers) {
 		c.Answer(answered)
 		return
 	}
+	if f := c.Inv.Firing; f != nil && f.Step.Ordered && errors.Is(err, actor.ErrMessageOrder) {
+		// Here it would run before its earlier one again.
+		c.Result = Result{Err: err, Stats: c.Stats}
+		c.Answer(answered)
+		return
+	}
 	c.goAgain(c.Home.Timers, err)
 	c.Home.Calls.Again(&c.Place, c)
 }
@@ -239,7 +245,7 @@ func (c *Call) Began(unnamed string) string {
 	switch c.Cause {
 	case actor.CauseKeyedCall:
 		return c.Inv.Key.String() + "\x00" + c.Inv.Method + "\x00" + c.Inv.IdempotencyKey
-	case actor.CauseFiring:
+	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
 		return fmt.Sprint(c.Inv.Firing.Reminder, "\x00", c.Inv.Firing.Step.Version)
 	}
 	return unnamed
@@ -262,7 +268,13 @@ func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
 
 // FromOutside reports whether no actor of the app asks for the turn.
 func (c *Call) FromOutside() bool {
-	return c.Op == OpInvoke && c.Inv.Origin == nil && (c.Cause == actor.CauseCall || c.Cause == actor.CauseKeyedCall)
+	switch c.Cause {
+	case actor.CauseCall, actor.CauseKeyedCall:
+		return c.Op == OpInvoke && c.Inv.Origin == nil
+	case actor.CauseMessage:
+		return c.Inv.Firing.Message.From.ID == ""
+	}
+	return false
 }
 
 // Placed tells the receiver that the call has its place.

@@ -34,6 +34,7 @@ type Actor struct {
 	Reentrant []string // methods
 	Private   []string // methods
 	Life      Life
+	Messages  abi.MessagePolicy
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -58,7 +59,7 @@ type Life struct {
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
 		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Hooks: a.Life.Hooks, Spawn: a.Life.Spawn,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Hooks: a.Life.Hooks, Spawn: a.Life.Spawn, Messages: a.Messages,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing

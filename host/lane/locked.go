@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -97,7 +98,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if err != nil || !done.Changed && !c.Cause.Recorded() {
 			return nil, err
 		}
-		if !done.Changed && c.Cause == actor.CauseFiring {
+		if !done.Changed && c.Cause.Fires() {
 			made = l.Step(c.Inv.Key, done.Reminders)
 			return &made, nil
 		}
@@ -112,6 +113,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		}
 		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
 		made.Reminders = done.Reminders
+		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {
 			made.Records = []actor.IdempotencyRecord{c.Record(done.Reply, s.Limits.IdempotencyTTL)}

@@ -202,7 +202,7 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 		t.Of.Timers = timer.NewChanges(effects, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
-		done.Reminders = t.Effects()
+		done.Tokens, done.Reminders = t.Tokens(), t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
@@ -281,7 +281,7 @@ func (t *Run) Leave() error {
 	if t.Chain != nil {
 		t = t.Outermost
 	}
-	if t.Of.Cause == actor.CauseFiring && !t.sent {
+	if t.Of.Cause.Fires() && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
 			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
 			return call.ErrRecorded
@@ -383,17 +383,18 @@ func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) er
 	return nil
 }
 
-// apart runs a method on a spare instance, over l; it never commits.
-func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+// apart runs a method on a spare instance, over l; it never commits. What it returns has no
+// state.
+func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (call.Sealed, error) {
 	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	t := rs.Get(c)
 	defer rs.Put(t)
 	if err := t.Enter(ctx); err != nil {
 		in.GiveBack(nil, time.Now())
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.Ready(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
@@ -404,12 +405,11 @@ func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *resid
 		err = ctx.ErrAt(ran)
 	}
 	if err != nil && t.recorded != nil {
-		return t.recorded.Reply, t.recorded.Err
+		return call.Sealed{Reply: t.recorded.Reply}, t.recorded.Err
 	}
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	c.Stats.Ended = ran
-	done, err := t.Close(s, l)
-	return done.Reply, err
+	return t.Close(s, l)
 }

@@ -35,7 +35,7 @@ func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause) error {
 		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it was spawned, and its life is over"}
 	case s.spawnOnly && !l.Exists:
 		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "an actor of the type " + s.Deployment.Type + " exists only once another one has spawned it"}
-	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer:
+	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer || cause == actor.CauseUndelivered:
 		return nil
 	}
 	if _, known := s.sets[l.MethodSet]; !known {

@@ -27,6 +27,8 @@ type Env struct {
 	// Reminders and Timers may be nil: then there are none.
 	Reminders Reminders
 	Timers    Timers
+	// Outbox may be nil: then no messages are sent.
+	Outbox Outbox
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -158,7 +160,11 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
 	}
-	if f := spec.Firing; f != nil && spec.From.ID == "" {
+	switch f := spec.Firing; {
+	case f == nil, spec.From.ID != "":
+	case f.Message != nil:
+		t.arrive(f)
+	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
 	}
@@ -350,6 +356,9 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	e.done.Life = before.Life
 	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 }
+
+// Adopt adds what a called turn of a type without state has done, whose tokens the chain has.
+func (e *effects) Adopt(called *actor.ReminderEffects) { e.done.Reminders.Add(called) }
 
 // SideEffects returns what the chain has done by now, with the run.
 func (e *effects) SideEffects() SideEffects { return e.done }

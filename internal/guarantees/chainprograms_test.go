@@ -43,6 +43,8 @@ func (r *setOnly) ThinReminders(ctx context.Context, row actor.RowFence, damaged
 	return store.ThinReminders(ctx, r.Store, row, damaged)
 }
 
+func (*setOnly) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) { return 0, 0, nil }
+
 var programActors = []string{"a", "b", "c"}
 
 // programType is the type of a program's actor. That of c is placed otherwise.

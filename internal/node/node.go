@@ -210,7 +210,13 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Reminders, guests.Service = reminder.NewAdmin(reminders, st), reminders
+	admin := reminder.NewAdmin(reminders, st)
+	cfg.Reminders, guests.Service = admin, reminders
+	outside := &messages{host: h, admin: admin, store: st}
+	if c != nil {
+		outside.hosts = &hostCheck{store: st}
+	}
+	cfg.Messages = outside
 	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
 	if n.cfg.ReadyWhenPrepared {
 		cfg.Check = alsoReady(cfg.Check, prepared(mods))

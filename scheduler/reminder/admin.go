@@ -240,8 +240,8 @@ func (a *Admin) DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]act
 	return a.store.ListDeadLetters(ctx, q)
 }
 
-// deadLetter finds one of an app; [actor.ErrDeadLetterNotFound].
-func (a *Admin) deadLetter(ctx context.Context, app string, id DeadLetterID) (*actor.DeadLetter, error) {
+// DeadLetter returns one of an app; [actor.ErrDeadLetterNotFound].
+func (a *Admin) DeadLetter(ctx context.Context, app string, id DeadLetterID) (*actor.DeadLetter, error) {
 	list, err := a.store.ListDeadLetters(ctx, store.DeadLetterQuery{App: app, AfterID: id.Reminder, AfterDue: id.Due.Add(-time.Microsecond), Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("read a dead letter: %w", err)
@@ -254,7 +254,7 @@ func (a *Admin) deadLetter(ctx context.Context, app string, id DeadLetterID) (*a
 
 // RemoveDeadLetter removes a dead letter of an app, and reports whether it was there.
 func (a *Admin) RemoveDeadLetter(ctx context.Context, app string, id DeadLetterID) (bool, error) {
-	switch _, err := a.deadLetter(ctx, app, id); {
+	switch _, err := a.DeadLetter(ctx, app, id); {
 	case errors.Is(err, actor.ErrDeadLetterNotFound):
 		return false, nil
 	case err != nil:

@@ -17,7 +17,7 @@ import (
 // the dead letter may be there as before, and the reminder too. Repeated then, it sets no
 // second one, for 30 days, and returns the reminder as it was set.
 func (a *Admin) Retry(ctx context.Context, app string, id DeadLetterID) (actor.Reminder, error) {
-	d, err := a.deadLetter(ctx, app, id)
+	d, err := a.DeadLetter(ctx, app, id)
 	if err != nil {
 		return actor.Reminder{}, err
 	}

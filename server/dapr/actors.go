@@ -30,6 +30,7 @@ type Config struct {
 	Timers    Timers           // nil: requests get 501
 	Reminders Reminders        // nil: requests get 501
 	Setter    reminders.Setter // sets and deletes Reminders
+	Messages  Messages         // nil: requests get 501
 }
 
 // Host runs turns.
@@ -50,6 +51,8 @@ func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
 	switch resource := resourceOf(r.URL.EscapedPath()); {
 	case asksForSeveral(r.URL.EscapedPath()):
 		err = a.serveSeveral(w, r, &inv)
+	case resource == resourceSend:
+		err = a.serveSend(w, r, &inv)
 	case resource == resourceReminders, resource == resourceTimers:
 		err = a.serveScheduled(w, r, resource, &inv)
 	default:

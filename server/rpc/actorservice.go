@@ -32,11 +32,13 @@ func newActorService(s *Services) edge.Service {
 	sv := edge.Service{Name: greenroomv1connect.ActorServiceName}
 	payload := s.edge.PayloadRoute()
 	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.HandlerOptions(payload)...)
-	sv.Serve(edge.RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure, greenroomv1connect.ActorServiceInvokeAllProcedure)
+	sv.Serve(edge.RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure, greenroomv1connect.ActorServiceInvokeAllProcedure,
+		greenroomv1connect.ActorServiceSendProcedure)
 	sv.Serve(edge.RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
 	sv.Serve(edge.RoleRead, edge.SmallRoute(), h,
 		greenroomv1connect.ActorServiceGetActorProcedure,
 		greenroomv1connect.ActorServiceListActorsProcedure,
+		greenroomv1connect.ActorServiceListMessagesProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
 	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
 

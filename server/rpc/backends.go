@@ -25,6 +25,8 @@ type Backends struct {
 	Settings Settings
 	// Reminders sets and looks after reminders. Without it there is no ReminderService.
 	Reminders Reminders
+	// Messages stores messages to actors. Without it they are refused.
+	Messages Messages
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster

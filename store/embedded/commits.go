@@ -54,7 +54,9 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 		case refused != nil && refused[i] != nil:
 			errs[i] = refused[i] // certain, whatever happened to the others
 		default:
-			errs[i] = err
+			if errs[i] = err; err == nil {
+				s.tx.reminders.order.Applied(&commits[i])
+			}
 		}
 	}
 	return errs

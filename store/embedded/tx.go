@@ -23,7 +23,7 @@ func newTx(c *core, known *heads, seen *seen) *tx {
 	t := &tx{draft: draft{core: c}}
 	t.rows = rowWrites{draft: &t.draft, known: known}
 	t.records = recordWrites{draft: &t.draft, seen: seen}
-	t.reminders = reminderWrites{draft: &t.draft}
+	t.reminders = reminderWrites{draft: &t.draft, order: store.NewOrder()}
 	return t
 }
 
@@ -39,10 +39,7 @@ func (t *tx) begin(bytes int) {
 
 // end releases what the decision has read with.
 func (t *tx) end() {
-	if f := t.reminders.finder; f != nil {
-		f.close()
-		t.reminders.finder = nil
-	}
+	t.reminders.end()
 }
 
 // close ends a decision that was taken: what its parts have in common is written
