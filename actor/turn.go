@@ -139,6 +139,9 @@ type Row struct {
 	CommitID CommitID
 	// Life counts how often the actor passed away.
 	Life uint64
+	// Born is when the life before this one ended, database time: what was sent to the actor
+	// before is not for this life. Zero: it is the first one.
+	Born time.Time
 	// Deleted marks a tombstone: no state, but a version that still fences.
 	Deleted bool
 	// Spawned means that a turn made the actor: as a tombstone it is dead, and takes no
@@ -227,7 +230,8 @@ type RowWrite struct {
 	NewVersion uint64
 	// Delete leaves a tombstone instead of State. The method set goes with the state.
 	Delete bool
-	// NewLife counts the life of the actor on: it passes away. Only with Delete.
+	// NewLife counts the life of the actor on: it passes away. Only with Delete. Messages to
+	// the actor stay, and everything else that a deletion removes goes.
 	NewLife bool
 	// Spawned marks a row that is inserted, of an actor that a turn made. Only with
 	// ReadVersion 0, and with neither Delete nor Bump.

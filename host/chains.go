@@ -525,7 +525,7 @@ func accepts(s *serving.Type, c *call.Call, row *residency.Row, life *turn.Life)
 	if err != nil {
 		return err
 	}
-	return s.Accepts(&m, row, c.Cause)
+	return s.Accepts(&m, row, c.Cause, nil)
 }
 
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their

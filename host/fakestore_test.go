@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -286,6 +287,7 @@ func after(row actor.Row, id actor.CommitID, w *actor.RowWrite) actor.Row {
 	row.Spawned = row.Spawned || w.Spawned
 	if w.NewLife {
 		row.Life++
+		row.Born = time.Now()
 	}
 	switch {
 	case w.Delete:

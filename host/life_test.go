@@ -217,3 +217,51 @@ func TestHooks(t *testing.T) {
 		})
 	}
 }
+
+// TestMessageToAnEarlierLife: a message that was sent before the actor passed away is not for its
+// next life; one that was sent afterwards is.
+func TestMessageToAnEarlierLife(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
+		t.Run(placement, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, rems := remind(t, host.Config{})
+				s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+					"Add": func(t *hosttest.Turn) error {
+						n, err := t.Add("n", 1)
+						return errors.Join(err, t.ReplyNumber(n))
+					},
+					"PassAway": (*hosttest.Turn).PassAway,
+				}})
+				send := func() *actor.Firing {
+					r, err := rems.Prepare(t.Context(), actor.ReminderSpec{Key: key("a"), Method: "Add", Message: &actor.Message{From: key("b")}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Name = actor.UnorderedMessageName(r.ID)
+					rems.mu.Lock()
+					rems.setReminder(r)
+					rems.mu.Unlock()
+					f := deliveryOf(r)
+					f.SentAt = time.Now()
+					return f
+				}
+				early := send()
+				time.Sleep(time.Second)
+				s.mustCall(t, "a", "Add", "1")
+				s.mustCall(t, "a", "PassAway", "")
+				if err := s.fire(t.Context(), early); !errors.Is(err, actor.ErrPassedAway) {
+					t.Errorf("a message to the earlier life: %v", err)
+				}
+				s.mustCall(t, "a", "Add", "1")
+				if err := s.fire(t.Context(), early); !errors.Is(err, actor.ErrPassedAway) {
+					t.Errorf("once more: %v", err)
+				}
+				time.Sleep(time.Second)
+				if err := s.fire(t.Context(), send()); err != nil {
+					t.Errorf("a message to this life: %v", err)
+				}
+				s.mustCall(t, "a", "Add", "3")
+			})
+		})
+	}
+}

@@ -67,7 +67,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		}
 		if m, err := c.MethodOf(s); err != nil {
 			return nil, err
-		} else if failure = s.Accepts(&m, l, c.Cause); failure != nil {
+		} else if failure = s.Accepts(&m, l, c.Cause, c.Inv.Firing); failure != nil {
 			if c.Cause != actor.CauseKeyedCall {
 				return nil, failure
 			}

@@ -71,7 +71,7 @@ func (rd *Reads) Turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		}
 		var reply actor.Reply
 		if err == nil {
-			err = s.Accepts(&m, l, c.Cause)
+			err = s.Accepts(&m, l, c.Cause, c.Inv.Firing)
 		}
 		if err == nil {
 			var done call.Sealed

@@ -152,11 +152,15 @@ func (ts *Turns) Enlist(ctx context.Context, a *activation.Activation, s *servin
 // turn asks for that, or cannot join the pending batch: a batch has one deployment and one life, and only
 // the warm lane builds on it. dropped is that of [activation.Activation.AwaitCommits].
 func (ts *Turns) under(ctx context.Context, a *activation.Activation, s *serving.Type, drain bool) (dropped bool, err error) {
-	if s == a.Serving && s.Lane == serving.LaneWarm && !drain && !a.Passing() {
+	passing := a.Passing()
+	if s == a.Serving && s.Lane == serving.LaneWarm && !drain && !passing {
 		return false, nil
 	}
 	if dropped, err = a.AwaitCommits(ctx); err == nil && !dropped {
 		a.Serving, a.Checked = s, serving.Unchecked
+		if passing { // the store alone knows when the life ended
+			a.DropState()
+		}
 	}
 	return dropped, err
 }
@@ -228,7 +232,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	if c.Op == call.OpInvoke {
 		if m, err := c.MethodOf(s); err != nil {
 			return call.Failed(err)
-		} else if err := s.Accepts(&m, l, c.Cause); err != nil {
+		} else if err := s.Accepts(&m, l, c.Cause, c.Inv.Firing); err != nil {
 			return call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
 		}
 	}

@@ -13,8 +13,9 @@ type Row struct {
 	Version     uint64
 	Exists      bool // there is a row, and it is no tombstone
 	Life        uint64
-	Spawned     bool   // a turn made the actor
-	MethodSet   string // that the actor accepts; empty: all
+	Born        time.Time // when the life before ended; zero: this is the first one
+	Spawned     bool      // a turn made the actor
+	MethodSet   string    // that the actor accepts; empty: all
 	Generation  uint64
 	StateSchema uint32
 	State       *overlay.State
@@ -44,6 +45,7 @@ func NewRow(row actor.Row) *Row {
 		Version:     row.Version,
 		Exists:      row.Version != 0 && !row.Deleted,
 		Life:        row.Life,
+		Born:        row.Born,
 		Spawned:     row.Spawned,
 		MethodSet:   row.MethodSet,
 		Generation:  row.Generation,
@@ -73,6 +75,7 @@ func (l *Row) After(w *actor.RowWrite, state *overlay.State) *Row {
 		Version:     w.NewVersion,
 		Exists:      !w.Delete,
 		Life:        life,
+		Born:        l.Born,
 		Spawned:     l.Spawned,
 		MethodSet:   set,
 		Generation:  w.Generation,

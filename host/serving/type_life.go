@@ -28,9 +28,12 @@ func lifeOf(spec *abi.TypeSpec) Life {
 }
 
 // Accepts says why an actor with the row l does not take a method now: [actor.ErrPassedAway] or
-// [actor.ErrNotAccepted]. A firing runs whatever method it names.
-func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause) error {
+// [actor.ErrNotAccepted]. A firing of a reminder or of a timer runs whatever method it names. f is
+// the firing of a reminder or a message; nil: none asks for the turn.
+func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause, f *actor.Firing) error {
 	switch {
+	case f != nil && f.Message != nil && f.SentAt.Before(l.Born):
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has passed away since the message was sent"}
 	case l.Dead():
 		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it was spawned, and its life is over"}
 	case s.spawnOnly && !l.Exists:

@@ -29,11 +29,13 @@ import (
 //	63  u32  CRC-32C of the state
 //	67       state
 //
-// Layout 2 is that of a spawned actor, and of one that has a method set. Byte 57 has two
-// bits, 1: tombstone, 2: spawned; and before the state, under the checksum of the header:
+// Layout 2 is that of a spawned actor, of one that has a method set, and of one that has passed
+// away before. Byte 57 has two bits, 1: tombstone, 2: spawned; and before the state, under the
+// checksum of the header:
 //
-//	67  u8   length of the method set
-//	68       method set
+//	67  i64  when the life began, microseconds since 1970; 0: it is the first
+//	75  u8   length of the method set
+//	76       method set
 //
 // The two checksums keep a damaged state from taking the version with it.
 const (
@@ -50,7 +52,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func appendRow(dst, key []byte, row *actor.Row) []byte {
 	start := len(dst)
 	layout := byte(rowLayout)
-	if row.Spawned || row.MethodSet != "" {
+	if hasLife(row) {
 		layout = lifeLayout
 	}
 	dst = append(dst, layout, 0, 0, 0, 0)
@@ -71,6 +73,11 @@ func appendRow(dst, key []byte, row *actor.Row) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(row.State.Data)))
 	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(row.State.Data, castagnoli))
 	if layout == lifeLayout {
+		born := int64(0)
+		if !row.Born.IsZero() {
+			born = row.Born.UnixMicro()
+		}
+		dst = binary.BigEndian.AppendUint64(dst, uint64(born))
 		dst = append(append(dst, byte(len(row.MethodSet))), row.MethodSet...)
 	}
 	header := dst[start:]
@@ -81,11 +88,14 @@ func appendRow(dst, key []byte, row *actor.Row) []byte {
 // rowSize returns the length of the encoding of row.
 func rowSize(row *actor.Row) int {
 	size := rowHeaderSize + len(row.State.Data)
-	if row.Spawned || row.MethodSet != "" {
-		size += 1 + len(row.MethodSet)
+	if hasLife(row) {
+		size += 8 + 1 + len(row.MethodSet)
 	}
 	return size
 }
+
+// hasLife reports whether row needs the layout 2.
+func hasLife(row *actor.Row) bool { return row.Spawned || row.MethodSet != "" || !row.Born.IsZero() }
 
 func headerSum(key, header []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, header[5:])
@@ -115,7 +125,7 @@ func decodeRow(key, value []byte) storedRow {
 	switch value[0] {
 	case rowLayout:
 	case lifeLayout:
-		if size++; len(value) < size || len(value) < size+int(value[size-1]) {
+		if size += 8 + 1; len(value) < size || len(value) < size+int(value[size-1]) {
 			return broken("it has %d bytes, and its method set goes beyond its end", len(value))
 		}
 		size += int(value[size-1])
@@ -136,7 +146,10 @@ func decodeRow(key, value []byte) storedRow {
 		Deleted:     h[57]&tombstoneBit != 0,
 	}
 	if size > rowHeaderSize {
-		r.Spawned, r.MethodSet = h[57]&spawnedBit != 0, string(h[rowHeaderSize+1:])
+		r.Spawned, r.MethodSet = h[57]&spawnedBit != 0, string(h[rowHeaderSize+8+1:])
+		if born := int64(binary.BigEndian.Uint64(h[rowHeaderSize:])); born != 0 {
+			r.Born = time.UnixMicro(born).UTC()
+		}
 	}
 	state := value[size:]
 	if n := binary.BigEndian.Uint32(h[59:]); int64(n) != int64(len(state)) {

@@ -68,11 +68,13 @@ func (t *rowWrites) change(id actor.CommitID, r *actor.RowWrite, found *checkedR
 		Life:        old.row.Life,
 		Deleted:     r.Delete,
 		Spawned:     old.row.Spawned || r.Spawned,
+		Born:        old.row.Born,
 		Generation:  r.Generation,
 		StateSchema: r.StateSchema,
 	}
 	if r.NewLife {
 		row.Life++
+		row.Born = time.UnixMicro(t.now).UTC()
 	}
 	switch {
 	case r.Delete:

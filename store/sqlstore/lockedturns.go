@@ -19,7 +19,7 @@ type lockedTurns struct {
 }
 
 const (
-	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at, spawned, method_set
+	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at, spawned, method_set, born_at
 FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
 
 	// placeRow makes a row to hold on to for an actor that has none. Others who

@@ -195,7 +195,8 @@ func sameRow(a, b actor.Row) bool {
 	return a.Version == b.Version && a.CommitID == b.CommitID && a.Life == b.Life &&
 		a.Deleted == b.Deleted && a.Generation == b.Generation && a.StateSchema == b.StateSchema &&
 		a.State.Format == b.State.Format && string(a.State.Data) == string(b.State.Data) &&
-		a.UpdatedAt.Equal(b.UpdatedAt) && a.Spawned == b.Spawned && a.MethodSet == b.MethodSet
+		a.UpdatedAt.Equal(b.UpdatedAt) && a.Spawned == b.Spawned && a.MethodSet == b.MethodSet &&
+		(a.Life > 0 || a.Born.Equal(b.Born))
 }
 
 func describe(r actor.Row) string {

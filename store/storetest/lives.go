@@ -40,6 +40,38 @@ var lives = suite{"Lives", []testCase{
 		}
 		f.lives(f.apply(remove(f.key("a"), row)), 3, false, "")
 	}},
+	{"the end of a life is the database's time, and stays", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		if !row.Born.IsZero() {
+			f.Fatalf("the first life has begun at %v", row.Born)
+		}
+		f.untilAfter(row.UpdatedAt)
+		end := f.apply(passAway(f.key("a"), row))
+		if end.Born.Before(row.UpdatedAt) || end.Born.After(f.now()) {
+			f.Fatalf("the life that was written at %v ended at %v; it is %v", row.UpdatedAt, end.Born, f.now())
+		}
+		row = f.apply(become(write(f.key("a"), f.apply(bump(f.key("a"), end)), `{"n":1}`), "open"))
+		if !row.Born.Equal(end.Born) {
+			f.Fatalf("the life began at %v, and later at %v", end.Born, row.Born)
+		}
+	}},
+	{"the end of a life removes reminders, and leaves messages", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		b := f.bucket()
+		m := message(f, b, 1, "b", "a", 7, 0)
+		f.ok(f.commit(setting(write(f.key("b"), actor.Row{}, `{}`), m, f.reminder(b, 2, "a", "r"))))
+		sent := message(f, b, 3, "b", "a", 8, 0)
+		f.ok(f.commit(setting(passAway(f.key("a"), row), sent))) // in the same commit
+		f.none("a", "r")
+		inbox(f, "a", m, sent)
+		f.ok(f.commit(setting(write(f.key("a"), f.load(f.key("a")), `{"n":1}`), f.reminder(b, 4, "a", "r"))))
+		again := consuming(f, passAway(f.key("a"), f.load(f.key("a"))), m) // with the turn of a message
+		f.ok(f.commit(again))
+		f.none("a", "r")
+		inbox(f, "a", sent)
+		f.ok(f.commit(remove(f.key("a"), f.load(f.key("a")))))
+		inbox(f, "a")
+	}},
 	{"a refused commit changes neither life nor method set", func(f *fixture) {
 		old := f.apply(become(write(f.key("a"), actor.Row{}, `{"n":1}`), "open"))
 		row := f.apply(write(f.key("a"), old, `{"n":2}`))
