@@ -56,6 +56,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 		cs.record(t).Late(waits(c))
 	}
 	cs.ended(t, c, err)
+	t.LimitFuel()
 	switch {
 	case err == nil:
 		r := &abi.Result{ContentType: reply.ContentType, Payload: reply.Data}
@@ -154,7 +155,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	default: // a reader that has a copy gets no chain: the actor's holder runs it
 		return actor.Payload{}, call.ErrChained
 	}
-	if t.Depth >= maxChainDepth {
+	if t.Depth >= maxChainDepth || c.Inv.Origin != nil && c.Inv.Origin.Depth > maxChainDepth {
 		return actor.Payload{}, refuse(abi.CallTooDeep, "calls are nested at most %d deep", maxChainDepth)
 	}
 	ch := t.Chain
@@ -174,8 +175,12 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		m, s = &activation.Enlisted{Served: s, Row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		c.Atomic = c.Atomic || meth.Atomic
-		if m, err = cs.acquire(t, c, s); m == nil && err == nil {
-			return cs.forwarding.call(t, c, meth.ReadOnly)
+		var outer bool
+		if outer, err = cs.heldByOuter(t, c); !outer && err == nil {
+			m, err = cs.acquire(t, c, s)
+		}
+		if m == nil && err == nil {
+			return cs.elsewhere(t, c, meth.ReadOnly)
 		}
 	}
 	if err == nil && s != nil {
@@ -193,7 +198,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		ch.NameCall(c, t.Outermost.Of)
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
-			return reply, err
+			return cs.recorded(t, c, reply, err)
 		}
 	}
 	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
@@ -232,7 +237,7 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 	}
 	t.Chain.NameCall(c, t.Outermost.Of)
 	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-		return reply, err
+		return cs.recorded(t, c, reply, err)
 	}
 	if m != nil {
 		m.Failed = true
@@ -326,7 +331,7 @@ func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
 func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
-	if ch.Name != "" && cs.graph.Holds(ch.Name, a) { // it waits for this call, at another host
+	if ch.Name != "" && cs.graph.Holds(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
 		err = notReentrant(&a.Key)
 	} else {
 		err = cs.awaitTurn(ch, c)
@@ -459,16 +464,17 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 		giveBack(nil)
 		return actor.Payload{}, actor.ErrNotOwner
 	}
-	t.Activation, t.Began, t.Chain, t.Outermost, t.Depth = m.Activation, by.Began, ch, by.Outermost, by.Depth+1
-	if by.Of.Op != call.OpAll {
-		t.From = by.Of.Inv.Key
+	t.Activation, t.Began, t.Chain, t.Outermost = m.Activation, by.Began, ch, by.Outermost
+	if c.Inv.Origin == nil { // otherwise it is a callback
+		t.Depth = by.Depth + 1
+		if by.Of.Op != call.OpAll {
+			t.From = by.Of.Inv.Key
+		}
 	}
 	t.Awaited = outer != nil && outer.Of.Op != call.OpAll
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
-	if by.Of.Op != call.OpAll {
-		t.LimitFuel()
-	}
+	t.ShareFuel()
 	m.Open, t.Undone = t, len(ch.Undo)
 	err = t.On(ctx, in)
 	m.Open = open
@@ -476,6 +482,7 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	giveBack(err)
 	by.Of.Logged = by.Of.Logged || c.Logged
 	ch.Fuel += t.Fuel().Used
+	by.Called(t.Fuel().Used + t.Below())
 	if by.Of.Op == call.OpAll {
 		ch.OfAll += t.Fuel().Used
 	}

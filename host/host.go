@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
@@ -99,7 +100,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph, newName: h.cfg.newName,
+		timers: &h.timers, timerFired: h.events.TimerFired, waits: callback.New(&h.chains.graph, h.cfg.newName()), newName: h.cfg.newName,
 	}
 	return h, nil
 }

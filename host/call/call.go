@@ -236,7 +236,7 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 		}
 		return Result{Err: fmt.Errorf("%w: %s with a new key", actor.ErrKeyReused, what)}
 	}
-	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
+	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version, Callbacks: c.Inv.Origin != nil && len(c.Inv.Origin.Waits) > 0}}
 }
 
 // Began names what began the turn: a call with an idempotency key and a firing by what each call

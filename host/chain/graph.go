@@ -101,6 +101,13 @@ func (g *Graph[A]) Holds(name string, a A) bool {
 	return holder != nil && holder.name == name
 }
 
+// Has reports whether the chain has an actor.
+func (c *Chain[A]) Has(a A) bool {
+	c.graph.mu.Lock()
+	defer c.graph.mu.Unlock()
+	return c.graph.holders[a] == c
+}
+
 // GiveUp says that the chain waits for nothing any more.
 func (c *Chain[A]) GiveUp() {
 	c.graph.mu.Lock()

@@ -19,6 +19,7 @@ type AdminStore interface {
 	Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error)
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
 	ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
+	ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error)
 	ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
 	RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (bool, error)
 	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
@@ -137,7 +138,14 @@ const maxPauseTries = 100
 
 // SetPaused pauses reminders, or resumes them, and returns how many there are and of how
 // many that changed something. [actor.ErrFiringTaken] if one kept firing meanwhile.
+//
+// Messages are not paused: an ordered one would hold up all later ones of its sender.
 func (a *Admin) SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error) {
+	for _, n := range names {
+		if err := actor.ValidateReminderName(n.Name); err != nil {
+			return 0, 0, err
+		}
+	}
 	for part := range slices.Chunk(names, loadGroup) {
 		f, c, err := a.setPaused(ctx, part, paused)
 		found, changed = found+f, changed+c
