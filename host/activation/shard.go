@@ -442,11 +442,12 @@ func (a *Activation) Launch(now time.Time) *Batch {
 	return nil
 }
 
-// Passing reports whether a turn with which the actor passes away is not committed yet.
-func (a *Activation) Passing() bool {
+// Passed reports whether the actor has passed away in a turn of this activation, committed or not.
+// The store alone knows when: the next turn is to read the row.
+func (a *Activation) Passed() bool {
 	a.Shard.Mu.Lock()
 	defer a.Shard.Mu.Unlock()
-	return a.Tip != nil && a.Loaded != nil && a.Tip.Life > a.Loaded.Life
+	return a.Tip != nil && a.Tip.Life > 0 && a.Tip.Born.IsZero()
 }
 
 // Dropped reports whether the state was dropped under the turn that runs.

@@ -152,13 +152,13 @@ func (ts *Turns) Enlist(ctx context.Context, a *activation.Activation, s *servin
 // turn asks for that, or cannot join the pending batch: a batch has one deployment and one life, and only
 // the warm lane builds on it. dropped is that of [activation.Activation.AwaitCommits].
 func (ts *Turns) under(ctx context.Context, a *activation.Activation, s *serving.Type, drain bool) (dropped bool, err error) {
-	passing := a.Passing()
-	if s == a.Serving && s.Lane == serving.LaneWarm && !drain && !passing {
+	passed := a.Passed()
+	if s == a.Serving && s.Lane == serving.LaneWarm && !drain && !passed {
 		return false, nil
 	}
 	if dropped, err = a.AwaitCommits(ctx); err == nil && !dropped {
 		a.Serving, a.Checked = s, serving.Unchecked
-		if passing { // the store alone knows when the life ended
+		if passed {
 			a.DropState()
 		}
 	}

@@ -61,9 +61,10 @@ func NewRow(row actor.Row) *Row {
 
 // After is what l becomes when w is written.
 func (l *Row) After(w *actor.RowWrite, state *overlay.State) *Row {
-	life, set := l.Life, l.MethodSet
+	life, born, set := l.Life, l.Born, l.MethodSet
 	if w.NewLife {
 		life++
+		born = time.Time{} // not known
 	}
 	switch {
 	case w.Delete:
@@ -75,7 +76,7 @@ func (l *Row) After(w *actor.RowWrite, state *overlay.State) *Row {
 		Version:     w.NewVersion,
 		Exists:      !w.Delete,
 		Life:        life,
-		Born:        l.Born,
+		Born:        born,
 		Spawned:     l.Spawned,
 		MethodSet:   set,
 		Generation:  w.Generation,
