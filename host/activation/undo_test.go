@@ -46,6 +46,8 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 // openTurn counts what is taken back of what called turns have left to it.
 type openTurn struct{ replaced int }
 
+func (*openTurn) SideEffects() turn.SideEffects { return turn.SideEffects{} }
+
 func (o *openTurn) Replace(*overlay.State, uint64) { o.replaced++ }
 func (o *openTurn) GoOnFrom(*turn.SideEffects)     {}
 
