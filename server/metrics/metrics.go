@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/recent"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -56,6 +57,9 @@ type Metrics struct {
 	streamReceived    prometheus.Counter
 	streamSent        prometheus.Counter
 
+	chains, deadlocks *prometheus.CounterVec
+	recent            *recent.Turns
+
 	mu     sync.RWMutex
 	series map[turnSeries]*turnMetrics
 }
@@ -94,6 +98,7 @@ type turnMetrics struct {
 	took      prometheus.Observer
 	queued    prometheus.Observer
 	fuel      prometheus.Counter
+	recent    *recent.Type // nil: of no type that is deployed
 }
 
 // commitMetrics are those of a lane, looked up once likewise.
@@ -105,7 +110,7 @@ type commitMetrics struct {
 // New returns metrics that have counted nothing.
 func New() *Metrics {
 	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics)}
+	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics), recent: recent.New()}
 	m.turns = counter(m.registry, "greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
 	m.turnTime = histogram(m.registry, "greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
 	m.queueTime = histogram(m.registry, "greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
@@ -156,7 +161,7 @@ func gauge[N int | int64 | float64](r prometheus.Registerer, name, help string, 
 // HostEvents returns the callbacks that count what the host does. Guest logs are
 // not counted. The call registers metrics, so that a process calls HostEvents once.
 func (m *Metrics) HostEvents() host.Events {
-	chainEnd := chainEnds(m.registry)
+	chainEnd := m.chainEnds()
 	return host.Events{
 		TurnEnd: func(e host.TurnEnd) {
 			m.turnEnd(e)
@@ -194,6 +199,9 @@ func (m *Metrics) RoutingEvents() routing.Events {
 	}
 }
 
+// Recent returns the turns of the last hour.
+func (m *Metrics) Recent() *recent.Turns { return m.recent }
+
 func (m *Metrics) timerFired(f host.TimerFired) {
 	outcome := "fired"
 	if f.Err != nil {
@@ -224,6 +232,9 @@ func (m *Metrics) turnEnd(e host.TurnEnd) {
 	t.took.Observe(e.Duration.Seconds())
 	t.queued.Observe(e.QueueWait.Seconds())
 	t.fuel.Add(float64(e.Fuel))
+	if t.recent != nil {
+		t.recent.Add(time.Now(), e.Duration, e.Err != nil)
+	}
 	if e.Runs > 1 {
 		m.reruns.Add(float64(e.Runs - 1))
 	}
@@ -247,6 +258,9 @@ func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
 		took:      m.turnTime.WithLabelValues(s.app, s.typ, lane),
 		queued:    m.queueTime.WithLabelValues(s.app, s.typ, lane),
 		fuel:      m.fuel.WithLabelValues(s.app, s.typ),
+	}
+	if s.typ != "" {
+		t.recent = m.recent.Type(s.app, s.typ)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,6 +28,8 @@ type Backends struct {
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
+	// Version is the binary's, for people. Defaults to none.
+	Version string
 	// Logs are what guests logged, served by LogService. Defaults to none.
 	Logs *Logs
 	// Interconnect takes calls of other hosts. Required with Peers; defaults to none.

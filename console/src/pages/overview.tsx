@@ -1,0 +1,151 @@
+import { cluster, status } from "../api";
+import { Chart, type Line, Spark } from "../chart";
+import { useLoad } from "../load";
+import { href, type Route } from "../route";
+import { useSession } from "../session";
+import { count, dateOf, rate, seconds, Time } from "../text";
+import { Badge, Empty, Page, Section, Show, Table } from "../ui";
+import type { ClusterHost } from "../gen/greenroom/v1/cluster_pb";
+import { type ListTurnsResponse, type TurnStep, type TypeTurns, Verdict } from "../gen/greenroom/v1/status_pb";
+
+// values are those of each step, also of steps without a turn.
+function values(turns: ListTurnsResponse, of: TypeTurns, pick: (s: TurnStep) => number): number[] {
+  const length = Number((turns.last?.seconds ?? 0n) - (turns.first?.seconds ?? 0n)) / turns.stepSeconds + 1;
+  const all = new Array<number>(length).fill(0);
+  for (const s of of.steps) all[s.index] = pick(s);
+  // The newest step is not over: its counts would look like a fall.
+  return all.slice(0, -1);
+}
+
+export function Turns({ turns, of }: { turns: ListTurnsResponse; of: TypeTurns }) {
+  const first = dateOf(turns.first)!;
+  const step = turns.stepSeconds;
+  const chart = (title: string, lines: Line[], show: (v: number) => string) => <Chart title={title} lines={lines} first={first} step={step} show={show} />;
+  return (
+    <div class="charts">
+      {chart("Turns", [{ name: "per second", kind: "good", area: true, values: values(turns, of, (s) => Number(s.turns) / step) }], rate)}
+      {chart("Errors", [{ name: "per second", kind: "bad", area: true, values: values(turns, of, (s) => Number(s.errors) / step) }], rate)}
+      {chart(
+        "Latency",
+        [
+          { name: "99 %", kind: "soft", values: values(turns, of, (s) => s.p99Seconds) },
+          { name: "half", kind: "good", values: values(turns, of, (s) => s.p50Seconds) },
+        ],
+        seconds,
+      )}
+    </div>
+  );
+}
+
+// current is the rate of the newest step that is over.
+const current = (turns: ListTurnsResponse, of: TypeTurns): number => values(turns, of, (s) => Number(s.turns)).at(-1)! / turns.stepSeconds;
+
+export function Overview({ route }: { route: Route }) {
+  const session = useSession();
+  const { app } = route;
+  const turns = useLoad((signal) => status.listTurns({ app }, { signal }), [app], 5_000);
+  return (
+    <Page title="Overview">
+      <Show of={turns}>
+        {(t) => (
+          <>
+            {t.all && <Turns turns={t} of={t.all} />}
+            {t.uncounted > 0n && (
+              <p class="note">{count(t.uncounted)} turns are missing here: the server counts as many types as its memory for this allows.</p>
+            )}
+            <Section title="By type" note={session.cluster ? "As the answering server ran them in the last hour." : "In the last hour."}>
+              <Table
+                label="Turns by type"
+                keyOf={(r) => r.type}
+                rows={t.types}
+                empty={
+                  <>
+                    No turn of this app in the last hour. Call an actor from <a href={href(app, "actors")}>Actors</a>, or with{" "}
+                    <code>greenroom call TYPE ID METHOD</code>.
+                  </>
+                }
+                columns={[
+                  { name: "Type", cell: (r) => <a href={href(app, "types", [r.type])}>{r.type}</a> },
+                  { name: "Turns", number: true, cell: (r) => count(r.turns) },
+                  { name: "Per second now", number: true, cell: (r) => rate(current(t, r)) },
+                  { name: "Last hour", cell: (r) => <Spark values={values(t, r, (s) => Number(s.turns))} /> },
+                  { name: "Errors", number: true, cell: (r) => (r.errors > 0n ? <span class="badtext">{count(r.errors)}</span> : "0") },
+                  { name: "Half within", number: true, cell: (r) => seconds(r.p50Seconds) },
+                  { name: "99 % within", number: true, cell: (r) => seconds(r.p99Seconds) },
+                ]}
+              />
+            </Section>
+          </>
+        )}
+      </Show>
+      <Diagnosis />
+      {session.cluster && !session.app && <Hosts app={app} />}
+    </Page>
+  );
+}
+
+const verdicts = { [Verdict.UNSPECIFIED]: "plain", [Verdict.OK]: "good", [Verdict.WARN]: "warn", [Verdict.FAIL]: "bad" } as const;
+
+// Diagnosis is what greenroom doctor would say of the server.
+function Diagnosis() {
+  const found = useLoad((signal) => status.diagnose({}, { signal }), [], 10_000);
+  return (
+    <Section title="Diagnosis" note={<>What <code>greenroom doctor</code> says of the server.</>}>
+      <Show of={found}>
+        {(d) => (
+          <ul class="findings">
+            {d.findings.map((f) => (
+              <li key={f.check + f.found}>
+                <Badge kind={verdicts[f.verdict]}>{Verdict[f.verdict]}</Badge> <strong>{f.check}</strong> {f.found}
+                {f.remedy && <p class="note">{f.remedy}</p>}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Show>
+    </Section>
+  );
+}
+
+// leaseOf says how long a host's lease lasts.
+export function leaseOf(h: ClusterHost, now: { seconds: bigint; nanos: number } | undefined): string {
+  const left = (dateOf(h.expiresAt)?.getTime() ?? 0) - (dateOf(now)?.getTime() ?? 0);
+  return left > 0 ? `${(left / 1000).toFixed(1)} s left` : "over";
+}
+
+function Hosts({ app }: { app: string }) {
+  const hosts = useLoad((signal) => cluster.listHosts({}, { signal }), [], 5_000);
+  return (
+    <Section title="Servers" actions={<a href={href(app, "hosts")}>All about them</a>}>
+      <Show of={hosts}>
+        {(l) =>
+          l.hosts.length === 0 ? (
+            <Empty>No server has a row in the database yet.</Empty>
+          ) : (
+            <Table
+              label="Servers"
+              keyOf={(h) => h.hostId}
+              rows={l.hosts}
+              empty=""
+              columns={[
+                { name: "Server", cell: (h) => h.name || h.hostId },
+                {
+                  name: "Is",
+                  cell: (h) => (
+                    <>
+                      {h.leader && <Badge kind="good">leads</Badge>} {h.draining && <Badge kind="warn">drains</Badge>} {h.answering && <Badge kind="plain">answers you</Badge>}
+                    </>
+                  ),
+                },
+                { name: "Lease", cell: (h) => leaseOf(h, l.now) },
+                { name: "Ranges", number: true, cell: (h) => count(h.ranges) },
+                { name: "Sticky actors", number: true, cell: (h) => count(h.stickyActors) },
+                { name: "Started", cell: (h) => <Time at={h.startedAt} /> },
+              ]}
+            />
+          )
+        }
+      </Show>
+    </Section>
+  );
+}

@@ -1,0 +1,186 @@
+package recent
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+const (
+	// Step is how long a step is, and Steps how many are remembered, with the one that is under way.
+	Step  = 30 * time.Second
+	Steps = 120
+	// maxSteps bounds the steps of all types together: some 50 MB.
+	maxSteps = 256 << 10
+)
+
+// Turns are the turns of all types. Make it with [New]; its methods may be called concurrently.
+type Turns struct {
+	newest atomic.Int64 // number of the newest step that was begun
+	room   *fair.Account
+
+	mu    sync.Mutex
+	types map[string]map[string]*Type // by app and type
+}
+
+// New returns Turns that have counted nothing.
+func New() *Turns {
+	return &Turns{room: fair.NewAccount(fair.Bounds{Name: "steps of turns", Total: maxSteps}), types: map[string]map[string]*Type{}}
+}
+
+// Type returns the turns of a type. It lasts for as long as t: names must be of deployed types.
+func (t *Turns) Type(app, typ string) *Type {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	types := t.types[app]
+	if types == nil {
+		types = map[string]*Type{}
+		t.types[app] = types
+	}
+	if types[typ] == nil {
+		types[typ] = &Type{all: t, app: app}
+	}
+	return types[typ]
+}
+
+// number is that of the step at a time.
+func number(at time.Time) int64 { return at.Unix() / int64(Step/time.Second) }
+
+// begin returns the step of y with a number, which it adds; nil if there is no room, or it is too old.
+func (t *Turns) begin(y *Type, n int64) *step {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.advance(n)
+	if n <= t.newest.Load()-Steps {
+		return nil
+	}
+	slot := &y.steps[n%Steps]
+	if s := slot.Load(); s != nil { // another goroutine was first; what was there before is swept
+		return s
+	}
+	if t.room.Take(y.app, 1) != nil {
+		return nil
+	}
+	s := &step{number: n}
+	slot.Store(s)
+	return s
+}
+
+// advance removes the steps that are older than Steps once the newest has number n. The lock is held.
+func (t *Turns) advance(n int64) {
+	if n <= t.newest.Load() {
+		return
+	}
+	t.newest.Store(n)
+	for app, types := range t.types {
+		for _, y := range types {
+			for i := range y.steps {
+				if s := y.steps[i].Load(); s != nil && s.number <= n-Steps {
+					y.steps[i].Store(nil)
+					t.room.Give(app, 1)
+				}
+			}
+		}
+	}
+}
+
+// Type counts the turns of one type. Its methods may be called concurrently.
+type Type struct {
+	all       *Turns
+	app       string
+	uncounted atomic.Uint64
+	steps     [Steps]atomic.Pointer[step] // by number, modulo Steps
+}
+
+// step are the turns that ended in one step.
+type step struct {
+	number    int64
+	errors    atomic.Uint32
+	durations [buckets]atomic.Uint32
+}
+
+// Add counts a turn that ended at a time and took so long.
+func (y *Type) Add(at time.Time, took time.Duration, failed bool) {
+	n := number(at)
+	s := y.steps[n%Steps].Load()
+	if s == nil || s.number != n {
+		if s = y.all.begin(y, n); s == nil {
+			y.uncounted.Add(1)
+			return
+		}
+	}
+	if failed {
+		s.errors.Add(1)
+	}
+	s.durations[bucketOf(took)].Add(1)
+}
+
+// App is what is remembered of an app's types.
+type App struct {
+	// First and Last are when the oldest step that is remembered and the newest one begin.
+	First, Last time.Time
+	// Types have ended turns in this time; they are in order of their names.
+	Types []Series
+	// All is their sum; it has no name.
+	All Series
+	// Uncounted is how many turns found no room for their steps since the process started.
+	Uncounted uint64
+}
+
+// Series are the turns of one type, or of all types of an app.
+type Series struct {
+	Type  string
+	Steps []Count // those with a turn, in order
+	Total Count
+}
+
+// Count are turns that were counted together.
+type Count struct {
+	Index         int // of the step, from the first one on
+	Turns, Errors uint64
+	P50, P99      time.Duration
+}
+
+// Of returns what is remembered of an app at a time.
+func (t *Turns) Of(app string, now time.Time) App {
+	last := number(now)
+	first := last - Steps + 1
+	at := func(n int64) time.Time { return time.Unix(n*int64(Step/time.Second), 0) }
+	a := App{First: at(first), Last: at(last)}
+	t.mu.Lock()
+	types := maps.Clone(t.types[app])
+	t.mu.Unlock()
+	all := make([]sum, Steps+1) // the last one has all steps
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		y := types[name]
+		a.Uncounted += y.uncounted.Load()
+		s := Series{Type: strings.Clone(name)}
+		var total sum
+		for i := range Steps {
+			var of sum
+			if !of.add(y.steps[(first+int64(i))%Steps].Load(), first+int64(i)) {
+				continue
+			}
+			s.Steps = append(s.Steps, of.count(i))
+			for _, to := range []*sum{&total, &all[i], &all[Steps]} {
+				to.merge(&of)
+			}
+		}
+		if len(s.Steps) > 0 {
+			s.Total = total.count(0)
+			a.Types = append(a.Types, s)
+		}
+	}
+	for i := range Steps {
+		if all[i].turns > 0 {
+			a.All.Steps = append(a.All.Steps, all[i].count(i))
+		}
+	}
+	a.All.Total = all[Steps].count(0)
+	return a
+}
