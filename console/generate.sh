@@ -14,4 +14,4 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$want" ]; then
 fi
 (cd .. && go run ./internal/protoplugin -out console/src/gen -opt target=ts "$PWD/console/node_modules/.bin/protoc-gen-es")
 node_modules/.bin/tsc --noEmit
-(cd generate && GOWORK=off go run . ../src ../dist)
+(cd .. && go run ./console/generate console/src console/dist)

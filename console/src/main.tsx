@@ -10,7 +10,12 @@ import { Empty, Failure, Field, Page } from "./ui";
 import { Name } from "./text";
 import { Actor } from "./pages/actor";
 import { Actors } from "./pages/actors";
+import { Hosts } from "./pages/hosts";
+import { Modules } from "./pages/modules";
 import { Overview } from "./pages/overview";
+import { Reminders } from "./pages/reminders";
+import { Settings } from "./pages/settings";
+import { Tokens } from "./pages/tokens";
 import { Type } from "./pages/type";
 import { Types } from "./pages/types";
 
@@ -28,6 +33,11 @@ const pages: PageOf[] = [
   { name: "overview", title: "Overview", view: Overview },
   { name: "types", title: "Types", view: ({ route }) => (route.names[0] ? <Type route={route} /> : <Types route={route} />) },
   { name: "actors", title: "Actors", view: ({ route }) => (route.names[1] ? <Actor route={route} /> : <Actors route={route} />) },
+  { name: "reminders", title: "Reminders", view: Reminders },
+  { name: "modules", title: "Modules", view: Modules },
+  { name: "settings", title: "Settings", view: Settings, role: Role.DEPLOY },
+  { name: "hosts", title: "Servers", view: Hosts, everywhere: true, cluster: true },
+  { name: "tokens", title: "Tokens", view: Tokens, role: Role.ADMIN, everywhere: true },
 ];
 
 function SignIn({ refused, onDone }: { refused: boolean; onDone: () => void }) {

@@ -105,12 +105,12 @@ export function Actor({ route }: { route: Route }) {
   );
 }
 
-// orNothing is undefined where nothing is stored.
-async function orNothing<T>(answer: Promise<T>): Promise<T | undefined> {
+// orNothing is null where nothing is stored.
+async function orNothing<T>(answer: Promise<T>): Promise<T | null> {
   try {
     return await answer;
   } catch (e) {
-    if (problemOf(e).code === Code.NotFound) return undefined;
+    if (problemOf(e).code === Code.NotFound) return null;
     throw e;
   }
 }
@@ -139,7 +139,7 @@ function State({ actor, version }: { actor: Key; version: bigint }) {
     <Section title="State">
       <Show of={{ ...state, data: shown }}>
         {(s) =>
-          s.entries.length === 0 ? (
+          !s || s.entries.length === 0 ? (
             <Empty>The state is empty.</Empty>
           ) : (
             <div class="state">

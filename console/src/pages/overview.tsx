@@ -1,12 +1,13 @@
 import { cluster, status } from "../api";
 import { Chart, type Line, Spark } from "../chart";
+import { Findings } from "../findings";
 import { useLoad } from "../load";
 import { href, type Route } from "../route";
 import { useSession } from "../session";
 import { count, dateOf, rate, seconds, Time } from "../text";
 import { Badge, Empty, Page, Section, Show, Table } from "../ui";
 import type { ClusterHost } from "../gen/greenroom/v1/cluster_pb";
-import { type ListTurnsResponse, type TurnStep, type TypeTurns, Verdict } from "../gen/greenroom/v1/status_pb";
+import { type ListTurnsResponse, type TurnStep, type TypeTurns } from "../gen/greenroom/v1/status_pb";
 
 // values are those of each step, also of steps without a turn.
 function values(turns: ListTurnsResponse, of: TypeTurns, pick: (s: TurnStep) => number): number[] {
@@ -84,25 +85,12 @@ export function Overview({ route }: { route: Route }) {
   );
 }
 
-const verdicts = { [Verdict.UNSPECIFIED]: "plain", [Verdict.OK]: "good", [Verdict.WARN]: "warn", [Verdict.FAIL]: "bad" } as const;
-
 // Diagnosis is what greenroom doctor would say of the server.
 function Diagnosis() {
   const found = useLoad((signal) => status.diagnose({}, { signal }), [], 10_000);
   return (
     <Section title="Diagnosis" note={<>What <code>greenroom doctor</code> says of the server.</>}>
-      <Show of={found}>
-        {(d) => (
-          <ul class="findings">
-            {d.findings.map((f) => (
-              <li key={f.check + f.found}>
-                <Badge kind={verdicts[f.verdict]}>{Verdict[f.verdict]}</Badge> <strong>{f.check}</strong> {f.found}
-                {f.remedy && <p class="note">{f.remedy}</p>}
-              </li>
-            ))}
-          </ul>
-        )}
-      </Show>
+      <Show of={found}>{(d) => <Findings of={d.findings} />}</Show>
     </Section>
   );
 }
