@@ -26,6 +26,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/chromium"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -54,7 +55,8 @@ type fixture struct {
 	dir   string // of the server's data
 	addr  string
 	url   string
-	wasm  string // file
+	urls  []string // of all servers
+	wasm  string   // file
 	node  *node.Node
 	page  *chromium.Page
 	api   greenroomv1connect.ActorServiceClient
@@ -103,6 +105,7 @@ func TestConsole(t *testing.T) {
 		{"a token with the role read", (*fixture).reader},
 		{"a token of one app", (*fixture).oneApp},
 		{"a server that goes, and one that does not take the token any more", (*fixture).lost},
+		{"a cluster of two", (*fixture).cluster},
 	} {
 		t.Log(step.name)
 		step.run(f)
@@ -111,7 +114,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("the pages had errors: %q", problems)
 	}
 	for _, r := range f.page.Requests() {
-		if !strings.HasPrefix(r, f.url+"/") && !strings.HasPrefix(r, "data:") && r != "about:blank" {
+		if !slices.ContainsFunc(f.urls, func(url string) bool { return strings.HasPrefix(r, url+"/") }) && !strings.HasPrefix(r, "data:") && r != "about:blank" {
 			t.Errorf("the pages asked for %s", r)
 		}
 	}
@@ -161,6 +164,7 @@ func (f *fixture) start(admin string) {
 	}
 	f.node, f.addr = n, n.Addr().String()
 	f.url = "http://" + f.addr
+	f.urls = append(f.urls, f.url)
 	f.Cleanup(func() { f.stop(n) })
 	f.api = greenroomv1connect.NewActorServiceClient(http.DefaultClient, f.url, connect.WithInterceptors(bearer(admin)))
 }
@@ -383,7 +387,8 @@ func (f *fixture) actor() {
 	f.mustDo("alice", map[string]any{"key": "raw", "binary": []byte{0, 1, 0xfe, 'h', 'i'}, "say": "a line of others"})
 	f.sees("00 01 fe 68 69")
 	f.sees("a line of others")
-	f.mustDo("alice", map[string]any{"remind": "tea"})
+	f.mustDo("alice", map[string]any{"remind": "tea", "timer": "kettle"})
+	f.page.Until("document.querySelector('table[aria-label=Timers]')?.innerText.includes('kettle')")
 	f.page.Until("document.querySelector('table[aria-label=Reminders]')?.innerText.includes('tea')")
 	f.page.Eval("document.querySelectorAll('.state .toggle').forEach(e => e.getAttribute('aria-expanded') === 'false' && e.click())", nil)
 	f.page.Eval("document.querySelectorAll('.state .toggle').forEach(e => e.getAttribute('aria-expanded') === 'false' && e.click())", nil)
@@ -430,14 +435,14 @@ func (f *fixture) hostile() {
 }
 
 func (f *fixture) large() {
-	f.mustDo("large", map[string]any{"key": "text", "repeat": 1 << 20})
+	f.mustDo("large", map[string]any{"key": "text", "repeat": 1<<20 - 64})
 	var list []int
 	for i := range 100_000 {
 		list = append(list, i)
 	}
 	f.mustDo("larger", map[string]any{"key": "list", "value": list})
 	f.visit("Desk large", "shop", "actors", "Desk", "large")
-	f.sees("show all 1,048,576 characters")
+	f.sees("show all 1,048,512 characters")
 	f.visit("Desk larger", "shop", "actors", "Desk", "larger")
 	f.sees("100,000 items")
 	f.page.Until("document.querySelectorAll('.state li').length > 50")
@@ -629,4 +634,61 @@ func (f *fixture) lost() {
 	f.press("Sign in")
 	f.sees("admin (admin)")
 	f.page.Until("document.querySelector('main h1')?.innerText === 'Overview'")
+}
+
+// cluster looks at what only servers of a cluster have.
+func (f *fixture) cluster() {
+	database := pgtest.URL(f)
+	for _, name := range []string{"web-1", "web-2"} {
+		cfg := node.Config{
+			StoreURL: database, CompileTime: patient, Logger: slog.New(slog.DiscardHandler), Cluster: &node.ClusterConfig{HostName: name},
+			Server: server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
+		}
+		cfg.Limits.TurnDeadline = patient
+		n, err := node.New(cfg)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if err := n.Start(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+		f.Cleanup(func() { f.stop(n) })
+		f.url = "http://" + n.Addr().String() // of the second one
+		f.urls = append(f.urls, f.url)
+	}
+	f.api = greenroomv1connect.NewActorServiceClient(http.DefaultClient, f.url)
+	f.page.Go(f.url + "/console")
+	f.page.Until("document.querySelector('main h1')?.innerText === 'Overview'") // no token is asked for
+	f.page.Until("document.querySelector('table[aria-label=Servers]')?.innerText.includes('web-1')")
+	f.visit("Types", "shop", "types")
+	f.choose(f.wasm)
+	f.press("Deploy")
+	f.sees("Deployed Desk (generation 1).")
+	for i := range 20 {
+		f.mustDo(fmt.Sprint("desk-", i), map[string]any{"key": "k", "value": i, "timer": "kettle"})
+	}
+	f.visit("Type Desk", "shop", "types", "Desk")
+	f.page.Until("document.querySelectorAll('table[aria-label=\"Placement by server\"] tbody tr').length === 2")
+	f.shot("cluster-type")
+	for i := range 20 { // of which some are at the other server, which knows their timers
+		f.visit("Desk", "shop", "actors", "Desk", fmt.Sprint("desk-", i))
+		f.page.Until("document.querySelector('table[aria-label=Timers]')?.innerText.includes('kettle') && /Server\\s+web-[12]/.test(document.querySelector('.facts').innerText)")
+	}
+	f.shot("cluster-actor")
+	f.visit("Overview", "shop", "overview")
+	f.sees("2 server(s), leader epoch")
+	f.page.Until("document.querySelector('table[aria-label=\"Turns by type\"]')?.innerText.includes('Desk')")
+	f.shot("cluster-overview")
+	f.visit("Servers", "shop", "hosts")
+	f.page.Until("document.querySelector('main table')?.innerText.includes('leads')")
+	f.press("Ask which reach which")
+	f.sees("each reaches all others")
+	f.press("Drain…")
+	var name string
+	f.page.Until("document.querySelector('dialog[open] h2')")
+	f.page.Eval("document.querySelector('dialog h2').innerText.match(/web-[12]/)[0]", &name)
+	f.enter("Type its name", name)
+	f.press("Drain")
+	f.page.Until("document.querySelector('main table')?.innerText.includes('drains')")
+	f.shot("hosts")
 }

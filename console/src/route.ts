@@ -35,6 +35,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const changed = () => setRoute(parse(location.hash));
     addEventListener("hashchange", changed);
+    changed(); // it may have changed before somebody listened
     return () => removeEventListener("hashchange", changed);
   }, []);
   return route;

@@ -95,6 +95,13 @@ export function Time({ at }: { at: { seconds: bigint; nanos: number } | undefine
   );
 }
 
+export const duration = (d: { seconds: bigint; nanos: number } | undefined): string => {
+  if (!d) return "";
+  const s = Number(d.seconds) + d.nanos / 1e9;
+  for (const [n, unit] of [[86400, "d"], [3600, "h"], [60, "min"]] as const) if (s >= n && s % n === 0) return `${s / n} ${unit}`;
+  return `${s} s`;
+};
+
 export const short = (digest: string): string => digest.slice(0, 12);
 
 const hexRow = 16;

@@ -238,12 +238,20 @@ func (i *interconnect) withOwner(ctx context.Context, err error) error {
 
 // actorOf is what is told of an actor.
 func actorOf(v host.View) *greenroomv1.Actor {
-	return &greenroomv1.Actor{
+	msg := &greenroomv1.Actor{
 		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
 		StateSchema: v.StateSchema, StateSize: v.StateSize,
 		UpdatedAt: timestamppb.New(v.UpdatedAt),
 		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
 	}
+	for _, t := range v.Timers {
+		timer := &greenroomv1.ActorTimer{Name: t.Name, Method: t.Method, Due: timestamppb.New(t.Due), Left: t.Left}
+		if t.Schedule.Every != 0 {
+			timer.Every = durationpb.New(t.Schedule.Every)
+		}
+		msg.Timers = append(msg.Timers, timer)
+	}
+	return msg
 }
 
 // peerEdge is the [stream.Edge] of a channel. What comes over it another host has

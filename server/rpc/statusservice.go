@@ -75,10 +75,11 @@ func (s *statusService) Diagnose(ctx context.Context, req *connect.Request[green
 }
 
 func (s *statusService) ListTurns(_ context.Context, req *connect.Request[greenroomv1.ListTurnsRequest]) (*connect.Response[greenroomv1.ListTurnsResponse], error) {
-	app := s.s.edge.Metrics.Recent().Of(edge.AppOf(req.Msg.GetApp()), time.Now())
+	now := time.Now()
+	app := s.s.edge.Metrics.Recent().Of(edge.AppOf(req.Msg.GetApp()), now)
 	return uncached(&greenroomv1.ListTurnsResponse{
 		StepSeconds: uint32(recent.Step / time.Second), First: timestamppb.New(app.First), Last: timestamppb.New(app.Last),
-		Types: mapped(app.Types, turnsToProto), All: turnsToProto(app.All), Uncounted: app.Uncounted,
+		Types: mapped(app.Types, turnsToProto), All: turnsToProto(app.All), Uncounted: app.Uncounted, Now: timestamppb.New(now),
 	}), nil
 }
 

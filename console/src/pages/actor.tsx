@@ -4,11 +4,11 @@ import { actors, cluster, logs, modules, problemOf, reminders, type Problem } fr
 import { useAction, useLoad } from "../load";
 import { href, type Route } from "../route";
 import { may, useSession } from "../session";
-import { bytes, count, dateOf, Hex, Name, Text, Time } from "../text";
+import { bytes, count, dateOf, duration, Hex, Name, Text, Time } from "../text";
 import { Tree } from "../tree";
 import { Badge, Confirm, Empty, Facts, Failure, Page, Section, Show, Table } from "../ui";
 import { marksOf } from "./type";
-import type { StateEntry } from "../gen/greenroom/v1/actor_pb";
+import type { ActorTimer, StateEntry } from "../gen/greenroom/v1/actor_pb";
 import type { LogLine } from "../gen/greenroom/v1/log_pb";
 import type { Method } from "../gen/greenroom/v1/module_pb";
 import { Role } from "../gen/greenroom/v1/status_pb";
@@ -73,6 +73,7 @@ export function Actor({ route }: { route: Route }) {
       <div class="columns">
         <div>
           {stored && version !== undefined && <State actor={actor} version={version} />}
+          {stored && <Timers of={stored.timers} />}
           <Reminders actor={actor} />
         </div>
         <div>
@@ -155,6 +156,26 @@ function State({ actor, version }: { actor: Key; version: bigint }) {
           )
         }
       </Show>
+    </Section>
+  );
+}
+
+function Timers({ of }: { of: ActorTimer[] }) {
+  return (
+    <Section title="Timers">
+      <Table
+        label="Timers"
+        keyOf={(t) => t.name}
+        rows={of}
+        empty="None is set. Timers last as long as the actor is in memory."
+        columns={[
+          { name: "Name", cell: (t) => <Name of={t.name} /> },
+          { name: "Method", cell: (t) => <code>{t.method}</code> },
+          { name: "Due", cell: (t) => <Time at={t.due} /> },
+          { name: "Every", cell: (t) => duration(t.every) || "once" },
+          { name: "Left", number: true, cell: (t) => (t.left > 0 ? count(t.left) : "no limit") },
+        ]}
+      />
     </Section>
   );
 }
@@ -295,7 +316,6 @@ function CallForm({ actor, methods, onCalled }: { actor: Key; methods: Method[];
         <label for="payload">Payload, as JSON; may be empty</label>
         <textarea
           id="payload"
-          rows={Math.min(12, payload.split("\n").length + 1)}
           spellcheck={false}
           value={payload}
           aria-invalid={invalid}

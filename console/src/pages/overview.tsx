@@ -9,13 +9,18 @@ import { Badge, Empty, Page, Section, Show, Table } from "../ui";
 import type { ClusterHost } from "../gen/greenroom/v1/cluster_pb";
 import { type ListTurnsResponse, type TurnStep, type TypeTurns } from "../gen/greenroom/v1/status_pb";
 
-// values are those of each step, also of steps without a turn.
-function values(turns: ListTurnsResponse, of: TypeTurns, pick: (s: TurnStep) => number): number[] {
-  const length = Number((turns.last?.seconds ?? 0n) - (turns.first?.seconds ?? 0n)) / turns.stepSeconds + 1;
-  const all = new Array<number>(length).fill(0);
-  for (const s of of.steps) all[s.index] = pick(s);
-  // The newest step is not over: its counts would look like a fall.
-  return all.slice(0, -1);
+// A newest step that has just begun says little.
+const firstSeconds = 5;
+
+// values are those of each step, also of steps without a turn; pick gets the seconds that have passed
+// of the step.
+function values(turns: ListTurnsResponse, of: TypeTurns, pick: (s: TurnStep, seconds: number) => number): number[] {
+  const step = turns.stepSeconds;
+  const last = Number((turns.last?.seconds ?? 0n) - (turns.first?.seconds ?? 0n)) / step;
+  const passed = Math.min(step, Number((turns.now?.seconds ?? 0n) - (turns.last?.seconds ?? 0n)));
+  const all = new Array<number>(last + 1).fill(0);
+  for (const s of of.steps) all[s.index] = pick(s, s.index === last ? Math.max(passed, 1) : step);
+  return passed < firstSeconds ? all.slice(0, -1) : all;
 }
 
 export function Turns({ turns, of }: { turns: ListTurnsResponse; of: TypeTurns }) {
@@ -24,8 +29,8 @@ export function Turns({ turns, of }: { turns: ListTurnsResponse; of: TypeTurns }
   const chart = (title: string, lines: Line[], show: (v: number) => string) => <Chart title={title} lines={lines} first={first} step={step} show={show} />;
   return (
     <div class="charts">
-      {chart("Turns", [{ name: "per second", kind: "good", area: true, values: values(turns, of, (s) => Number(s.turns) / step) }], rate)}
-      {chart("Errors", [{ name: "per second", kind: "bad", area: true, values: values(turns, of, (s) => Number(s.errors) / step) }], rate)}
+      {chart("Turns", [{ name: "per second", kind: "good", area: true, values: perSecond(turns, of) }], rate)}
+      {chart("Errors", [{ name: "per second", kind: "bad", area: true, values: values(turns, of, (s, seconds) => Number(s.errors) / seconds) }], rate)}
       {chart(
         "Latency",
         [
@@ -38,8 +43,7 @@ export function Turns({ turns, of }: { turns: ListTurnsResponse; of: TypeTurns }
   );
 }
 
-// current is the rate of the newest step that is over.
-const current = (turns: ListTurnsResponse, of: TypeTurns): number => values(turns, of, (s) => Number(s.turns)).at(-1)! / turns.stepSeconds;
+const perSecond = (turns: ListTurnsResponse, of: TypeTurns): number[] => values(turns, of, (s, seconds) => Number(s.turns) / seconds);
 
 export function Overview({ route }: { route: Route }) {
   const session = useSession();
@@ -68,8 +72,8 @@ export function Overview({ route }: { route: Route }) {
                 columns={[
                   { name: "Type", cell: (r) => <a href={href(app, "types", [r.type])}>{r.type}</a> },
                   { name: "Turns", number: true, cell: (r) => count(r.turns) },
-                  { name: "Per second now", number: true, cell: (r) => rate(current(t, r)) },
-                  { name: "Last hour", cell: (r) => <Spark values={values(t, r, (s) => Number(s.turns))} /> },
+                  { name: "Per second now", number: true, cell: (r) => rate(perSecond(t, r).at(-1) ?? 0) },
+                  { name: "Last hour", cell: (r) => <Spark values={perSecond(t, r)} /> },
                   { name: "Errors", number: true, cell: (r) => (r.errors > 0n ? <span class="badtext">{count(r.errors)}</span> : "0") },
                   { name: "Half within", number: true, cell: (r) => seconds(r.p50Seconds) },
                   { name: "99 % within", number: true, cell: (r) => seconds(r.p99Seconds) },

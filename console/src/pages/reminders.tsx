@@ -3,20 +3,13 @@ import { modules, reminders } from "../api";
 import { useAction, useLoad } from "../load";
 import { href, type Route } from "../route";
 import { may, useSession } from "../session";
-import { bytes, count, Name, Text, Time } from "../text";
+import { bytes, count, duration, Name, Text, Time } from "../text";
 import { Badge, Confirm, Failure, Field, Page, Pages, Section, Show, Table } from "../ui";
 import type { DeadLetter, Reminder, ReminderSchedule } from "../gen/greenroom/v1/reminder_pb";
 import { Role } from "../gen/greenroom/v1/status_pb";
 
 // The type of reminders that are for subscribers, not for actors.
 export const subscriptionType = "greenroom.subscription";
-
-const duration = (d: { seconds: bigint; nanos: number } | undefined): string => {
-  if (!d) return "";
-  const s = Number(d.seconds) + d.nanos / 1e9;
-  for (const [n, unit] of [[86400, "d"], [3600, "h"], [60, "min"]] as const) if (s >= n && s % n === 0) return `${s / n} ${unit}`;
-  return `${s} s`;
-};
 
 function schedule(s: ReminderSchedule | undefined): string {
   if (!s) return "";

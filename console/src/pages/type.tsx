@@ -161,8 +161,7 @@ function History({ app, type, changed, onChanged }: { app: string; type: string;
                 name: "Changed",
                 cell: ({ d, changes }) => (
                   <>
-                    {d.rolledBackFrom > 0n && <>went back from {String(d.rolledBackFrom)}; </>}
-                    {changes?.what.join("; ")}
+                    {[...(d.rolledBackFrom > 0n ? [`went back from ${d.rolledBackFrom}`] : []), ...(changes?.what ?? [])].join("; ")}
                   </>
                 ),
               },

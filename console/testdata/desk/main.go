@@ -20,6 +20,7 @@ type Order struct {
 	Repeat int             `json:"repeat"` // stores a text that is so long
 	Say    string          `json:"say"`    // logged
 	Remind string          `json:"remind"` // name of a reminder, in an hour
+	Timer  string          `json:"timer"`  // name of a timer, every hour
 	Fail   string          `json:"fail"`   // code of an error
 }
 
@@ -37,6 +38,9 @@ func (d *Desk) Do(ctx *actor.Context, in Order) (string, error) {
 	}
 	if err == nil && in.Remind != "" {
 		err = actor.SetReminder(ctx, actor.Reminder{Name: in.Remind, Method: "Do", After: time.Hour})
+	}
+	if err == nil && in.Timer != "" {
+		err = actor.SetTimer(ctx, actor.Timer{Name: in.Timer, Method: "Do", After: time.Hour, Every: time.Hour})
 	}
 	if in.Say != "" {
 		ctx.Log().Warn(in.Say)

@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -1233,7 +1234,9 @@ type Actor struct {
 	// In memory on the answering host. Set by GetActor only.
 	Active bool `protobuf:"varint,7,opt,name=active,proto3" json:"active,omitempty"`
 	// Invocations waiting in its mailbox. Set by GetActor only.
-	QueueDepth    int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	QueueDepth int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	// Timers that are set, in order of their names. Set by GetActor only.
+	Timers        []*ActorTimer `protobuf:"bytes,9,rep,name=timers,proto3" json:"timers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1324,6 +1327,94 @@ func (x *Actor) GetQueueDepth() int32 {
 	return 0
 }
 
+func (x *Actor) GetTimers() []*ActorTimer {
+	if x != nil {
+		return x.Timers
+	}
+	return nil
+}
+
+// ActorTimer is a timer that the host which holds the actor keeps for it.
+type ActorTimer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The method that it runs.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// When it fires next, by the clock of that host.
+	Due *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=due,proto3" json:"due,omitempty"`
+	// The period; absent: it fires once.
+	Every *durationpb.Duration `protobuf:"bytes,4,opt,name=every,proto3" json:"every,omitempty"`
+	// How often it fires from now on; 0: no limit.
+	Left          uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTimer) Reset() {
+	*x = ActorTimer{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTimer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTimer) ProtoMessage() {}
+
+func (x *ActorTimer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
+func (*ActorTimer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ActorTimer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 type ListActorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -1340,7 +1431,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1443,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1456,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -1416,7 +1507,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1519,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1532,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -1467,7 +1558,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1570,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1583,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -1513,7 +1604,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1616,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1629,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -1567,7 +1658,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1670,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1683,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -1625,7 +1716,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1728,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1741,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -1668,7 +1759,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1771,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,14 +1784,14 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\n" +
-	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/error.proto\"\x8a\x01\n" +
+	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/error.proto\"\x8a\x01\n" +
 	"\bActorKey\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x1a\n" +
@@ -1788,7 +1879,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
-	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa1\x02\n" +
+	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xd3\x02\n" +
 	"\x05Actor\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1e\n" +
@@ -1802,7 +1893,15 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06active\x18\a \x01(\bR\x06active\x12\x1f\n" +
 	"\vqueue_depth\x18\b \x01(\x05R\n" +
-	"queueDepth\"\xeb\x01\n" +
+	"queueDepth\x120\n" +
+	"\x06timers\x18\t \x03(\v2\x18.greenroom.v1.ActorTimerR\x06timers\"\xab\x01\n" +
+	"\n" +
+	"ActorTimer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12,\n" +
+	"\x03due\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12/\n" +
+	"\x05every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\"\xeb\x01\n" +
 	"\x11ListActorsRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -1854,7 +1953,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -1874,64 +1973,69 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*GetActorRequest)(nil),       // 15: greenroom.v1.GetActorRequest
 	(*GetActorResponse)(nil),      // 16: greenroom.v1.GetActorResponse
 	(*Actor)(nil),                 // 17: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 18: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 19: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 20: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 21: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 22: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 23: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 24: greenroom.v1.DeleteActorResponse
-	(*structpb.Value)(nil),        // 25: google.protobuf.Value
-	(*ErrorDetail)(nil),           // 26: greenroom.v1.ErrorDetail
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*ActorTimer)(nil),            // 18: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 19: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 20: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 21: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 22: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 23: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 24: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 25: greenroom.v1.DeleteActorResponse
+	(*structpb.Value)(nil),        // 26: google.protobuf.Value
+	(*ErrorDetail)(nil),           // 27: greenroom.v1.ErrorDetail
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	25, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	26, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	25, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	26, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	25, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
-	25, // 6: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	26, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	26, // 6: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 7: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 8: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	25, // 9: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	25, // 10: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	26, // 9: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	26, // 10: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	11, // 11: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 12: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 13: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	13, // 14: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	14, // 15: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	26, // 16: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	27, // 16: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 17: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	17, // 18: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 19: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	27, // 20: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 21: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 22: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	22, // 23: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 24: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 25: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 26: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	10, // 27: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	8,  // 28: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	15, // 29: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	18, // 30: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	20, // 31: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	23, // 32: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	7,  // 33: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 34: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	12, // 35: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	9,  // 36: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	16, // 37: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	19, // 38: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	21, // 39: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	24, // 40: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	28, // 20: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	18, // 21: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	28, // 22: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	29, // 23: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	17, // 24: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 25: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	23, // 26: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 27: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 28: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 29: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	10, // 30: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	8,  // 31: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	15, // 32: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	19, // 33: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	21, // 34: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	24, // 35: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	7,  // 36: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 37: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	12, // 38: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	9,  // 39: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	16, // 40: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	20, // 41: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	22, // 42: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	25, // 43: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	36, // [36:44] is the sub-list for method output_type
+	28, // [28:36] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -1946,7 +2050,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

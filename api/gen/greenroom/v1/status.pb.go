@@ -504,7 +504,9 @@ type ListTurnsResponse struct {
 	// All types of the app together.
 	All *TypeTurns `protobuf:"bytes,5,opt,name=all,proto3" json:"all,omitempty"`
 	// Turns of the app that were not counted, for lack of memory.
-	Uncounted     uint64 `protobuf:"varint,6,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
+	Uncounted uint64 `protobuf:"varint,6,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
+	// The server's time, which says how much of the newest step has passed.
+	Now           *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +581,13 @@ func (x *ListTurnsResponse) GetUncounted() uint64 {
 		return x.Uncounted
 	}
 	return 0
+}
+
+func (x *ListTurnsResponse) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
 }
 
 // TypeTurns are the turns of one type.
@@ -935,14 +944,15 @@ const file_greenroom_v1_status_proto_rawDesc = "" +
 	"\x10DiagnoseResponse\x121\n" +
 	"\bfindings\x18\x01 \x03(\v2\x15.greenroom.v1.FindingR\bfindings\"C\n" +
 	"\x10ListTurnsRequest\x12/\n" +
-	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\x90\x02\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\xbe\x02\n" +
 	"\x11ListTurnsResponse\x12!\n" +
 	"\fstep_seconds\x18\x01 \x01(\rR\vstepSeconds\x120\n" +
 	"\x05first\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
 	"\x04last\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12-\n" +
 	"\x05types\x18\x04 \x03(\v2\x17.greenroom.v1.TypeTurnsR\x05types\x12)\n" +
 	"\x03all\x18\x05 \x01(\v2\x17.greenroom.v1.TypeTurnsR\x03all\x12\x1c\n" +
-	"\tuncounted\x18\x06 \x01(\x04R\tuncounted\"\xbd\x01\n" +
+	"\tuncounted\x18\x06 \x01(\x04R\tuncounted\x12,\n" +
+	"\x03now\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xbd\x01\n" +
 	"\tTypeTurns\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12,\n" +
 	"\x05steps\x18\x02 \x03(\v2\x16.greenroom.v1.TurnStepR\x05steps\x12\x14\n" +
@@ -1031,23 +1041,24 @@ var file_greenroom_v1_status_proto_depIdxs = []int32{
 	14, // 6: greenroom.v1.ListTurnsResponse.last:type_name -> google.protobuf.Timestamp
 	9,  // 7: greenroom.v1.ListTurnsResponse.types:type_name -> greenroom.v1.TypeTurns
 	9,  // 8: greenroom.v1.ListTurnsResponse.all:type_name -> greenroom.v1.TypeTurns
-	10, // 9: greenroom.v1.TypeTurns.steps:type_name -> greenroom.v1.TurnStep
-	13, // 10: greenroom.v1.ListTokensResponse.tokens:type_name -> greenroom.v1.TokenInfo
-	0,  // 11: greenroom.v1.TokenInfo.role:type_name -> greenroom.v1.Role
-	14, // 12: greenroom.v1.TokenInfo.last_used_at:type_name -> google.protobuf.Timestamp
-	2,  // 13: greenroom.v1.StatusService.GetServer:input_type -> greenroom.v1.GetServerRequest
-	5,  // 14: greenroom.v1.StatusService.Diagnose:input_type -> greenroom.v1.DiagnoseRequest
-	7,  // 15: greenroom.v1.StatusService.ListTurns:input_type -> greenroom.v1.ListTurnsRequest
-	11, // 16: greenroom.v1.StatusService.ListTokens:input_type -> greenroom.v1.ListTokensRequest
-	3,  // 17: greenroom.v1.StatusService.GetServer:output_type -> greenroom.v1.GetServerResponse
-	6,  // 18: greenroom.v1.StatusService.Diagnose:output_type -> greenroom.v1.DiagnoseResponse
-	8,  // 19: greenroom.v1.StatusService.ListTurns:output_type -> greenroom.v1.ListTurnsResponse
-	12, // 20: greenroom.v1.StatusService.ListTokens:output_type -> greenroom.v1.ListTokensResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 9: greenroom.v1.ListTurnsResponse.now:type_name -> google.protobuf.Timestamp
+	10, // 10: greenroom.v1.TypeTurns.steps:type_name -> greenroom.v1.TurnStep
+	13, // 11: greenroom.v1.ListTokensResponse.tokens:type_name -> greenroom.v1.TokenInfo
+	0,  // 12: greenroom.v1.TokenInfo.role:type_name -> greenroom.v1.Role
+	14, // 13: greenroom.v1.TokenInfo.last_used_at:type_name -> google.protobuf.Timestamp
+	2,  // 14: greenroom.v1.StatusService.GetServer:input_type -> greenroom.v1.GetServerRequest
+	5,  // 15: greenroom.v1.StatusService.Diagnose:input_type -> greenroom.v1.DiagnoseRequest
+	7,  // 16: greenroom.v1.StatusService.ListTurns:input_type -> greenroom.v1.ListTurnsRequest
+	11, // 17: greenroom.v1.StatusService.ListTokens:input_type -> greenroom.v1.ListTokensRequest
+	3,  // 18: greenroom.v1.StatusService.GetServer:output_type -> greenroom.v1.GetServerResponse
+	6,  // 19: greenroom.v1.StatusService.Diagnose:output_type -> greenroom.v1.DiagnoseResponse
+	8,  // 20: greenroom.v1.StatusService.ListTurns:output_type -> greenroom.v1.ListTurnsResponse
+	12, // 21: greenroom.v1.StatusService.ListTokens:output_type -> greenroom.v1.ListTokensResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_status_proto_init() }
