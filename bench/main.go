@@ -43,7 +43,6 @@ func roles() role.Roles {
 		inhost.ColdRole:      role.Of(inhost.Cold),
 		inhost.GuestRole:     role.Of(inhost.Guest),
 		bare.TransactionRole: role.Of(bare.Transaction),
-		bare.UpdateRole:      role.Of(bare.Update),
 		bare.GroupRole:       role.Of(bare.Group),
 		bare.DatabaseRole:    bare.Database,
 		bare.TransferRole:    role.Of(bare.Transfers),
@@ -165,20 +164,17 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 		}
 	}()
 	command := "go run ./bench " + strings.Join(args, " ")
-	if *table != "" {
-		if err := writeSurvey(ctx, r, *table, command); err != nil {
-			return exitFailed, err
+	var results []bar.Result
+	switch {
+	case *table != "":
+		err = writeSurvey(ctx, r, *table, command)
+	case *scale != "":
+		err = writeScale(ctx, r, *scale, command)
+	default:
+		status, results, err = measure(ctx, r, chosen, out)
+		if err != nil || *record == "" {
+			break
 		}
-		return exitPass, nil
-	}
-	if *scale != "" {
-		if err := writeScale(ctx, r, *scale, command); err != nil {
-			return exitFailed, err
-		}
-		return exitPass, nil
-	}
-	status, results, err := measure(ctx, r, chosen, out)
-	if err == nil && *record != "" {
 		if status == exitFailed {
 			return status, fmt.Errorf("not every bar could be measured, see above; %s stays as it was", *record)
 		}

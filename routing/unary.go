@@ -97,7 +97,7 @@ func (p *peer) unaryError(ctx context.Context, key actor.Key, err error) error {
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" || isTLSError(err) {
-		return &unsentError{"its host cannot be reached: " + explain(err, p.ps.cfg.Cluster).Error()}
+		return &unsentError{"its host cannot be reached: " + explain(err, p.self.cfg.Cluster).Error()}
 	}
 	return &lostError{err}
 }

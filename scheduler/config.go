@@ -187,7 +187,7 @@ func (c Config) validate() error {
 	case c.OwnerCache < 1:
 		return fmt.Errorf("scheduler config: OwnerCache is %d; give at least 1", c.OwnerCache)
 	case c.Resources.Processors < 0 || c.Resources.Memory < 0:
-		return fmt.Errorf("scheduler config: Resources are %d processors and %d bytes; give what there is, or nothing", c.Resources.Processors, c.Resources.Memory)
+		return fmt.Errorf("scheduler config: Resources are %d processors and %d bytes; give what the machine has, or 0", c.Resources.Processors, c.Resources.Memory)
 	case math.IsNaN(c.Resources.Weight), c.Resources.Weight < 0, c.Resources.Weight > placement.MaxGivenWeight:
 		return fmt.Errorf("scheduler config: Resources.Weight is %v; give a number up to %d, or 0", c.Resources.Weight, placement.MaxGivenWeight)
 	case c.MaxOwned < 1:

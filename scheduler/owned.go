@@ -29,7 +29,7 @@ type ownedActor struct {
 	used    atomic.Uint64 // how many had been added when it was used last
 	leaving atomic.Bool   // it is handed over, or about to be
 	fenced  atomic.Bool   // nothing of an earlier owner is under way
-	// members are the actors of a group key of which the same is known; maxMembers at most.
+	// members are the actors of a group key that share this state; maxMembers at most.
 	// The shard's lock guards them.
 	members map[actor.Key]struct{}
 }

@@ -28,7 +28,6 @@ func appsListCommand(c *cli) *cobra.Command {
 served types and stored modules, and the time of the last deployment. A token that
 is limited to one app may not list apps.`,
 		Example: `  greenroom apps list`,
-		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListAppsResponse, error) {
 				return unary(cmd.Context(), a.modules.ListApps, &greenroomv1.ListAppsRequest{PageSize: size, PageToken: token})

@@ -63,7 +63,7 @@ func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.Ty
 	}
 	for _, digest := range replaced {
 		if before := old[digest]; before != nil && before.Sdk != m.Sdk {
-			out.lines = append(out.lines, fmt.Sprintf("  built with %s; module %s with %s", m.Sdk, short(digest), before.Sdk))
+			out.lines = append(out.lines, fmt.Sprintf("  built with %s; module %s with %s", sdkName(m), short(digest), sdkName(before)))
 		}
 		for _, t := range served {
 			if name := t.Type.GetName(); t.Deployment.GetDigest() == digest && len(names) == 0 && !hasType(m, name) {
@@ -73,6 +73,9 @@ func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.Ty
 	}
 	return out
 }
+
+// sdkName is what a module was built with, for people: a manifest need not name it.
+func sdkName(m *greenroomv1.Module) string { return cmp.Or(m.GetSdk(), "no named SDK") }
 
 // placementAfter is the placement of a type once it is deployed: what is asked for, or
 // what was deployed before and stays, or what the module declares. cur serves it now; nil:

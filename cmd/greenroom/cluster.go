@@ -19,7 +19,7 @@ import (
 
 func hostsCommand(c *cli) *cobra.Command {
 	list := &cobra.Command{
-		Use: "list", Short: "List the servers of the cluster", Args: takes(),
+		Use: "list", Short: "List the servers of the cluster",
 		Long: `List the servers that share the store: the leader, how many ranges of types each
 server holds, how many sticky actors it owns, how many partitions it has checked out,
 and its share of new sticky actors, where 1 is the mean.
@@ -48,7 +48,7 @@ adjacent ranges as one.`,
 		},
 	}
 	drain := &cobra.Command{
-		Use: "drain HOST", Short: "Have a server hand over what it holds", Args: takes("HOST"),
+		Use: "drain HOST", Short: "Have a server hand over what it holds",
 		Long: `Have a server hand over everything that it holds, and take nothing new until it
 restarts. HOST is its ID, a prefix of its ID, or its name. Calls that arrive there
 are forwarded to the other servers. Stopping a server drains it too.`,
@@ -179,7 +179,7 @@ func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (
 
 func whereCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
+		Use: "where TYPE ID", Short: "Say which server holds an actor",
 		Long:    "Say which server of the cluster holds an actor now. No server holds\nan actor of a type any or stateless, nor a sticky actor before its first call. For a\nring:SERVERS type, the servers follow that answer its read-only methods; for a type\nthat is placed with a group, the key follows that it shares with other actors.",
 		Example: "  greenroom where Cart alice --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
@@ -215,7 +215,7 @@ func stickyCommand(c *cli) *cobra.Command {
 	var typ, owner string
 	var all bool
 	list := &cobra.Command{
-		Use: "list", Short: "List sticky actors and who owns them", Args: takes(),
+		Use: "list", Short: "List sticky actors and who owns them",
 		Long:    "List the sticky actors of the app that a server owns now.",
 		Example: "  greenroom sticky list --type Cart --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
@@ -280,7 +280,7 @@ func stickyCommand(c *cli) *cobra.Command {
 func placementCommand(c *cli) *cobra.Command {
 	var ranges bool
 	show := &cobra.Command{
-		Use: "show TYPE", Short: "Show which server holds how much of a type", Args: takes("TYPE"),
+		Use: "show TYPE", Short: "Show which server holds how much of a type",
 		Long: `Show which servers hold an actor type, and how much of it: the number of ranges of the
 hash space, and their part of the whole. A range that several servers share counts for
 each of them in equal parts. --ranges shows the table itself: each range with the server

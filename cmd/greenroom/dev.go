@@ -58,7 +58,6 @@ keeps serving.
 State is kept in .greenroom/dev inside the folder; delete that to start afresh.`,
 		Example: `  greenroom dev
   greenroom dev shop --listen 127.0.0.1:9000`,
-		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return dev(cmd.Context(), c, optional(args, "."), f)
 		},

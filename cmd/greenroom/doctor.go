@@ -37,7 +37,7 @@ type finding struct {
 }
 
 const (
-	// clockWarn is when the clocks of client and server are told apart in logs.
+	// clockWarn is a difference of clocks that disturbs the order of logs of client and server.
 	clockWarn = 2 * time.Second
 	// diskWarn and diskFail leave room for the store's compactions.
 	diskWarn = 2 << 30
@@ -57,7 +57,6 @@ and that does not work, WARN something that only some users need. The exit statu
 1 if anything failed.`,
 		Example: `  greenroom doctor
   greenroom doctor --server https://greenroom.example.com --data-dir /var/lib/greenroom`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := toolchainFindings(guestbuild.Probe(cmd.Context()))
 			server, err := serverFindings(cmd.Context(), c)

@@ -34,7 +34,6 @@ func modulesListCommand(c *cli) *cobra.Command {
 		Use:     "list",
 		Short:   "List the modules of the app",
 		Example: `  greenroom modules list`,
-		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListModulesResponse, error) {
 				return unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
@@ -118,7 +117,6 @@ func modulesUploadCommand(c *cli) *cobra.Command {
 it, lists everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
-		Args:    takes("FILE.wasm"),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			m, err := upload(cmd.Context(), c, a, args[0], "")
 			if err != nil {

@@ -48,7 +48,6 @@ zone of this machine.`,
 		Example: `  greenroom reminders list
   greenroom reminders list Cart alice
   greenroom reminders list --due-within 1h --all -o json | jq -r '.reminders[].name'`,
-		Args:              takes("[TYPE]", "[ID]"),
 		ValidArgsFunction: complete{c}.actor,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &greenroomv1.ListRemindersRequest{App: c.app, Prefix: prefix}
@@ -177,7 +176,6 @@ func remindersGetCommand(c *cli) *cobra.Command {
 		Short:             "Describe a reminder",
 		Long:              "Describe a reminder. Its payload is shown as it is with -o json, in base64.",
 		Example:           `  greenroom reminders get Cart alice expire`,
-		Args:              takes("TYPE", "ID", "NAME"),
 		ValidArgsFunction: complete{c}.reminder,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
 			resp, err := unary(cmd.Context(), a.reminders.GetReminder, &greenroomv1.GetReminderRequest{Actor: key, Name: args[2]})
@@ -325,7 +323,6 @@ first.`,
 		Example: `  greenroom reminders delete Cart alice expire
   greenroom reminders delete Cart alice --all
   greenroom reminders delete Cart --all --yes`,
-		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
 		ValidArgsFunction: complete{c}.reminder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := selected(args, all)
@@ -370,7 +367,6 @@ func remindersPauseCommand(c *cli, pause bool) *cobra.Command {
 the actor, the type or the app; reminders that are set later fire.`,
 		Example: `  greenroom reminders pause Cart alice expire
   greenroom reminders pause Cart --all`,
-		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
 		ValidArgsFunction: complete{c}.reminder,
 	}
 	if !pause {
@@ -424,7 +420,6 @@ func deadLettersCommand(c *cli) *cobra.Command {
 		Long:  "List firings that failed as often as their reminders' policies allow, with why.",
 		Example: `  greenroom reminders deadletters list
   greenroom reminders deadletters list Cart --all -o json`,
-		Args:              takes("[TYPE]"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			list, err := deadLetters(cmd.Context(), c, a, args, &page)
@@ -462,6 +457,7 @@ func deadLetterCommand(c *cli, retry bool) *cobra.Command {
 	var typ string
 	cmd := &cobra.Command{
 		Use:   "delete DEADLETTER…",
+		Args:  cobra.ArbitraryArgs, // or --all
 		Short: "Delete dead letters",
 		Long:  "Delete dead letters: their methods do not run. This cannot be undone.",
 		Example: `  greenroom reminders deadletters delete A-17-xkcdabcd-1792226400000000
@@ -550,7 +546,6 @@ come in buckets of 100,000. Only one server ever creates from a bucket; one serv
 at a time delivers its reminders. USED is the number of its tokens that were handed
 out, RATE/S the approximate number of recent deliveries per second.`,
 		Example: "  greenroom buckets list --every-app",
-		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			app := c.app
 			if every {

@@ -82,7 +82,6 @@ A limit of 0 is its default, except for --turn-fuel.`,
   greenroom serve --store 'postgresql://root@db:26257/greenroom'
   greenroom serve --limit shop/Cart:max-state=2097152,turn-deadline=30s
   greenroom serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file token`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), c, cmd.Flags(), f)
 		},

@@ -45,7 +45,7 @@ type Account struct {
 	apps   map[string]int64 // those that have something
 }
 
-// NewAccount returns an account of which nothing is taken.
+// NewAccount returns an account from which no app has taken anything.
 func NewAccount(b Bounds) *Account { return &Account{bounds: b, apps: make(map[string]int64)} }
 
 // FullError refuses more to an app.

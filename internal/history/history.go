@@ -78,7 +78,7 @@ func (h *History) clockAt(at time.Time) int64 {
 // Answered ends a call with the value that it got.
 func (p *Pending) Answered(value int64) { p.end(value, 0) }
 
-// Unknown ends a call of which nobody knows whether it took effect, or will.
+// Unknown ends a call that may have taken effect, or still may.
 func (p *Pending) Unknown() { p.end(nil, math.MaxInt64) }
 
 // end ends a call at a reading of the clock; 0 for now.

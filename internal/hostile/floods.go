@@ -24,7 +24,7 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Flood is one thing of which a tenant does too much.
+// Flood is one thing that a tenant does too much.
 type Flood struct {
 	// Name says what it is, in a word or two.
 	Name string

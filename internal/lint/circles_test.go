@@ -46,7 +46,6 @@ var filesInCircles = map[string]int{
 	"internal/demo":                   3,
 	"internal/guestbuild":             4,
 	"internal/node":                   6,
-	"routing":                         4,
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              4,
 	"server/edge":                     7,

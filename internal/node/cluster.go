@@ -310,8 +310,7 @@ func splitAdvertised(address string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// databaseAddresses are those that a store's URL names, of which there may be several as
-// in libpq's.
+// databaseAddresses returns the addresses that a store's URL names: several, as in a URL of libpq.
 func databaseAddresses(storeURL string) (addresses []string) {
 	_, rest, _ := strings.Cut(storeURL, "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -392,7 +391,7 @@ type stickyModules struct {
 	cluster ClusterConfig
 }
 
-// hostModules returns what the host is told of modules.
+// hostModules returns the modules as the host sees them.
 func (n *Node) hostModules(mods host.ModuleSource) host.ModuleSource {
 	if c := n.cfg.Cluster; c != nil && c.Sticky {
 		return stickyModules{mods, *c}

@@ -45,7 +45,7 @@ func New(e *edge.Edge, conf Config) {
 
 // serveActor serves everything below an actor's path.
 func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
-	var inv actor.Invocation // what the request is about, as far as that is known
+	var inv actor.Invocation // what is known of it
 	var err error
 	switch resource := resourceOf(r.URL.EscapedPath()); {
 	case asksForSeveral(r.URL.EscapedPath()):
@@ -70,13 +70,7 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.
 	if *inv, err = a.invocationOf(r); err != nil {
 		return err
 	}
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	reply, err := a.Host.Invoke(ctx, *inv)
-	edge.SetHost(w.Header(), reply)
+	reply, err := a.invoke(w, r, *inv)
 	if err != nil {
 		return err
 	}
@@ -91,6 +85,18 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	_, _ = w.Write(reply.Payload.Data) // fails only with the connection; the turn is committed
 	return nil
+}
+
+// invoke makes a call within the request's timeout, and names the host that answered.
+func (a *Actors) invoke(w http.ResponseWriter, r *http.Request, inv actor.Invocation) (actor.Reply, error) {
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	defer cancel()
+	reply, err := a.Host.Invoke(ctx, inv)
+	edge.SetHost(w.Header(), reply)
+	return reply, err
 }
 
 // serveSeveral is the plain HTTP form of ActorService.InvokeAll:
@@ -131,13 +137,7 @@ func (a *Actors) serveSeveral(w http.ResponseWriter, r *http.Request, inv *actor
 		return err
 	}
 	inv.Key = calls[0].Key
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	reply, err := a.Host.Invoke(ctx, *inv)
-	edge.SetHost(w.Header(), reply)
+	reply, err := a.invoke(w, r, *inv)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func Cluster(resp *greenroomv1.ListHostsResponse) []*greenroomv1.Finding {
 	return findings
 }
 
-// nobodyLeads reports whether all servers, of which there are some, run actors only.
+// nobodyLeads reports whether there are servers, and all of them only run actors.
 func nobodyLeads(hosts []*greenroomv1.ClusterHost) bool {
 	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h *greenroomv1.ClusterHost) bool {
 		return !slices.Contains(h.Roles, scheduler.RoleHost) || slices.Contains(h.Roles, scheduler.RoleScheduler)

@@ -14,8 +14,7 @@ type Route struct {
 	name string // for metrics and logs: a fixed set
 	http.Handler
 	metrics *metrics.Route
-	// MaxBody bounds the body of a request, in bytes; BodyErr is what a larger
-	// one is told.
+	// MaxBody bounds the body of a request, in bytes; BodyErr answers a larger one.
 	MaxBody int64
 	BodyErr error
 	// Calls says that the body is the payload of a call, or has nothing else that is large.
@@ -30,7 +29,7 @@ type Route struct {
 	// (MaxMessage, in bytes) and time, since the body has no end.
 	LongLived  bool
 	MaxMessage int64
-	// rpc says that errors are told in the RPC protocol of the request.
+	// rpc says that errors are answered in the RPC protocol of the request.
 	rpc bool
 	// Open says that anybody may ask. Others need role; getRole instead, if it is
 	// set, for a GET.

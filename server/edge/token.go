@@ -107,7 +107,7 @@ func invisible(s string) int {
 	return -1
 }
 
-// Caller is who a request is from, as far as that decides what it may do.
+// Caller is who a request is from: what decides what it may do.
 type Caller struct {
 	Name string // of the token; empty if none is asked for
 	role Role

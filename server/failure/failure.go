@@ -24,7 +24,7 @@ type Failure struct {
 	Answer
 	Message string
 	Detail  *greenroomv1.ErrorDetail
-	// Hidden is for the log and not for the caller; nil if the caller is told all.
+	// Hidden is the error for the log, if the caller must not see it; otherwise nil.
 	Hidden error
 }
 

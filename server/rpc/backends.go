@@ -63,7 +63,7 @@ type Modules interface {
 	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
 	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 	Types(ctx context.Context, app string) ([]modules.ServedType, error)
-	// Current is what serves a type as far as the process knows, from memory.
+	// Current returns what serves a type, from memory: another process may have deployed since.
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }

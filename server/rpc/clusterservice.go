@@ -21,7 +21,7 @@ import (
 // Cluster knows the servers that share a store. [*scheduler.Service] does.
 type Cluster interface {
 	Hosts(ctx context.Context) (scheduler.HostList, error)
-	// Others are the other members, as far as this process knows.
+	// Others returns the other members that this process knows.
 	Others() []actor.Host
 	FindHost(name string) (actor.HostID, error)
 	DrainHost(id actor.HostID) error

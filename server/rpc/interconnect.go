@@ -236,7 +236,7 @@ func (i *interconnect) withOwner(ctx context.Context, err error) error {
 	return wire
 }
 
-// actorOf is what is told of an actor.
+// actorOf returns a view as the API has it.
 func actorOf(v host.View) *greenroomv1.Actor {
 	msg := &greenroomv1.Actor{
 		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,

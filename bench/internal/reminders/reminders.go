@@ -7,14 +7,8 @@
 package reminders
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
-	"github.com/greenroom-run/greenroom/bench/internal/load"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 )
 
@@ -38,12 +32,12 @@ func Bars() []bar.Bar {
 				bar.Check{Name: "against a synced write each", Unit: "reminders/s", Want: bar.AtLeast, Target: 8},
 				bar.Check{Name: "setting and canceling, p99 of the last 10 s", Unit: "ms", Want: bar.AtMost, Target: 1.3},
 			),
-			Run: creation,
+			Run: bar.Of(creation),
 		},
 		{
 			Name: "reminders.2", Title: "firings against turns that are begun inside the process",
 			Checks: both(bar.Check{Name: "firings", Unit: "turns/s", Want: bar.AtLeast, Target: 0.5}),
-			Run:    firing,
+			Run:    bar.Of(firing),
 		},
 		{
 			Name: "reminders.3", Title: "how late reminders fire, at a quarter of the firings that there can be",
@@ -52,18 +46,18 @@ func Bars() []bar.Bar {
 				bar.Check{Name: "late, p99", Unit: "ms", Want: bar.AtMost, Target: 1},
 				bar.Check{Name: "early", Unit: "firings", Want: bar.AtMost, Target: 0},
 			),
-			Run: punctuality,
+			Run: bar.Of(punctuality),
 		},
 		{
 			Name: "reminders.4", Title: "memory: 4,000,000 reminders in the wheel; very many stored, an hour of a day in memory",
 			Checks: append([]bar.Check{{Name: "a reminder in the wheel", Unit: "B", Want: bar.AtMost, Target: 1}},
 				both(bar.Check{Name: "resident", Unit: "MiB", Want: bar.AtMost, Target: 1})...),
-			Run: memory,
+			Run: bar.Of(memory),
 		},
 		{
 			Name: "reminders.5", Title: "an instance that takes over buckets with 1,000,000 reminders: when those that are due have fired",
 			Checks: both(bar.Check{Name: "the last of 1,000 that are due", Unit: "ms", Want: bar.AtMost, Target: 1}),
-			Run:    takeOver,
+			Run:    bar.Of(takeOver),
 		},
 	}
 }
@@ -99,59 +93,21 @@ type database struct {
 }
 
 // onBoth runs f on each store, a fresh one each time, run by run.
-func onBoth(ctx context.Context, r *rig.Rig, f func(run int, db database) error) error {
-	for run := 1; run <= r.Runs; run++ {
-		if err := onEmbedded(r, func(db database) error { return f(run, db) }); err != nil {
-			return err
-		}
-		if err := onPostgres(ctx, r, func(db database) error { return f(run, db) }); err != nil {
-			return err
-		}
-	}
-	return nil
+func onBoth(b *bar.B, f func(run int, db database)) {
+	b.Each(func(run int) { once(b, func(db database) { f(run, db) }) })
 }
 
-func onEmbedded(r *rig.Rig, f func(db database) error) error {
-	dir, remove, err := r.Folder()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	return f(database{name: embeddedStore, dir: dir})
-}
-
-func onPostgres(ctx context.Context, r *rig.Rig, f func(db database) error) error {
-	url, pid, err := r.Postgres(ctx)
-	if err != nil {
-		return err
-	}
-	return f(database{name: postgresStore, url: url, watch: map[string]int{postgresStore: pid}})
-}
-
-// guest is the path of the guest's module.
-func guest(ctx context.Context, r *rig.Rig) (string, error) {
-	return r.BuildOnce(ctx, "bench/reminderguest")
+// once runs f on each store.
+func once(b *bar.B, f func(db database)) {
+	b.Scope(func() { f(database{name: embeddedStore, dir: b.Folder()}) })
+	url, pid := b.Postgres()
+	f(database{name: postgresStore, url: url, watch: map[string]int{postgresStore: pid}})
 }
 
 // spec is a plan of calls of a method on a store.
-func spec(ctx context.Context, r *rig.Rig, db database, method string) (inhost.Spec, error) {
-	wasm, err := guest(ctx, r)
+func spec(b *bar.B, db database, method string) inhost.Spec {
 	return inhost.Spec{
-		Dir: db.dir, StoreURL: db.url, Wasm: wasm, StateBytes: ballast, Method: method, Payload: "1",
-		Plan: load.Plan{Outstanding: many, Actors: r.Count(actors), Warmup: r.Warmup, Duration: r.Duration, Watch: db.watch},
-	}, err
-}
-
-// measured plays a role once and puts it into the table.
-func measured(ctx context.Context, rec *bar.Record, what string, run int, name string, spec any) (load.Result, error) {
-	res, err := role.Call[load.Result](ctx, name, spec)
-	if err != nil {
-		return res, fmt.Errorf("%s: %w", what, err)
+		Dir: db.dir, StoreURL: db.url, Wasm: b.BuildOnce("bench/reminderguest"), StateBytes: ballast, Method: method, Payload: "1",
+		Plan: b.Plan(many, actors, db.watch),
 	}
-	rec.Measured(what, run, res)
-	return res, nil
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func mebi(n int64) float64 { return float64(n) / (1 << 20) }

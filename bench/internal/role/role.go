@@ -20,6 +20,8 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // Verb is the first argument of a program that is to play a role; the second is
@@ -33,7 +35,7 @@ type Func func(ctx context.Context, spec json.RawMessage, say func(answer any) e
 // Roles are roles by name.
 type Roles map[string]Func
 
-// Of makes a role of a function from specification to answer.
+// Of makes a role of a function from specification to answer, which may fail by package must.
 func Of[S, A any](f func(context.Context, S) (A, error)) Func {
 	return func(ctx context.Context, raw json.RawMessage, say func(any) error) error {
 		var spec S
@@ -66,7 +68,9 @@ func (rs Roles) Serve(ctx context.Context, name string, in io.Reader, out io.Wri
 		_, _ = io.Copy(io.Discard, lines)
 		cancel()
 	}()
-	return f(ctx, spec, func(answer any) error { return json.NewEncoder(out).Encode(answer) })
+	return must.Catch(func() {
+		must.Check(f(ctx, spec, func(answer any) error { return json.NewEncoder(out).Encode(answer) }))
+	})
 }
 
 // Process is a role under way.
