@@ -624,6 +624,7 @@ func (f *fixture) oneApp() {
 }
 
 func (f *fixture) lost() {
+	f.signInAs(adminToken, "admin (admin)")
 	f.visit("Overview", "shop", "overview")
 	f.sees("the server reaches its store")
 	f.stop(f.node)
@@ -679,7 +680,8 @@ func (f *fixture) cluster() {
 	f.shot("cluster-actor")
 	f.visit("Overview", "shop", "overview")
 	f.sees("2 server(s), leader epoch")
-	f.page.Until("document.querySelector('table[aria-label=\"Turns by type\"]')?.innerText.includes('Desk')")
+	// Whichever server ran them.
+	f.page.Until("[...document.querySelectorAll('table[aria-label=\"Turns by type\"] td')].some(e => e.innerText === '20')")
 	f.shot("cluster-overview")
 	f.visit("Servers", "shop", "hosts")
 	f.page.Until("document.querySelector('main table')?.innerText.includes('leads')")

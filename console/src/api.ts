@@ -74,8 +74,8 @@ const remedies: Partial<Record<Code, string>> = {
 export function problemOf(e: unknown): Problem {
   const err = ConnectError.from(e);
   const detail = err.findDetails(ErrorDetailSchema)[0];
-  // fetch fails without a code where the server cannot be reached.
-  const lost = err.code === Code.Unknown && !detail;
+  // fetch fails with a TypeError where the server cannot be reached.
+  const lost = !detail && (e instanceof TypeError || err.cause instanceof TypeError);
   const code = lost ? Code.Unavailable : err.code;
   const message = lost ? "The server cannot be reached." : err.rawMessage;
   return { code, kind: detail?.kind ?? "", message, remedy: remedies[code] ?? "", detail };

@@ -1,8 +1,10 @@
 // Deploying a module from a file: what it holds and changes is shown before anything is switched.
 import { useRef, useState } from "preact/hooks";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { modules, upload } from "./api";
 import { compareModule, type Change } from "./changes";
 import { useAction } from "./load";
+import { useSession } from "./session";
 import { bytes, short, Text } from "./text";
 import { Badge, Dialog, Facts, Failure, Field } from "./ui";
 import type { Module, ServedType } from "./gen/greenroom/v1/module_pb";
@@ -14,12 +16,18 @@ export function DeployBox({ app, served, onDeployed }: { app: string; served: Se
   const [module, setModule] = useState<Module>();
   const [done, setDone] = useState("");
   const check = useAction();
+  const session = useSession();
   const take = (file: File | undefined) => {
     if (!file) return;
     setDone("");
     abort.current = new AbortController();
     const { signal } = abort.current;
-    void check.run(async () => setModule(await upload(app, file, signal)));
+    void check.run(async () => {
+      if (file.size > session.maxModuleBytes) {
+        throw new ConnectError(`The file has ${bytes(file.size)}; this server takes modules of at most ${bytes(session.maxModuleBytes)} (--max-module).`, Code.ResourceExhausted);
+      }
+      setModule(await upload(app, file, signal));
+    });
   };
   return (
     <section aria-label="Deploy">

@@ -80,7 +80,8 @@ export function useAction(): { busy: boolean; problem: Problem | undefined; run:
       setState({ busy: false });
       return true;
     } catch (e) {
-      setState({ busy: false, problem: problemOf(e) });
+      const problem = problemOf(e);
+      setState(problem.code === Code.Canceled ? { busy: false } : { busy: false, problem });
       return false;
     } finally {
       busy.current = false;

@@ -121,6 +121,7 @@ function Shell({ onSignOut, lost }: { onSignOut: () => void; lost: boolean }) {
   const before = useRef(place);
   useEffect(() => {
     document.title = `${[...route.names].reverse().concat(page?.title ?? "").join(" · ").slice(0, 100)} · Greenroom`;
+    document.querySelector("nav.side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // where the pages are in a row
     if (before.current === place) return;
     before.current = place;
     scrollTo(0, 0);

@@ -39,27 +39,15 @@ type sum struct {
 	durations     [buckets]uint64
 }
 
-// add adds a step if it has the number; it reports whether it had a turn.
-func (s *sum) add(of *step, number int64) bool {
-	if of == nil || of.number != number {
-		return false
+// add adds a step. What a server of another version counts in more buckets is added to the last one.
+func (s *sum) add(c *StepCounts) {
+	turns := uint64(0)
+	for i, n := range c.Durations {
+		s.durations[min(i, buckets-1)] += uint64(n)
+		turns += uint64(n)
 	}
-	s.errors += uint64(of.errors.Load())
-	for i := range of.durations {
-		n := uint64(of.durations[i].Load())
-		s.durations[i] += n
-		s.turns += n
-	}
-	s.errors = min(s.errors, s.turns) // a turn that fails now is in errors first
-	return s.turns > 0
-}
-
-func (s *sum) merge(of *sum) {
-	s.turns += of.turns
-	s.errors += of.errors
-	for i, n := range of.durations {
-		s.durations[i] += n
-	}
+	s.turns += turns
+	s.errors += min(uint64(c.Errors), turns) // a turn that fails now is in errors first
 }
 
 func (s *sum) count(index int) Count {

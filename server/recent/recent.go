@@ -2,8 +2,6 @@ package recent
 
 import (
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,6 +102,15 @@ type step struct {
 	durations [buckets]atomic.Uint32
 }
 
+// counts returns what was counted so far.
+func (s *step) counts() StepCounts {
+	c := StepCounts{Number: s.number, Errors: s.errors.Load(), Durations: make([]uint32, buckets)}
+	for i := range s.durations {
+		c.Durations[i] = s.durations[i].Load()
+	}
+	return c
+}
+
 // Add counts a turn that ended at a time and took so long.
 func (y *Type) Add(at time.Time, took time.Duration, failed bool) {
 	n := number(at)
@@ -120,67 +127,20 @@ func (y *Type) Add(at time.Time, took time.Duration, failed bool) {
 	s.durations[bucketOf(took)].Add(1)
 }
 
-// App is what is remembered of an app's types.
-type App struct {
-	// First and Last are when the oldest step that is remembered and the newest one begin.
-	First, Last time.Time
-	// Types have ended turns in this time; they are in order of their names.
-	Types []Series
-	// All is their sum; it has no name.
-	All Series
-	// Uncounted is how many turns found no room for their steps since the process started.
-	Uncounted uint64
-}
-
-// Series are the turns of one type, or of all types of an app.
-type Series struct {
-	Type  string
-	Steps []Count // those with a turn, in order
-	Total Count
-}
-
-// Count are turns that were counted together.
-type Count struct {
-	Index         int // of the step, from the first one on
-	Turns, Errors uint64
-	P50, P99      time.Duration
-}
-
 // Of returns what is remembered of an app at a time.
-func (t *Turns) Of(app string, now time.Time) App {
+func (t *Turns) Of(app string, now time.Time) Counts {
 	last := number(now)
-	first := last - Steps + 1
-	at := func(n int64) time.Time { return time.Unix(n*int64(Step/time.Second), 0) }
-	a := App{First: at(first), Last: at(last)}
 	t.mu.Lock()
 	types := maps.Clone(t.types[app])
 	t.mu.Unlock()
-	all := make([]sum, Steps+1) // the last one has all steps
-	for _, name := range slices.Sorted(maps.Keys(types)) {
-		y := types[name]
-		a.Uncounted += y.uncounted.Load()
-		s := Series{Type: strings.Clone(name)}
-		var total sum
-		for i := range Steps {
-			var of sum
-			if !of.add(y.steps[(first+int64(i))%Steps].Load(), first+int64(i)) {
-				continue
-			}
-			s.Steps = append(s.Steps, of.count(i))
-			for _, to := range []*sum{&total, &all[i], &all[Steps]} {
-				to.merge(&of)
+	c := Counts{Types: map[string][]StepCounts{}}
+	for name, y := range types {
+		c.Uncounted += y.uncounted.Load()
+		for n := last - Steps + 1; n <= last; n++ {
+			if of := y.steps[n%Steps].Load(); of != nil && of.number == n {
+				c.Types[name] = append(c.Types[name], of.counts())
 			}
 		}
-		if len(s.Steps) > 0 {
-			s.Total = total.count(0)
-			a.Types = append(a.Types, s)
-		}
 	}
-	for i := range Steps {
-		if all[i].turns > 0 {
-			a.All.Steps = append(a.All.Steps, all[i].count(i))
-		}
-	}
-	a.All.Total = all[Steps].count(0)
-	return a
+	return c
 }

@@ -1,12 +1,15 @@
 package recent
 
 import (
+	"reflect"
 	"sync"
 	"testing"
 	"time"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func of(t *Turns, app string, now time.Time) App { return Add(now, t.Of(app, now)) }
 
 func TestTurnsByType(t *testing.T) {
 	turns := New()
@@ -21,7 +24,7 @@ func TestTurnsByType(t *testing.T) {
 	other.Add(noon, time.Hour, true)
 	turns.Type("shop", "Idle")
 
-	got := turns.Of("shop", noon.Add(2*Step+time.Second))
+	got := of(turns, "shop", noon.Add(2*Step+time.Second))
 	if !got.Last.Equal(noon.Add(2*Step)) || !got.First.Equal(noon.Add(2*Step-(Steps-1)*Step)) {
 		t.Errorf("from %v to %v", got.First, got.Last)
 	}
@@ -42,7 +45,7 @@ func TestTurnsByType(t *testing.T) {
 		t.Errorf("all %+v", got.All)
 	}
 	// An hour later nothing is left, and what it took is free.
-	if later := turns.Of("shop", noon.Add(time.Hour+2*Step)); len(later.Types) != 0 || later.All.Total.Turns != 0 {
+	if later := of(turns, "shop", noon.Add(time.Hour+2*Step)); len(later.Types) != 0 || later.All.Total.Turns != 0 {
 		t.Errorf("after an hour %+v", later)
 	}
 	a.Add(noon.Add(2*time.Hour), time.Millisecond, false)
@@ -50,8 +53,33 @@ func TestTurnsByType(t *testing.T) {
 		t.Errorf("%d steps have memory, one has a turn", used)
 	}
 	a.Add(noon, time.Millisecond, false) // of long ago
-	if got := turns.Of("shop", noon.Add(2*time.Hour)); got.All.Total.Turns != 1 || got.Uncounted != 1 {
+	if got := of(turns, "shop", noon.Add(2*time.Hour)); got.All.Total.Turns != 1 || got.Uncounted != 1 {
 		t.Errorf("a turn of two hours ago: %+v", got)
+	}
+}
+
+// What several servers counted is as if one had.
+func TestServersTogether(t *testing.T) {
+	one, two, both := New(), New(), New()
+	for i := range 1000 {
+		at, took, failed := noon.Add(time.Duration(i)*time.Second), time.Duration(i)*time.Millisecond, i%7 == 0
+		server := one
+		if i%3 == 0 {
+			server = two
+		}
+		for _, turns := range []*Turns{server, both} {
+			turns.Type("app", string(rune('A'+i%5))).Add(at, took, failed)
+		}
+	}
+	now := noon.Add(1000 * time.Second)
+	if got, want := Add(now, one.Of("app", now), two.Of("app", now)), of(both, "app", now); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	// A server whose clock is ahead, and one of another version.
+	ahead := Counts{Types: map[string][]StepCounts{"A": {{Number: number(now) + 1, Durations: []uint32{1}}, {Number: number(now), Errors: 9, Durations: make([]uint32, 2*buckets)}}}}
+	ahead.Types["A"][1].Durations[2*buckets-1] = 2
+	if got := Add(now, ahead).All.Total; got.Turns != 2 || got.Errors != 2 || got.P50 < 16*time.Second {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -85,10 +113,10 @@ func TestAppsShareRoom(t *testing.T) {
 	few := turns.Type("few", "T")
 	few.Add(noon.Add((Steps-1)*Step), time.Millisecond, false)
 	now := noon.Add((Steps - 1) * Step)
-	if got := turns.Of("few", now); got.All.Total.Turns != 1 || got.Uncounted != 0 {
+	if got := of(turns, "few", now); got.All.Total.Turns != 1 || got.Uncounted != 0 {
 		t.Errorf("few: %+v", got.All.Total)
 	}
-	many := turns.Of("many", now)
+	many := of(turns, "many", now)
 	if sum := many.All.Total.Turns + many.Uncounted; many.Uncounted == 0 || sum != (maxSteps/Steps+2)*Steps {
 		t.Errorf("many: %d counted, %d not", many.All.Total.Turns, many.Uncounted)
 	}
@@ -106,7 +134,7 @@ func TestConcurrentTurns(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if got := turns.Of("app", noon.Add(1000*time.Second)).All.Total; got.Turns != 8000 || got.Errors != 800 {
+	if got := of(turns, "app", noon.Add(1000*time.Second)).All.Total; got.Turns != 8000 || got.Errors != 800 {
 		t.Errorf("%+v", got)
 	}
 }

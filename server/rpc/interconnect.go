@@ -55,7 +55,8 @@ func newPeerServices(s *Services) edge.Service {
 	unary.Peer = true
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.edge.HandlerOptions(s.edge.PayloadRoute())...)
 	sv.Serve(edge.RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
-		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure)
+		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure,
+		greenroomv1connect.InterconnectServiceCountTurnsProcedure)
 	tail := edge.StreamRoute()
 	tail.Peer = true
 	sv.Serve(edge.RoleAdmin, tail, h, greenroomv1connect.InterconnectServiceTailLogsProcedure)
@@ -139,6 +140,14 @@ func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroom
 		return nil, i.withOwner(ctx, err)
 	}
 	return connect.NewResponse(msg), nil
+}
+
+func (i *interconnect) CountTurns(_ context.Context, req *connect.Request[greenroomv1.ExchangeTurnsRequest]) (*connect.Response[greenroomv1.ExchangeTurnsResponse], error) {
+	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return nil, err
+	}
+	counts := i.s.edge.Metrics.Recent().Of(edge.AppOf(req.Msg.GetApp()), time.Now())
+	return connect.NewResponse(countsToProto(counts)), nil
 }
 
 func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -74,13 +76,63 @@ func (s *statusService) Diagnose(ctx context.Context, req *connect.Request[green
 	return uncached(msg), nil
 }
 
-func (s *statusService) ListTurns(_ context.Context, req *connect.Request[greenroomv1.ListTurnsRequest]) (*connect.Response[greenroomv1.ListTurnsResponse], error) {
+func (s *statusService) ListTurns(ctx context.Context, req *connect.Request[greenroomv1.ListTurnsRequest]) (*connect.Response[greenroomv1.ListTurnsResponse], error) {
+	name := edge.AppOf(req.Msg.GetApp())
+	elsewhere, missing := s.turnsElsewhere(ctx, name)
 	now := time.Now()
-	app := s.s.edge.Metrics.Recent().Of(edge.AppOf(req.Msg.GetApp()), now)
+	app := recent.Add(now, append(elsewhere, s.s.edge.Metrics.Recent().Of(name, now))...)
 	return uncached(&greenroomv1.ListTurnsResponse{
-		StepSeconds: uint32(recent.Step / time.Second), First: timestamppb.New(app.First), Last: timestamppb.New(app.Last),
-		Types: mapped(app.Types, turnsToProto), All: turnsToProto(app.All), Uncounted: app.Uncounted, Now: timestamppb.New(now),
+		StepSeconds: uint32(recent.Step / time.Second), First: timestamppb.New(app.First), Last: timestamppb.New(app.Last), Now: timestamppb.New(now),
+		Types: mapped(app.Types, turnsToProto), All: turnsToProto(app.All), Uncounted: app.Uncounted, Missing: missing,
 	}), nil
+}
+
+// turnsElsewhere asks the other servers of the cluster what they counted of an app, and returns the names
+// of those that did not answer.
+func (s *statusService) turnsElsewhere(ctx context.Context, app string) (all []recent.Counts, missing []string) {
+	if s.cluster == nil || s.s.Interconnect == nil {
+		return nil, nil
+	}
+	others := s.s.Cluster.Others()
+	answers := make([]*greenroomv1.ExchangeTurnsResponse, len(others))
+	var asking sync.WaitGroup
+	for i, h := range others {
+		asking.Go(func() {
+			if msg, err := s.s.Interconnect.CountTurns(ctx, h.ID, app); err == nil {
+				answers[i] = msg
+			}
+		})
+	}
+	asking.Wait()
+	for i, msg := range answers {
+		if msg == nil {
+			missing = append(missing, others[i].Name)
+			continue
+		}
+		all = append(all, countsFromProto(msg))
+	}
+	slices.Sort(missing)
+	return all, missing
+}
+
+func countsToProto(c recent.Counts) *greenroomv1.ExchangeTurnsResponse {
+	msg := &greenroomv1.ExchangeTurnsResponse{Uncounted: c.Uncounted}
+	for name, steps := range c.Types {
+		msg.Types = append(msg.Types, &greenroomv1.CountedType{Type: name, Steps: mapped(steps, func(s recent.StepCounts) *greenroomv1.CountedStep {
+			return &greenroomv1.CountedStep{Number: s.Number, Errors: s.Errors, Durations: s.Durations}
+		})})
+	}
+	return msg
+}
+
+func countsFromProto(msg *greenroomv1.ExchangeTurnsResponse) recent.Counts {
+	c := recent.Counts{Types: map[string][]recent.StepCounts{}, Uncounted: msg.GetUncounted()}
+	for _, t := range msg.GetTypes() {
+		c.Types[t.GetType()] = mapped(t.GetSteps(), func(s *greenroomv1.CountedStep) recent.StepCounts {
+			return recent.StepCounts{Number: s.GetNumber(), Errors: s.GetErrors(), Durations: s.GetDurations()}
+		})
+	}
+	return c
 }
 
 func turnsToProto(s recent.Series) *greenroomv1.TypeTurns {

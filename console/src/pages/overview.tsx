@@ -55,10 +55,11 @@ export function Overview({ route }: { route: Route }) {
         {(t) => (
           <>
             {t.all && <Turns turns={t} of={t.all} />}
+            {t.missing.length > 0 && <p class="note badtext">The turns of these servers are missing, since they did not answer: {t.missing.join(", ")}.</p>}
             {t.uncounted > 0n && (
               <p class="note">{count(t.uncounted)} turns are missing here: the server counts as many types as its memory for this allows.</p>
             )}
-            <Section title="By type" note={session.cluster ? "As the answering server ran them in the last hour." : "In the last hour."}>
+            <Section title="By type" note={session.cluster ? "At all servers, in the last hour." : "In the last hour."}>
               <Table
                 label="Turns by type"
                 keyOf={(r) => r.type}

@@ -23,6 +23,226 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ExchangeTurnsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	App           string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTurnsRequest) Reset() {
+	*x = ExchangeTurnsRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTurnsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTurnsRequest) ProtoMessage() {}
+
+func (x *ExchangeTurnsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTurnsRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeTurnsRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExchangeTurnsRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeTurnsRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+type ExchangeTurnsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Types         []*CountedType         `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	Uncounted     uint64                 `protobuf:"varint,2,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTurnsResponse) Reset() {
+	*x = ExchangeTurnsResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTurnsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTurnsResponse) ProtoMessage() {}
+
+func (x *ExchangeTurnsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTurnsResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeTurnsResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExchangeTurnsResponse) GetTypes() []*CountedType {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *ExchangeTurnsResponse) GetUncounted() uint64 {
+	if x != nil {
+		return x.Uncounted
+	}
+	return 0
+}
+
+type CountedType struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Steps         []*CountedStep         `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedType) Reset() {
+	*x = CountedType{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedType) ProtoMessage() {}
+
+func (x *CountedType) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedType.ProtoReflect.Descriptor instead.
+func (*CountedType) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CountedType) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CountedType) GetSteps() []*CountedStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// CountedStep are the turns that ended in half a minute.
+type CountedStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts half minutes since 1970, by the clock of the host that counted.
+	Number int64  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Errors uint32 `protobuf:"varint,2,opt,name=errors,proto3" json:"errors,omitempty"`
+	// How many turns took how long: first those below 64 us, then two buckets for each
+	// octave, and last those from 16 s on.
+	Durations     []uint32 `protobuf:"varint,3,rep,packed,name=durations,proto3" json:"durations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedStep) Reset() {
+	*x = CountedStep{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedStep) ProtoMessage() {}
+
+func (x *CountedStep) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedStep.ProtoReflect.Descriptor instead.
+func (*CountedStep) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CountedStep) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *CountedStep) GetErrors() uint32 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *CountedStep) GetDurations() []uint32 {
+	if x != nil {
+		return x.Durations
+	}
+	return nil
+}
+
 type ExchangeTailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -33,7 +253,7 @@ type ExchangeTailRequest struct {
 
 func (x *ExchangeTailRequest) Reset() {
 	*x = ExchangeTailRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +265,7 @@ func (x *ExchangeTailRequest) String() string {
 func (*ExchangeTailRequest) ProtoMessage() {}
 
 func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +278,7 @@ func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTailRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExchangeTailRequest) GetHello() *ExchangeHello {
@@ -84,7 +304,7 @@ type ExchangeTailResponse struct {
 
 func (x *ExchangeTailResponse) Reset() {
 	*x = ExchangeTailResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +316,7 @@ func (x *ExchangeTailResponse) String() string {
 func (*ExchangeTailResponse) ProtoMessage() {}
 
 func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +329,7 @@ func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTailResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExchangeTailResponse) GetTail() *TailResponse {
@@ -148,7 +368,7 @@ type ExchangeHello struct {
 
 func (x *ExchangeHello) Reset() {
 	*x = ExchangeHello{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -160,7 +380,7 @@ func (x *ExchangeHello) String() string {
 func (*ExchangeHello) ProtoMessage() {}
 
 func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -173,7 +393,7 @@ func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeHello.ProtoReflect.Descriptor instead.
 func (*ExchangeHello) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExchangeHello) GetCluster() string {
@@ -252,7 +472,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +484,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +497,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExchangeRequest) GetInvocations() []*ForwardedInvocation {
@@ -338,7 +558,7 @@ type ForwardedInvocation struct {
 
 func (x *ForwardedInvocation) Reset() {
 	*x = ForwardedInvocation{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +570,7 @@ func (x *ForwardedInvocation) String() string {
 func (*ForwardedInvocation) ProtoMessage() {}
 
 func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +583,7 @@ func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedInvocation.ProtoReflect.Descriptor instead.
 func (*ForwardedInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ForwardedInvocation) GetId() uint64 {
@@ -495,7 +715,7 @@ type ForwardedOrigin struct {
 
 func (x *ForwardedOrigin) Reset() {
 	*x = ForwardedOrigin{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +727,7 @@ func (x *ForwardedOrigin) String() string {
 func (*ForwardedOrigin) ProtoMessage() {}
 
 func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +740,7 @@ func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedOrigin.ProtoReflect.Descriptor instead.
 func (*ForwardedOrigin) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ForwardedOrigin) GetActorType() string {
@@ -581,7 +801,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +813,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +826,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -687,7 +907,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +919,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +932,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -768,7 +988,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1000,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1013,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -829,7 +1049,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1061,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1074,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -925,7 +1145,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1157,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1170,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -982,7 +1202,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1214,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1227,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 type ExchangeTimerRequest struct {
@@ -1027,7 +1247,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1259,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1272,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1115,7 +1335,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1347,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1360,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1207,7 +1427,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1439,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1452,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1273,7 +1493,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1505,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1518,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1326,7 +1546,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1558,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1571,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1379,7 +1599,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1611,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1624,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1432,7 +1652,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1664,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1677,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1488,7 +1708,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1720,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1733,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1552,7 +1772,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1784,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1797,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1619,7 +1839,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1851,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1864,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1673,7 +1893,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1905,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1918,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1723,7 +1943,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1955,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1968,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 type ExchangeReleaseResponse struct {
@@ -1761,7 +1981,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1993,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +2006,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1800,7 +2020,20 @@ var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"w\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"[\n" +
+	"\x14ExchangeTurnsRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\"f\n" +
+	"\x15ExchangeTurnsResponse\x12/\n" +
+	"\x05types\x18\x01 \x03(\v2\x19.greenroom.v1.CountedTypeR\x05types\x12\x1c\n" +
+	"\tuncounted\x18\x02 \x01(\x04R\tuncounted\"R\n" +
+	"\vCountedType\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12/\n" +
+	"\x05steps\x18\x02 \x03(\v2\x19.greenroom.v1.CountedStepR\x05steps\"[\n" +
+	"\vCountedStep\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x16\n" +
+	"\x06errors\x18\x02 \x01(\rR\x06errors\x12\x1c\n" +
+	"\tdurations\x18\x03 \x03(\rR\tdurations\"w\n" +
 	"\x13ExchangeTailRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12-\n" +
 	"\x04tail\x18\x02 \x01(\v2\x19.greenroom.v1.TailRequestR\x04tail\"F\n" +
@@ -1940,7 +2173,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\"\x18\n" +
 	"\x16ExchangeNoticeResponse\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xc0\x05\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\x97\x06\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
@@ -1949,7 +2182,9 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
 	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponse\x12\\\n" +
 	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponse\x12S\n" +
-	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01\x12U\n" +
+	"\n" +
+	"CountTurns\x12\".greenroom.v1.ExchangeTurnsRequest\x1a#.greenroom.v1.ExchangeTurnsResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -1963,105 +2198,114 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
-	(*ExchangeTailRequest)(nil),     // 0: greenroom.v1.ExchangeTailRequest
-	(*ExchangeTailResponse)(nil),    // 1: greenroom.v1.ExchangeTailResponse
-	(*ExchangeHello)(nil),           // 2: greenroom.v1.ExchangeHello
-	(*ExchangeRequest)(nil),         // 3: greenroom.v1.ExchangeRequest
-	(*ForwardedInvocation)(nil),     // 4: greenroom.v1.ForwardedInvocation
-	(*ForwardedOrigin)(nil),         // 5: greenroom.v1.ForwardedOrigin
-	(*ForwardedFiring)(nil),         // 6: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),          // 7: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 8: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 9: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 10: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 11: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 12: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 13: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 14: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 15: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 16: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 17: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 18: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 19: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 20: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 21: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 22: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 23: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 24: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 25: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 26: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 27: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 28: greenroom.v1.ActorKey
-	(Consistency)(0),                // 29: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 31: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
-	(*Actor)(nil),                   // 33: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 34: greenroom.v1.StateEntry
+	(*ExchangeTurnsRequest)(nil),    // 0: greenroom.v1.ExchangeTurnsRequest
+	(*ExchangeTurnsResponse)(nil),   // 1: greenroom.v1.ExchangeTurnsResponse
+	(*CountedType)(nil),             // 2: greenroom.v1.CountedType
+	(*CountedStep)(nil),             // 3: greenroom.v1.CountedStep
+	(*ExchangeTailRequest)(nil),     // 4: greenroom.v1.ExchangeTailRequest
+	(*ExchangeTailResponse)(nil),    // 5: greenroom.v1.ExchangeTailResponse
+	(*ExchangeHello)(nil),           // 6: greenroom.v1.ExchangeHello
+	(*ExchangeRequest)(nil),         // 7: greenroom.v1.ExchangeRequest
+	(*ForwardedInvocation)(nil),     // 8: greenroom.v1.ForwardedInvocation
+	(*ForwardedOrigin)(nil),         // 9: greenroom.v1.ForwardedOrigin
+	(*ForwardedFiring)(nil),         // 10: greenroom.v1.ForwardedFiring
+	(*FiringProgress)(nil),          // 11: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 12: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 13: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 14: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 15: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 16: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 17: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 18: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 19: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 20: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 21: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 22: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 23: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 24: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 25: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 26: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 27: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 28: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 29: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 30: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 31: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 32: greenroom.v1.ActorKey
+	(Consistency)(0),                // 33: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 35: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*Actor)(nil),                   // 37: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 38: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
-	2,  // 0: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	26, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	27, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
-	4,  // 3: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
-	2,  // 4: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	29, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	6,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	5,  // 8: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	25, // 9: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	30, // 10: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	7,  // 11: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	30, // 12: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	30, // 13: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	2,  // 15: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	31, // 16: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	2,  // 17: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 18: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 19: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 20: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 21: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	32, // 22: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	32, // 23: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	32, // 24: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	13, // 25: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	32, // 26: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	2,  // 27: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 28: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	33, // 29: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	34, // 30: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	2,  // 31: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	19, // 32: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	30, // 33: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 34: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 35: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	2,  // 36: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	22, // 37: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	30, // 38: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	3,  // 39: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	10, // 40: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	15, // 41: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	12, // 42: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	17, // 43: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	20, // 44: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	21, // 45: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	0,  // 46: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	8,  // 47: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	11, // 48: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	16, // 49: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	14, // 50: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	18, // 51: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	24, // 52: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	23, // 53: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	1,  // 54: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	6,  // 0: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	2,  // 1: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
+	3,  // 2: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
+	6,  // 3: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	31, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	8,  // 6: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
+	6,  // 7: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	33, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	10, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	9,  // 11: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
+	29, // 12: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	34, // 13: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	11, // 14: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	34, // 15: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	34, // 16: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	13, // 17: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	6,  // 18: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 19: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	6,  // 20: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 21: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	6,  // 22: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 23: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 24: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	36, // 25: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	36, // 26: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	36, // 27: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	17, // 28: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	36, // 29: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	6,  // 30: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 31: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	37, // 32: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	38, // 33: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	6,  // 34: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	23, // 35: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	34, // 36: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	6,  // 37: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 38: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	6,  // 39: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	26, // 40: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	34, // 41: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	7,  // 42: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	14, // 43: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	19, // 44: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	16, // 45: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	21, // 46: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	24, // 47: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	25, // 48: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	4,  // 49: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	0,  // 50: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	12, // 51: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	15, // 52: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	20, // 53: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	18, // 54: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	22, // 55: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	28, // 56: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	27, // 57: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	5,  // 58: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	1,  // 59: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	51, // [51:60] is the sub-list for method output_type
+	42, // [42:51] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2077,7 +2321,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

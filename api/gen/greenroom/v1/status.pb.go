@@ -506,7 +506,10 @@ type ListTurnsResponse struct {
 	// Turns of the app that were not counted, for lack of memory.
 	Uncounted uint64 `protobuf:"varint,6,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	// The server's time, which says how much of the newest step has passed.
-	Now           *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
+	Now *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
+	// Names of the servers that did not answer, or are of an earlier version: their turns are
+	// missing.
+	Missing       []string `protobuf:"bytes,8,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +589,13 @@ func (x *ListTurnsResponse) GetUncounted() uint64 {
 func (x *ListTurnsResponse) GetNow() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Now
+	}
+	return nil
+}
+
+func (x *ListTurnsResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
 	}
 	return nil
 }
@@ -944,7 +954,7 @@ const file_greenroom_v1_status_proto_rawDesc = "" +
 	"\x10DiagnoseResponse\x121\n" +
 	"\bfindings\x18\x01 \x03(\v2\x15.greenroom.v1.FindingR\bfindings\"C\n" +
 	"\x10ListTurnsRequest\x12/\n" +
-	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\xbe\x02\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\xd8\x02\n" +
 	"\x11ListTurnsResponse\x12!\n" +
 	"\fstep_seconds\x18\x01 \x01(\rR\vstepSeconds\x120\n" +
 	"\x05first\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
@@ -952,7 +962,8 @@ const file_greenroom_v1_status_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\v2\x17.greenroom.v1.TypeTurnsR\x05types\x12)\n" +
 	"\x03all\x18\x05 \x01(\v2\x17.greenroom.v1.TypeTurnsR\x03all\x12\x1c\n" +
 	"\tuncounted\x18\x06 \x01(\x04R\tuncounted\x12,\n" +
-	"\x03now\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xbd\x01\n" +
+	"\x03now\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x18\n" +
+	"\amissing\x18\b \x03(\tR\amissing\"\xbd\x01\n" +
 	"\tTypeTurns\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12,\n" +
 	"\x05steps\x18\x02 \x03(\v2\x16.greenroom.v1.TurnStepR\x05steps\x12\x14\n" +

@@ -51,8 +51,8 @@ type StatusServiceClient interface {
 	// Diagnose judges the server, its cluster and the calls of actors. What belongs to no
 	// app is left out for tokens of one app.
 	Diagnose(context.Context, *connect.Request[v1.DiagnoseRequest]) (*connect.Response[v1.DiagnoseResponse], error)
-	// ListTurns counts the turns of each type of an app over the last hour, as the answering
-	// server ran them.
+	// ListTurns counts the turns of each type of an app over the last hour, at all servers of
+	// the cluster.
 	ListTurns(context.Context, *connect.Request[v1.ListTurnsRequest]) (*connect.Response[v1.ListTurnsResponse], error)
 	// ListTokens lists the tokens that the server takes, without their secrets. For the role
 	// admin alone.
@@ -136,8 +136,8 @@ type StatusServiceHandler interface {
 	// Diagnose judges the server, its cluster and the calls of actors. What belongs to no
 	// app is left out for tokens of one app.
 	Diagnose(context.Context, *connect.Request[v1.DiagnoseRequest]) (*connect.Response[v1.DiagnoseResponse], error)
-	// ListTurns counts the turns of each type of an app over the last hour, as the answering
-	// server ran them.
+	// ListTurns counts the turns of each type of an app over the last hour, at all servers of
+	// the cluster.
 	ListTurns(context.Context, *connect.Request[v1.ListTurnsRequest]) (*connect.Response[v1.ListTurnsResponse], error)
 	// ListTokens lists the tokens that the server takes, without their secrets. For the role
 	// admin alone.
