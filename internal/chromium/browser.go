@@ -99,6 +99,35 @@ func Start(tb testing.TB) *Browser {
 	return b
 }
 
+// Open opens an empty page, which shares nothing with other pages.
+func (b *Browser) Open() *Page {
+	b.tb.Helper()
+	var context, target, attached struct{ BrowserContextID, TargetID, SessionID string }
+	for _, step := range []struct {
+		method string
+		params func() any
+		result any
+	}{
+		{"Target.createBrowserContext", func() any { return nil }, &context},
+		{"Target.createTarget", func() any { return map[string]any{"url": "about:blank", "browserContextId": context.BrowserContextID} }, &target},
+		{"Target.attachToTarget", func() any { return map[string]any{"targetId": target.TargetID, "flatten": true} }, &attached},
+	} {
+		if err := b.call("", step.method, step.params(), step.result); err != nil {
+			b.tb.Fatal(err)
+		}
+	}
+	p := &Page{tb: b.tb, call: func(method string, params, result any) error {
+		return b.call(attached.SessionID, method, params, result)
+	}}
+	b.ids.Lock()
+	b.ids.pages[attached.SessionID] = p
+	b.ids.Unlock()
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		p.Do(domain+".enable", nil, nil)
+	}
+	return p
+}
+
 // read takes what the browser says until it ends.
 func (b *Browser) read(out io.Reader) {
 	r := bufio.NewReaderSize(out, 1<<20)

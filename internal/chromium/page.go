@@ -10,38 +10,14 @@ import (
 	"testing"
 )
 
-// Page is a page with a session of its own. Its methods fail the test.
+// Page is a page with a session of its own. Make it with [Browser.Open]. Its methods fail the test.
 type Page struct {
-	browser *Browser
-	session string
+	tb   testing.TB
+	call func(method string, params, result any) error // in the page's session
 
 	mu       sync.Mutex
 	problems []string
 	requests []string
-}
-
-// Open opens an empty page.
-func (b *Browser) Open() *Page {
-	b.tb.Helper()
-	var context, target, attached struct{ BrowserContextID, TargetID, SessionID string }
-	b.must(b.call("", "Target.createBrowserContext", nil, &context))
-	b.must(b.call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context.BrowserContextID}, &target))
-	b.must(b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
-	p := &Page{browser: b, session: attached.SessionID}
-	b.ids.Lock()
-	b.ids.pages[p.session] = p
-	b.ids.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		p.Do(domain+".enable", nil, nil)
-	}
-	return p
-}
-
-func (b *Browser) must(err error) {
-	b.tb.Helper()
-	if err != nil {
-		b.tb.Fatal(err)
-	}
 }
 
 // event remembers what tests ask for.
@@ -85,16 +61,23 @@ func (p *Page) Requests() []string {
 	return slices.Clone(p.requests)
 }
 
+func (p *Page) must(err error) {
+	p.tb.Helper()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
 // Do runs a command of the protocol.
 func (p *Page) Do(method string, params, result any) {
-	p.browser.tb.Helper()
-	p.browser.must(p.browser.call(p.session, method, params, result))
+	p.tb.Helper()
+	p.must(p.call(method, params, result))
 }
 
 // Eval runs an expression in the page, waits if it is a promise, and stores its value in out
 // unless that is nil.
 func (p *Page) Eval(expression string, out any) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	var r struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct {
@@ -104,16 +87,16 @@ func (p *Page) Eval(expression string, out any) {
 	}
 	p.Do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &r)
 	if e := r.ExceptionDetails; e != nil {
-		p.browser.tb.Fatalf("%s\n%s %s", expression, e.Text, e.Exception.Description)
+		p.tb.Fatalf("%s\n%s %s", expression, e.Text, e.Exception.Description)
 	}
 	if out != nil {
-		p.browser.must(json.Unmarshal(r.Result.Value, out))
+		p.must(json.Unmarshal(r.Result.Value, out))
 	}
 }
 
 // Until waits until an expression is true in the page. It looks again whenever the page changes.
 func (p *Page) Until(condition string) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	const patience = 120_000 // ms; far more than any answer takes
 	var end string
 	p.Eval(fmt.Sprintf(`new Promise((resolve) => {
@@ -127,24 +110,24 @@ func (p *Page) Until(condition string) {
 		addEventListener("hashchange", look);
 	})`, condition, patience), &end)
 	if end != "" {
-		p.browser.tb.Fatalf("%s does not hold; the page is %.3000s", condition, end)
+		p.tb.Fatalf("%s does not hold; the page is %.3000s", condition, end)
 	}
 }
 
 // Go loads a URL and waits for the load.
 func (p *Page) Go(url string) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	var r struct{ ErrorText string }
 	p.Do("Page.navigate", map[string]any{"url": url}, &r)
 	if r.ErrorText != "" {
-		p.browser.tb.Fatalf("load %s: %s", url, r.ErrorText)
+		p.tb.Fatalf("load %s: %s", url, r.ErrorText)
 	}
 	p.Eval(`new Promise((r) => document.readyState === "complete" ? r(0) : addEventListener("load", () => r(0)))`, nil)
 }
 
 // Size sets the size of the window in pixels, and whether the system is dark.
 func (p *Page) Size(width, height int, dark bool) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	p.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 	scheme := "light"
 	if dark {
@@ -155,7 +138,7 @@ func (p *Page) Size(width, height int, dark bool) {
 
 // Press presses a key and lets it go: Tab, Enter, Escape or a letter.
 func (p *Page) Press(key string) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}
 	down := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
 	if key == "Enter" {
@@ -167,7 +150,7 @@ func (p *Page) Press(key string) {
 
 // Type types text where the focus is.
 func (p *Page) Type(text string) {
-	p.browser.tb.Helper()
+	p.tb.Helper()
 	p.Do("Input.insertText", map[string]any{"text": text}, nil)
 }
 

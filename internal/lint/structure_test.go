@@ -32,7 +32,7 @@ var largeTypes = map[string]large{
 	"engine/wasm.program":             {6, 17, "what instances of a module share"},
 	"guest-sdk/go/actortest.turnHost": {34, 6, "the host functions of the ABI, one method each"},
 	"host/turn.Turn":                  {50, 15, "the host functions of the ABI, one method each"},
-	"server/metrics.Metrics":          {17, 30, "one field for each metric"},
+	"server/metrics.Metrics":          {17, 29, "one field for each metric"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
 }

@@ -52,13 +52,11 @@ type Metrics struct {
 	forwarded *prometheus.CounterVec
 	sessions  *prometheus.CounterVec
 
-	streams           prometheus.Gauge
-	streamInvocations prometheus.Counter
-	streamReceived    prometheus.Counter
-	streamSent        prometheus.Counter
+	streams streamMetrics
 
-	chains, deadlocks *prometheus.CounterVec
-	recent            *recent.Turns
+	// Chains are the chains of turns, and Recent the turns of the last hour.
+	Chains *Chains
+	Recent *recent.Turns
 
 	mu     sync.RWMutex
 	series map[turnSeries]*turnMetrics
@@ -101,6 +99,12 @@ type turnMetrics struct {
 	recent    *recent.Type // nil: of no type that is deployed
 }
 
+// streamMetrics are those of InvokeStreams.
+type streamMetrics struct {
+	open                        prometheus.Gauge
+	invocations, received, sent prometheus.Counter // received and sent count messages
+}
+
 // commitMetrics are those of a lane, looked up once likewise.
 type commitMetrics struct {
 	succeeded prometheus.Counter
@@ -110,7 +114,7 @@ type commitMetrics struct {
 // New returns metrics that have counted nothing.
 func New() *Metrics {
 	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics), recent: recent.New()}
+	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics), Recent: recent.New()}
 	m.turns = counter(m.registry, "greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
 	m.turnTime = histogram(m.registry, "greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
 	m.queueTime = histogram(m.registry, "greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
@@ -134,10 +138,11 @@ func New() *Metrics {
 	m.refused = counter(m.registry, "greenroom_connections_refused_total", "Connections that were closed at once, since too many were open.").WithLabelValues()
 	m.forwarded = counter(m.registry, "greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
 	m.sessions = counter(m.registry, "greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
-	m.streams = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
-	m.streamInvocations = counter(m.registry, "greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
+	m.Chains = newChains(m.registry)
+	m.streams.open = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
+	m.streams.invocations = counter(m.registry, "greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
 	messages := counter(m.registry, "greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
-	m.streamReceived, m.streamSent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
+	m.streams.received, m.streams.sent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	return m
 }
@@ -161,11 +166,10 @@ func gauge[N int | int64 | float64](r prometheus.Registerer, name, help string, 
 // HostEvents returns the callbacks that count what the host does. Guest logs are
 // not counted. The call registers metrics, so that a process calls HostEvents once.
 func (m *Metrics) HostEvents() host.Events {
-	chainEnd := m.chainEnds()
 	return host.Events{
 		TurnEnd: func(e host.TurnEnd) {
 			m.turnEnd(e)
-			chainEnd(e)
+			m.Chains.turnEnd(e)
 		},
 		Commit:    m.commitEnd,
 		Activated: func(actor.Key) { m.activated.Inc(); m.active.Inc() },
@@ -198,9 +202,6 @@ func (m *Metrics) RoutingEvents() routing.Events {
 		SessionBroken: func(actor.HostID) { broken.Inc() },
 	}
 }
-
-// Recent returns the turns of the last hour.
-func (m *Metrics) Recent() *recent.Turns { return m.recent }
 
 func (m *Metrics) timerFired(f host.TimerFired) {
 	outcome := "fired"
@@ -260,7 +261,7 @@ func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
 		fuel:      m.fuel.WithLabelValues(s.app, s.typ),
 	}
 	if s.typ != "" {
-		t.recent = m.recent.Type(s.app, s.typ)
+		t.recent = m.Recent.Type(s.app, s.typ)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,18 +293,18 @@ func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
 type Streams struct{ *Metrics }
 
 // StreamOpened counts a stream that is open from now on.
-func (c Streams) StreamOpened() { c.streams.Inc() }
+func (c Streams) StreamOpened() { c.streams.open.Inc() }
 
 // StreamClosed counts off a stream that was open.
-func (c Streams) StreamClosed() { c.streams.Dec() }
+func (c Streams) StreamClosed() { c.streams.open.Dec() }
 
 // MessageSent counts a message of answers.
-func (c Streams) MessageSent() { c.streamSent.Inc() }
+func (c Streams) MessageSent() { c.streams.sent.Inc() }
 
 // MessageReceived counts a message, and the invocations in it.
 func (c Streams) MessageReceived(invocations int) {
-	c.streamReceived.Inc()
-	c.streamInvocations.Add(float64(invocations))
+	c.streams.received.Inc()
+	c.streams.invocations.Add(float64(invocations))
 }
 
 // ConnectionRefused counts a connection that was closed at once, since too many were open.

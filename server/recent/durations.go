@@ -32,39 +32,3 @@ func lower(bucket int) time.Duration {
 	octave, half := (bucket-1)/2, (bucket-1)%2
 	return time.Duration(2+half) << (octave + firstLimit - 1) * time.Microsecond
 }
-
-// sum adds up steps.
-type sum struct {
-	turns, errors uint64
-	durations     [buckets]uint64
-}
-
-// add adds a step. What a server of another version counts in more buckets is added to the last one.
-func (s *sum) add(c *StepCounts) {
-	turns := uint64(0)
-	for i, n := range c.Durations {
-		s.durations[min(i, buckets-1)] += uint64(n)
-		turns += uint64(n)
-	}
-	s.turns += turns
-	s.errors += min(uint64(c.Errors), turns) // a turn that fails now is in errors first
-}
-
-func (s *sum) count(index int) Count {
-	return Count{Index: index, Turns: s.turns, Errors: s.errors, P50: s.quantile(50), P99: s.quantile(99)}
-}
-
-// quantile returns a duration that so many of 100 turns did not exceed, as if the durations of a
-// bucket were spread evenly over it.
-func (s *sum) quantile(percent uint64) time.Duration {
-	rank := (s.turns*percent + 99) / 100
-	for i, n := range s.durations {
-		if n == 0 || rank > n {
-			rank -= n
-			continue
-		}
-		from, to := lower(i), lower(i+1)
-		return from + time.Duration(float64(to-from)*float64(rank)/float64(n))
-	}
-	return 0
-}

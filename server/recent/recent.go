@@ -9,13 +9,8 @@ import (
 	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-const (
-	// Step is how long a step is, and Steps how many are remembered, with the one that is under way.
-	Step  = 30 * time.Second
-	Steps = 120
-	// maxSteps bounds the steps of all types together: some 50 MB.
-	maxSteps = 256 << 10
-)
+// maxSteps bounds the steps of all types together: some 50 MB.
+const maxSteps = 256 << 10
 
 // Turns are the turns of all types. Make it with [New]; its methods may be called concurrently.
 type Turns struct {
@@ -45,9 +40,6 @@ func (t *Turns) Type(app, typ string) *Type {
 	}
 	return types[typ]
 }
-
-// number is that of the step at a time.
-func number(at time.Time) int64 { return at.Unix() / int64(Step/time.Second) }
 
 // begin returns the step of y with a number, which it adds; nil if there is no room, or it is too old.
 func (t *Turns) begin(y *Type, n int64) *step {

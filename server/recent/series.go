@@ -6,23 +6,6 @@ import (
 	"time"
 )
 
-// Counts is what a server counted of the turns of an app.
-type Counts struct {
-	// Types have the steps with a turn, in order.
-	Types map[string][]StepCounts
-	// Uncounted is how many turns found no room for their steps since the process started.
-	Uncounted uint64
-}
-
-// StepCounts is what was counted in one step of one type.
-type StepCounts struct {
-	// Number says which step it is, by the clock of the server that counted: since 1970.
-	Number int64
-	Errors uint32
-	// Durations has how many turns took how long, by buckets.
-	Durations []uint32
-}
-
 // App are the turns of an app, of one server or of several together.
 type App struct {
 	// First and Last are when the oldest step that is remembered and the newest one begin.
@@ -104,4 +87,40 @@ func (s *sums) series(name string) Series {
 		}
 	}
 	return series
+}
+
+// sum adds up steps.
+type sum struct {
+	turns, errors uint64
+	durations     [buckets]uint64
+}
+
+// add adds a step. What a server of another version counts in more buckets is added to the last one.
+func (s *sum) add(c *StepCounts) {
+	turns := uint64(0)
+	for i, n := range c.Durations {
+		s.durations[min(i, buckets-1)] += uint64(n)
+		turns += uint64(n)
+	}
+	s.turns += turns
+	s.errors += min(uint64(c.Errors), turns) // a turn that fails now is in errors first
+}
+
+func (s *sum) count(index int) Count {
+	return Count{Index: index, Turns: s.turns, Errors: s.errors, P50: s.quantile(50), P99: s.quantile(99)}
+}
+
+// quantile returns a duration that so many of 100 turns did not exceed, as if the durations of a
+// bucket were spread evenly over it.
+func (s *sum) quantile(percent uint64) time.Duration {
+	rank := (s.turns*percent + 99) / 100
+	for i, n := range s.durations {
+		if n == 0 || rank > n {
+			rank -= n
+			continue
+		}
+		from, to := lower(i), lower(i+1)
+		return from + time.Duration(float64(to-from)*float64(rank)/float64(n))
+	}
+	return 0
 }

@@ -146,7 +146,7 @@ func (i *interconnect) CountTurns(_ context.Context, req *connect.Request[greenr
 	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
 		return nil, err
 	}
-	counts := i.s.edge.Metrics.Recent().Of(edge.AppOf(req.Msg.GetApp()), time.Now())
+	counts := i.s.edge.Metrics.Recent.Of(edge.AppOf(req.Msg.GetApp()), time.Now())
 	return connect.NewResponse(countsToProto(counts)), nil
 }
 

@@ -64,7 +64,7 @@ func (s *statusService) Diagnose(ctx context.Context, req *connect.Request[green
 			}
 		}
 	}
-	chains := s.s.edge.Metrics.Chains()
+	chains := s.s.edge.Metrics.Chains.ByType()
 	if who.App() != "" {
 		for of := range chains {
 			if of.App != who.App() {
@@ -80,7 +80,7 @@ func (s *statusService) ListTurns(ctx context.Context, req *connect.Request[gree
 	name := edge.AppOf(req.Msg.GetApp())
 	elsewhere, missing := s.turnsElsewhere(ctx, name)
 	now := time.Now()
-	app := recent.Add(now, append(elsewhere, s.s.edge.Metrics.Recent().Of(name, now))...)
+	app := recent.Add(now, append(elsewhere, s.s.edge.Metrics.Recent.Of(name, now))...)
 	return uncached(&greenroomv1.ListTurnsResponse{
 		StepSeconds: uint32(recent.Step / time.Second), First: timestamppb.New(app.First), Last: timestamppb.New(app.Last), Now: timestamppb.New(now),
 		Types: mapped(app.Types, turnsToProto), All: turnsToProto(app.All), Uncounted: app.Uncounted, Missing: missing,
