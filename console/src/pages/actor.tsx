@@ -99,7 +99,7 @@ export function Actor({ route }: { route: Route }) {
               })
           }
         >
-          <p>All that the actor has stored is removed, with its reminders. This cannot be taken back.</p>
+          <p>All that the actor has stored is removed, with its reminders, for good.</p>
         </Confirm>
       )}
     </Page>

@@ -51,7 +51,7 @@ export function Hosts() {
                     </>
                   ),
                 },
-                { name: "Address", cell: (h) => <Text of={h.address} /> },
+                { name: "Address", cell: (h) => h.address },
                 {
                   name: "Is",
                   cell: (h) => (
