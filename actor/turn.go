@@ -84,7 +84,17 @@ type Origin struct {
 	// Fuel is the most that the called turn may use, beside the limit of its type; 0: no
 	// other bound.
 	Fuel uint64
+	// Waits names the calls of turns that wait for the called one at their hosts, the outermost
+	// first; [MaxWaits] at most, of [MaxWaitLen] bytes at most. A call of an actor that a waiting
+	// chain has runs in that chain. Empty: the caller's host is of an earlier version.
+	Waits []string
 }
+
+// Bounds of [Origin.Waits].
+const (
+	MaxWaits   = 64
+	MaxWaitLen = 64
+)
 
 // Cause returns what causes the turn of the invocation.
 func (i *Invocation) Cause() Cause {
@@ -109,6 +119,12 @@ type Reply struct {
 	// another one than they asked and its address is known. Hosts leave it empty; who
 	// passes calls on sets it, also with an error.
 	Host string
+	// Joined is the one of [Origin.Waits] in whose chain the turn ran, and with which it is
+	// committed. Empty: the turn is committed, or only read.
+	Joined string
+	// Callbacks means that the turn's commit may have recorded calls that have joined chains which
+	// wait for it, under [CallbacksKey].
+	Callbacks bool
 }
 
 // StateFormat is how a row's state column is encoded.

@@ -94,7 +94,13 @@ func (unbounded) Give(int64)      {}
 type Fuel struct {
 	Limit uint64 // 0: as much as its time allows
 	Used  uint64 // the engine adds what each Run used, also of one that failed
+	// Running is what the run under way had used when its guest called [Calls].Call last; 0 between
+	// runs. That method may lower Limit, which the engine takes over when it returns.
+	Running uint64
 }
+
+// Spent is what the turn has used by now, as far as it is known.
+func (f *Fuel) Spent() uint64 { return f.Used + f.Running }
 
 // Remaining is the limit of the next Run, 0 for none: a turn of several runs that has
 // nothing left gets one unit, which no run gets by with.

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -32,7 +32,7 @@ type admission struct {
 	workers     *worker.Workers
 	timers      *lane.Timers
 	timerFired  func(TimerFired)
-	graph       *chain.Graph[*activation.Activation]
+	waits       *callback.Waits
 	newName     func() string
 }
 
@@ -46,6 +46,9 @@ func (ad *admission) counted(c *call.Call, admit func(*call.Call) call.Result) c
 func (ad *admission) admit(c *call.Call) call.Result {
 	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
+	}
+	if r, ok := ad.callback(c); ok {
+		return r
 	}
 	s, m, err := ad.find(c)
 	here := true
@@ -296,12 +299,47 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 	if c.Receiver != nil {
 		return call.Result{Later: true}
 	}
+	return ad.await(c, a.Shard)
+}
+
+// callback hands a call to the chain that waits for its caller and has its actor; false if there is none.
+func (ad *admission) callback(c *call.Call) (r call.Result, ok bool) {
+	o := c.Inv.Origin
+	if o == nil || len(o.Waits) == 0 {
+		return r, false
+	}
+	w, err := ad.waits.Find(o.Waits, ad.table.Find(c.Inv.Key))
+	if err == nil && w == nil {
+		return r, false
+	}
+	if c.Lane = serving.LaneCalled; err == nil {
+		err = ad.memory.Charge(c)
+	}
+	if c.Receiver == nil {
+		c.Answered = make(chan struct{}, 1)
+	}
+	if err == nil {
+		c.Placed()
+		err = w.Put(c)
+	}
+	switch {
+	case err != nil:
+		return call.Result{Err: err, Stats: call.Stats{Lane: c.Lane}}, true
+	case c.Receiver != nil:
+		return call.Result{Later: true}, true
+	}
+	return ad.await(c, ad.table.Shard(c.Inv.Key)), true
+}
+
+// await waits for the answer to a call of an actor in s.
+func (ad *admission) await(c *call.Call, s *activation.Shard) call.Result {
+	lane := c.Lane
 	select {
 	case <-c.Answered:
 		return c.Result
 	case <-c.Ctx.Done():
 	}
-	if a.Shard.Withdraw(c) {
+	if s.Withdraw(c) {
 		return call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit
@@ -340,7 +378,7 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 		}
 		if a != nil {
 			a.Hold = hold
-			if o := c.Inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
+			if o := c.Inv.Origin; o != nil && ad.waits.Graph.Holds(o.Chain, a) {
 				s.Mu.Unlock()
 				return nil, false, notReentrant(&c.Inv.Key)
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
@@ -78,6 +79,11 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
 	runs.Call, runs.All = h.chains.call, h.chains.all
+	waits := callback.New(&h.chains.graph, h.cfg.newName())
+	h.chains.callbacks = callbacks{
+		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
+		run: h.chains.run, ended: h.chains.ended,
+	}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,
@@ -95,7 +101,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, graph: &h.chains.graph, newName: h.cfg.newName,
+		timers: &h.timers, timerFired: h.events.TimerFired, waits: waits, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -146,6 +152,16 @@ func (h *Host) CheckCall(app string, bytes int64) error {
 // CloseIdleInstance closes an unused guest instance of an app, to free what it keeps in memory, and
 // reports whether there was one.
 func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app) }
+
+// InChains returns the actors that chains of several actors have now.
+func (h *Host) InChains() []actor.Key {
+	held := h.chains.graph.Held()
+	keys := make([]actor.Key, len(held))
+	for i, a := range held {
+		keys[i] = a.Key
+	}
+	return keys
+}
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the

@@ -324,7 +324,7 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case wire == nil:
 		events.Forwarded("reply")
-		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api()}
+		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api(), Joined: s.Reply.Joined, Callbacks: s.Reply.Callbacks}
 		c.answer(reply, nil)
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):
@@ -429,11 +429,12 @@ func (c *routed) answer(reply actor.Reply, err error) {
 // attempts: a reply is the earlier attempt's if that took effect, and an error of the guest comes
 // after a commit that excludes it. All other errors hold for the last attempt only. The error "not
 // reentrant" is one of them: the chain may hold the actor because of the earlier attempt.
+// The error "canceled" of an actor's call ends its caller, whatever happened to the call.
 func afterLost(inv *actor.Invocation, err error) error {
 	cond := actor.AsCondition(err)
 	var guest *actor.GuestError
 	reentrant := errors.As(err, &guest) && guest.Code == abi.CallNotReentrant
-	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
+	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused || cond == actor.ErrCanceled && inv.Origin != nil {
 		return err
 	}
 	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}

@@ -47,7 +47,7 @@ func generatedResponse(r *Response) *greenroomv1.ExchangeResponse {
 	for _, i := range r.Replies {
 		g.Replies = append(g.Replies, &greenroomv1.ExchangeReply{
 			Id: i.ID, Payload: i.Payload.Data, ContentType: i.Payload.ContentType, Version: i.Version, Error: i.Error, Fuel: i.Fuel,
-			Host: i.Host, Owner: i.Owner,
+			Host: i.Host, Owner: i.Owner, Joined: i.Joined, Callbacks: i.Callbacks,
 		})
 	}
 	return g
@@ -80,6 +80,8 @@ func responses() []*Response {
 			{ID: 9, Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{1, 0x80}, 300)}, Version: 1<<62 + 3, Fuel: 1 << 40},
 			{ID: 10, Error: &greenroomv1.StreamError{Code: 9, Message: "no", Detail: &greenroomv1.ErrorDetail{Kind: "guest_error", Retryable: true, Guest: &greenroomv1.GuestErrorDetail{Code: "c"}}}},
 			{ID: 11, Error: &greenroomv1.StreamError{}, Fuel: 1, Host: "127.0.0.1:8080", Owner: "someone"},
+			{ID: 12, Joined: "p.1"},
+			{ID: 13, Callbacks: true},
 		}},
 		{Hello: &greenroomv1.ExchangeHello{ApiAddress: "[::1]:80"}},
 	}
@@ -134,7 +136,7 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 	for _, r := range responses() {
 		r.Hello = nil
 		for i := range r.Replies {
-			r.Replies[i].Owner = ""
+			r.Replies[i].Owner, r.Replies[i].Joined, r.Replies[i].Callbacks = "", "", false
 		}
 		frames = append(frames, r)
 	}

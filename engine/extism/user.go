@@ -226,7 +226,11 @@ func callActor(c *call, s []uint64) {
 	if err != nil {
 		panic(&actor.GuestError{Status: statusInvalidArgument, Code: abi.CallInvalid, Message: c.function + " was given a call that is not as docs/extism.md has it: " + err.Error()})
 	}
-	r, code, err := c.turn().calls.Call(m)
+	calls := c.turn().calls
+	fuel := calls.Fuel()
+	fuel.Running = c.instance.tank.Used()
+	r, code, err := calls.Call(m)
+	c.instance.tank.Lower(fuel.Remaining())
 	if err != nil {
 		panic(&confine.Stop{Err: err})
 	}

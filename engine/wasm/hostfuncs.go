@@ -343,7 +343,10 @@ func callActor(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	var r *abi.Result
 	var code abi.Code
 	var err error
+	fuel := i.calls.Fuel()
+	fuel.Running = i.tank.Spent(int64(i.fuel.Get()))
 	i.wait(func() { r, code, err = i.calls.Call(&m) })
+	i.tank.Lower(fuel.Remaining())
 	switch {
 	case err != nil:
 		panic(&confine.Stop{Err: err})

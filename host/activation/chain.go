@@ -11,7 +11,7 @@ import (
 )
 
 // Savepoint is how much called turns have done.
-type Savepoint struct{ Undo, tokens, records int }
+type Savepoint struct{ Undo, tokens, records, Ran int }
 
 // Member returns what the chain has of an actor, nil if nothing.
 func (ch *Chain) Member(key actor.Key) *Enlisted {
@@ -72,14 +72,6 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.named[of])
 }
 
-// FuelLeft is what called turns may still use; 0: as much as their types allow.
-func (ch *Chain) FuelLeft() uint64 {
-	if ch.FuelLimit == 0 {
-		return 0
-	}
-	return max(1, ch.FuelLimit-min(ch.FuelLimit, ch.Fuel-ch.OfAll))
-}
-
 // Size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *Chain) Size() int64 {
 	size := 0
@@ -88,7 +80,25 @@ func (ch *Chain) Size() int64 {
 			size += m.Row.State.Size() + m.Effects.Reminders.Size()
 		}
 	}
-	return int64(size + ch.recorded())
+	return int64(size + ch.recorded() + ch.calledBack())
+}
+
+// CalledBack adds a callback to those that are recorded with the outermost turn, and fails if they
+// have more than one commit may have.
+func (ch *Chain) CalledBack(cb call.Callback) error {
+	if ch.calledBack()+cb.Size() > actor.MaxCommitBytes {
+		return fmt.Errorf("%w: the callbacks of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
+	}
+	ch.Callbacks = append(ch.Callbacks, cb)
+	return nil
+}
+
+// calledBack returns the bytes of the callbacks.
+func (ch *Chain) calledBack() (bytes int) {
+	for i := range ch.Callbacks {
+		bytes += ch.Callbacks[i].Size()
+	}
+	return bytes
 }
 
 // Record adds a called turn to those that are recorded, and fails if they have more than one commit
@@ -131,7 +141,7 @@ func (ch *Chain) Activations() []*Activation {
 
 // Savepoint returns what RollBack goes back to.
 func (ch *Chain) Savepoint() Savepoint {
-	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
+	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records), len(ch.Ran)}
 }
 
 // RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
@@ -146,7 +156,7 @@ func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.Remi
 		u.Of.Row, u.Of.Changed, u.Of.Effects, u.Of.Rev = u.Row, u.Changed, u.Effects, next()
 	}
 	tokens = ch.Tokens[to.tokens:]
-	ch.Undo, ch.Tokens, ch.Records = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records]
+	ch.Undo, ch.Tokens, ch.Records, ch.Ran = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records], ch.Ran[:to.Ran]
 	return tokens
 }
 

@@ -507,6 +507,8 @@ type Chain struct {
 	// have used, which have the limits of their types. FuelLimit bounds the rest; 0: no bound.
 	Fuel, OfAll, FuelLimit uint64
 	Records                []calledRecord          // the called turns to record
+	Ran                    []actor.KeyedCall       // the callbacks that have taken effect in the chain, in order
+	Callbacks              []call.Callback         // the calls that have joined a chain which waits for this one
 	Name                   string                  // what [chain.Chain.SetName] was given
 	named                  map[actor.KeyedCall]int // how many calls have got a key of NameCall, by actor and method
 }

@@ -79,6 +79,14 @@ func (t *Table) Activate(s *Shard, key actor.Key) *Activation {
 	return a
 }
 
+// Find returns the activation of an actor, nil if there is none.
+func (t *Table) Find(key actor.Key) *Activation {
+	s := t.Shard(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Actors[key]
+}
+
 // Remove takes an activation without work out of the table. The caller has the
 // shard's lock.
 func (t *Table) Remove(s *Shard, a *Activation) {

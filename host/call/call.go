@@ -228,7 +228,7 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 		}
 		return Result{Err: fmt.Errorf("%w: %s with a new key", actor.ErrKeyReused, what)}
 	}
-	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
+	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version, Callbacks: c.Inv.Origin != nil && len(c.Inv.Origin.Waits) > 0}}
 }
 
 // Cost is what the call counts for in Config.CallMemory and in its actor's share.

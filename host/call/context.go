@@ -107,6 +107,21 @@ func (c *Context) Done() <-chan struct{} {
 	return c.done
 }
 
+// Both returns a context that ends with the first of two, or by cancel. Its values are those of ctx.
+func Both(ctx, other context.Context) (both context.Context, cancel func()) {
+	var end context.CancelFunc
+	if deadline, ok := other.Deadline(); ok {
+		ctx, end = context.WithDeadline(ctx, deadline)
+	} else {
+		ctx, end = context.WithCancel(ctx)
+	}
+	detach := context.AfterFunc(other, end)
+	return ctx, func() {
+		detach()
+		end()
+	}
+}
+
 // Stop ends the context early, or after its use.
 func (c *Context) Stop() { c.end(context.Canceled) }
 

@@ -53,6 +53,9 @@ type attempt struct {
 	From      actor.Key
 	Caller    *Run
 	Undone    int // how much of Chain.Undo was there when the turn began
+	// share is the fuel that the turn has with those that it calls, below what those have used. share is 0
+	// for the outermost turn of all hosts, and if nothing bounds the fuel.
+	share, below uint64
 }
 
 // Runs makes runs of guests.
@@ -80,7 +83,7 @@ func (rs *Runs) Get(c *call.Call) *Run {
 	t := rs.spare.Get().(*Run)
 	t.by, t.Of = rs, c
 	if o := c.Inv.Origin; o != nil {
-		t.Depth, t.From = o.Depth, o.From
+		t.Depth, t.From, t.share = o.Depth, o.From, o.Fuel
 	}
 	return t
 }
@@ -173,6 +176,8 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	}
 	if t.Of.Op == call.OpAll {
 		done.Reply.Fuel = t.Chain.Fuel
+	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
+		done.Reply.Fuel += t.Chain.Fuel
 	}
 	if effects := t.TimerEffects(); !t.ReadOnly {
 		t.Of.Timers = timer.NewChanges(effects, s.Placed())
@@ -268,11 +273,45 @@ func (s *several) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) 
 	return nil
 }
 
-// LimitFuel bounds the turn by what the chain leaves to it.
+// FuelLeft is what a turn that t calls may use, with those that it calls; 0: as much as its type allows.
+func (t *Run) FuelLeft() uint64 {
+	share, used, outermost := t.share, t.Fuel().Spent()+t.below, t.Outermost
+	if t == outermost && share == 0 || outermost.Of.Op == call.OpAll && t.Caller == outermost {
+		share, used = t.Chain.FuelLimit, t.Chain.Fuel-t.Chain.OfAll
+	}
+	if share == 0 {
+		return 0
+	}
+	return max(1, share-min(share, used))
+}
+
+// ShareFuel has the turn share in the fuel that its caller leaves to called turns.
+func (t *Run) ShareFuel() {
+	by := t.Caller
+	if by.Of.Op == call.OpAll { // each of its calls has the limit of its type
+		return
+	}
+	left := by.FuelLeft()
+	if t.share == 0 || left > 0 && left < t.share {
+		t.share = left
+	}
+	t.LimitFuel()
+}
+
+// Called counts fuel that called turns of the turn have used.
+func (t *Run) Called(fuel uint64) { t.below += fuel }
+
+// Below returns the fuel that called turns have used.
+func (t *Run) Below() uint64 { return t.below }
+
+// LimitFuel bounds the turn by what the chain leaves to it, when it begins and after each of its calls.
 func (t *Run) LimitFuel() {
+	if t.share == 0 {
+		return
+	}
 	fuel := t.Fuel()
-	if left := t.Chain.FuelLeft(); left > 0 && (fuel.Limit == 0 || left < fuel.Limit) {
-		fuel.Limit = left
+	if most := fuel.Spent() + t.FuelLeft(); fuel.Limit == 0 || most < fuel.Limit {
+		fuel.Limit = most
 	}
 }
 

@@ -95,6 +95,12 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 		b.Records = append(b.Records, c.Record(done.Reply, s.Limits.IdempotencyTTL))
 		b.Replies += len(done.Reply.Payload.Data) + call.RecordCost
 	}
+	if ch != nil && len(ch.Callbacks) > 0 && c.Cause == actor.CauseKeyedCall {
+		record := c.RecordCallbacks(ch.Callbacks, done.Reply.Version, s.Limits.IdempotencyTTL)
+		b.Records = append(b.Records, record)
+		b.Replies += len(record.Reply.Data) + call.RecordCost
+		done.Reply.Callbacks = true
+	}
 	b.Remind(&done.Reminders)
 	b.Most = min(b.Most, int(min(activation.MaxReplies, serving.MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
 	c.Result = call.Result{Reply: done.Reply, Stats: c.Stats}

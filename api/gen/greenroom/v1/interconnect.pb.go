@@ -708,7 +708,10 @@ type ForwardedOrigin struct {
 	// How many turns the called one is nested in.
 	Depth uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
 	// The most that the called turn may use; 0: no bound but its type's.
-	Fuel          uint64 `protobuf:"varint,5,opt,name=fuel,proto3" json:"fuel,omitempty"`
+	Fuel uint64 `protobuf:"varint,5,opt,name=fuel,proto3" json:"fuel,omitempty"`
+	// The names of the calls of turns that wait for this one, the outermost first. A host of an
+	// earlier version sends none, and passes none on.
+	Waits         []string `protobuf:"bytes,6,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -776,6 +779,13 @@ func (x *ForwardedOrigin) GetFuel() uint64 {
 		return x.Fuel
 	}
 	return 0
+}
+
+func (x *ForwardedOrigin) GetWaits() []string {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
 }
 
 // ForwardedFiring is the delivery of a reminder that a ForwardedInvocation is. Its actor,
@@ -1042,7 +1052,11 @@ type ExchangeReply struct {
 	Host        string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
 	// With an error of the kind not_owner: the incarnation that holds the actor, if the
 	// answering host knows it.
-	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The one of the invocation's waits in whose chain the turn ran, and with which it is committed.
+	Joined string `protobuf:"bytes,9,opt,name=joined,proto3" json:"joined,omitempty"`
+	// The turn's commit may have recorded calls that joined chains which wait for it.
+	Callbacks     bool `protobuf:"varint,10,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,6 +1145,20 @@ func (x *ExchangeReply) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *ExchangeReply) GetJoined() string {
+	if x != nil {
+		return x.Joined
+	}
+	return ""
+}
+
+func (x *ExchangeReply) GetCallbacks() bool {
+	if x != nil {
+		return x.Callbacks
+	}
+	return false
 }
 
 type ExchangeDeleteRequest struct {
@@ -2075,14 +2103,15 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
 	"tracestate\x125\n" +
-	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\x8b\x01\n" +
+	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\xa1\x01\n" +
 	"\x0fForwardedOrigin\x12\x1d\n" +
 	"\n" +
 	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
 	"\bactor_id\x18\x02 \x01(\tR\aactorId\x12\x14\n" +
 	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
-	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\"\x8e\x03\n" +
+	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\x12\x14\n" +
+	"\x05waits\x18\x06 \x03(\tR\x05waits\"\x8e\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -2107,7 +2136,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"last_error\x18\x06 \x01(\tR\tlastError\"|\n" +
 	"\x10ExchangeResponse\x125\n" +
 	"\areplies\x18\x01 \x03(\v2\x1b.greenroom.v1.ExchangeReplyR\areplies\x121\n" +
-	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xe5\x01\n" +
+	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x9b\x02\n" +
 	"\rExchangeReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
@@ -2116,7 +2145,10 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\x12\x12\n" +
 	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x14\n" +
-	"\x05owner\x18\b \x01(\tR\x05owner\"\x97\x01\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\x12\x16\n" +
+	"\x06joined\x18\t \x01(\tR\x06joined\x12\x1c\n" +
+	"\tcallbacks\x18\n" +
+	" \x01(\bR\tcallbacks\"\x97\x01\n" +
 	"\x15ExchangeDeleteRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x1d\n" +
