@@ -285,7 +285,7 @@ func (f *fixture) root() {
 func (f *fixture) signIn() {
 	f.enter("Token", "wrong")
 	f.press("Sign in")
-	f.sees("The server does not take this token")
+	f.sees("The server does not accept this token")
 	f.shot("signin-refused")
 	f.enter("Token", adminToken)
 	f.page.Press("Enter")
@@ -334,7 +334,7 @@ func (f *fixture) deploy() {
 	// The same bytes are known already.
 	f.choose(f.wasm)
 	f.sees("is served by this module already")
-	f.press("Not now")
+	f.press("Cancel")
 	f.page.Until("!document.querySelector('dialog')")
 }
 
@@ -352,12 +352,12 @@ func (f *fixture) history() {
 	f.visit("Type Desk", "shop", "types", "Desk")
 	f.sees("the first one")
 	f.press("Undeploy…")
-	f.enter("Type its name", "Desk")
+	f.enter("Type the name", "Desk")
 	f.press("Undeploy")
-	f.sees("Nothing serves this type now.")
-	f.press("Go back to 1…")
+	f.sees("No module serves this type now.")
+	f.press("Roll back to 1…")
 	f.press("Roll back")
-	f.page.Until("[...document.querySelectorAll('td')].some(e => e.innerText === '3') && !document.body.innerText.includes('Nothing serves')")
+	f.page.Until("[...document.querySelectorAll('td')].some(e => e.innerText === '3') && !document.body.innerText.includes('No module serves')")
 	f.shot("type")
 }
 
@@ -378,7 +378,7 @@ func (f *fixture) actors() {
 
 func (f *fixture) actor() {
 	f.visit("Desk alice", "shop", "actors", "Desk", "alice")
-	f.sees("Nothing is stored of this actor.")
+	f.sees("This actor has no stored state.")
 	f.page.Eval(`(e => { e.value = "Do"; e.dispatchEvent(new Event("change", { bubbles: true })); })(document.getElementById("method"))`, nil)
 	f.enter("Payload", `{"key":"cart","value":{"items":[1,2,{"price":12345678901234567890}],"open":true,"note":null},"say":"a line of alice"}`)
 	f.press("Call Do")
@@ -400,7 +400,7 @@ func (f *fixture) actor() {
 	f.press("Call Do")
 	f.sees("no_room")
 	f.enter("Payload", `{"fail":`)
-	f.sees("This is no JSON yet.")
+	f.sees("This is not valid JSON yet.")
 }
 
 func (f *fixture) hostile() {
@@ -462,12 +462,12 @@ func (f *fixture) remove() {
 	f.page.Until("document.querySelector('dialog[open]')")
 	confirm := "[...document.querySelectorAll('dialog button')].find(e => e.innerText === 'Delete')"
 	f.page.Until(confirm + ".disabled")
-	f.enter("Type its name", "alic")
+	f.enter("Type the name", "alic")
 	f.page.Until(confirm + ".disabled")
-	f.enter("Type its name", "alice")
+	f.enter("Type the name", "alice")
 	f.shot("delete")
 	f.page.Press("Enter")
-	f.sees("Nothing is stored of this actor.")
+	f.sees("This actor has no stored state.")
 	if _, err := f.api.GetActor(f.Context(), connect.NewRequest(&greenroomv1.GetActorRequest{Actor: &greenroomv1.ActorKey{App: "shop", Type: "Desk", Id: "alice"}})); connect.CodeOf(err) != connect.CodeNotFound {
 		f.Errorf("the actor: %v", err)
 	}
@@ -489,7 +489,7 @@ func (f *fixture) reminders() {
 	f.sees("paused")
 	f.press("Resume")
 	f.page.Until("document.body.innerText.includes('Pause') && !document.body.innerText.includes('Resume')")
-	f.sees("There is none: every firing got through")
+	f.sees("No dead letters")
 	f.shot("reminders")
 	f.press("Delete…")
 	f.page.Eval("[...document.querySelectorAll('dialog button')].find(e => e.innerText === 'Delete').click()", nil)
@@ -628,11 +628,11 @@ func (f *fixture) lost() {
 	f.visit("Overview", "shop", "overview")
 	f.sees("the server reaches its store")
 	f.stop(f.node)
-	f.sees("This is as of")
+	f.sees("This is from")
 	f.sees("The server cannot be reached.")
 	f.shot("lost")
 	f.start(newToken)
-	f.sees("The server does not take this token")
+	f.sees("The server does not accept this token")
 	f.enter("Token", newToken)
 	f.press("Sign in")
 	f.sees("admin (admin)")
@@ -684,15 +684,15 @@ func (f *fixture) cluster() {
 	f.page.Until("[...document.querySelectorAll('table[aria-label=\"Turns by type\"] td')].some(e => e.innerText === '20')")
 	f.shot("cluster-overview")
 	f.visit("Servers", "shop", "hosts")
-	f.page.Until("document.querySelector('main table')?.innerText.includes('leads')")
-	f.press("Ask which reach which")
+	f.page.Until("document.querySelector('main table')?.innerText.includes('leader')")
+	f.press("Check connections")
 	f.sees("each reaches all others")
 	f.press("Drain…")
 	var name string
 	f.page.Until("document.querySelector('dialog[open] h2')")
 	f.page.Eval("document.querySelector('dialog h2').innerText.match(/web-[12]/)[0]", &name)
-	f.enter("Type its name", name)
+	f.enter("Type the name", name)
 	f.press("Drain")
-	f.page.Until("document.querySelector('main table')?.innerText.includes('drains')")
+	f.page.Until("document.querySelector('main table')?.innerText.includes('draining')")
 	f.shot("hosts")
 }

@@ -1,4 +1,4 @@
-// The clients of the API, and the token that they send.
+// Clients of the API, and the token that they send.
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
@@ -11,7 +11,7 @@ import { ReminderService } from "./gen/greenroom/v1/reminder_pb";
 import { SettingsService } from "./gen/greenroom/v1/settings_pb";
 import { StatusService } from "./gen/greenroom/v1/status_pb";
 
-// The token lasts as long as the tab, and no other tab has it.
+// The token is kept for this tab, until it is closed.
 const storageKey = "greenroom.token";
 let token = sessionStorage.getItem(storageKey) ?? "";
 
@@ -22,7 +22,7 @@ export function setToken(value: string): void {
 }
 export const hasToken = (): boolean => token !== "";
 
-// What is called when the server refuses the token, or asks for one.
+// refused is called when the server refuses the token, or asks for one.
 let refused: () => void = () => {};
 export function onRefused(f: () => void): void {
   refused = f;
@@ -53,7 +53,7 @@ export const reminders = createClient(ReminderService, transport);
 export const settings = createClient(SettingsService, transport);
 export const status = createClient(StatusService, transport);
 
-// Problem is an error as people are told it.
+// Problem is an error in words for people.
 export interface Problem {
   code: Code;
   kind: string;
@@ -83,7 +83,8 @@ export function problemOf(e: unknown): Problem {
 
 const chunkBytes = 1 << 20;
 
-// upload sends a module, as a client stream, whose messages connect-web does not send.
+// upload sends a module as a client stream. connect-web cannot send client streams, so the envelopes
+// are made here.
 export async function upload(app: string, file: Blob, signal: AbortSignal): Promise<Module> {
   const parts: Uint8Array<ArrayBuffer>[] = [];
   const add = (message: Uint8Array) => {

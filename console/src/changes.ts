@@ -1,4 +1,4 @@
-// What one version of a type changes for the callers of another: as `greenroom deploy` says it.
+// What a new version of a type changes for its callers. `greenroom deploy` says the same (changes.go).
 import type { ActorType, Method, Module, ServedType } from "./gen/greenroom/v1/module_pb";
 
 export interface Change {

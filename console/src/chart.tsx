@@ -1,4 +1,4 @@
-// Pictures of the last hour, in SVG.
+// Charts of the last hour, in SVG.
 import { useState } from "preact/hooks";
 import { seconds as showSeconds } from "./text";
 
@@ -26,8 +26,8 @@ function points(values: number[], max: number): string {
   return values.map((v, i) => `${((i * width) / last).toFixed(1)},${(height - (Math.min(v, max) / max) * (height - 4)).toFixed(1)}`).join(" ");
 }
 
-// Chart draws lines over the steps from first on. What it shows is in words as well, and the value
-// at a step under the pointer or the arrow keys.
+// Chart draws lines over steps. Its label says the same in words; the legend shows the values at the
+// step under the pointer, or at the one chosen with the arrow keys.
 export function Chart({ title, lines, first, step, show }: { title: string; lines: Line[]; first: Date; step: number; show: (v: number) => string }) {
   const [at, setAt] = useState<number | undefined>();
   const steps = lines[0]?.values.length ?? 0;
@@ -86,7 +86,7 @@ export function Chart({ title, lines, first, step, show }: { title: string; line
   );
 }
 
-// Spark is a small picture in a table, beside the number that it is of.
+// Spark is a small chart for a table; the number beside it says the same.
 export function Spark({ values }: { values: number[] }) {
   const max = top(Math.max(...values, 0));
   return (

@@ -1,4 +1,4 @@
-// Deploying a module from a file: what it holds and changes is shown before anything is switched.
+// Deploys a module from a file. The dialog shows what the module changes before it is switched over.
 import { useRef, useState } from "preact/hooks";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { modules, upload } from "./api";
@@ -118,7 +118,7 @@ function Switch({ app, module, served, onClose, onDone }: { app: string; module:
           of={[
             ["Module", <code>{short(module.digest)}</code>],
             ["Size", bytes(module.size)],
-            ["Built with", module.sdk || "it does not say"],
+            ["Built with", module.sdk || "unknown"],
           ]}
         />
         <ul class="changes">
@@ -145,7 +145,7 @@ function Switch({ app, module, served, onClose, onDone }: { app: string; module:
             {deploy.busy ? "Deploying…" : "Deploy"}
           </button>
           <button type="button" onClick={onClose}>
-            Not now
+            Cancel
           </button>
         </div>
       </form>

@@ -1,4 +1,4 @@
-// What doctor finds.
+// The findings of a diagnosis.
 import { Badge } from "./ui";
 import { type Finding, Verdict } from "./gen/greenroom/v1/status_pb";
 

@@ -1,22 +1,22 @@
-// What is asked of the server, and asked again.
+// Requests to the server, repeated while a page is open.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Code } from "@connectrpc/connect";
 import { type Problem, problemOf } from "./api";
 
 export interface Loaded<T> {
-  data: T | undefined; // the last that came, also while the server does not answer
-  at: Date | undefined; // when it came
+  data: T | undefined; // the last answer; kept while the server does not answer
+  at: Date | undefined; // when data arrived
   problem: Problem | undefined; // of the last request
   loading: boolean;
   reload: () => void;
 }
 
-// These end by themselves, so that they are asked again even if nothing else is.
+// Failures that are likely to pass: the request is repeated even if the page does not poll.
 const passing = [Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted];
 const retryAfter = 3_000;
 
-// useLoad asks when deps change, and then every so many milliseconds (0: once) while the page is
-// seen. What was asked for other deps is gone, and its answer is passed over.
+// useLoad asks when deps change, and then at an interval in milliseconds (0: once) while the page is
+// visible. A request for earlier deps is cancelled, and its answer is ignored.
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], every = 0): Loaded<T> {
   const key = JSON.stringify(deps);
   const [got, setGot] = useState<{ key: string; data?: T; at?: Date; problem?: Problem; loading: boolean }>({ key, loading: true });
@@ -46,7 +46,7 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unkno
       if (next && !ended) timer = window.setTimeout(tick, next);
     };
     const tick = () => {
-      if (document.hidden) return; // seen makes it go on
+      if (document.hidden) return; // seen continues
       void run();
     };
     const seen = () => {
@@ -67,7 +67,7 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unkno
   return { data: undefined, at: undefined, problem: undefined, ...current, reload };
 }
 
-// useAction is something that a button does: once at a time, with how it ended.
+// useAction runs what a button does, one run at a time, and keeps the problem that the last run ended with.
 export function useAction(): { busy: boolean; problem: Problem | undefined; run: (f: () => Promise<unknown>) => Promise<boolean>; clear: () => void } {
   const [state, setState] = useState<{ busy: boolean; problem?: Problem }>({ busy: false });
   const busy = useRef(false);

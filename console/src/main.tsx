@@ -24,7 +24,7 @@ interface PageOf {
   title: string;
   view: (props: { route: Route }) => preact.ComponentChildren;
   role?: Role;
-  // Of the whole server: tokens of one app do not see it.
+  // The page is about the whole server: tokens of one app do not see it.
   everywhere?: boolean;
   cluster?: boolean;
 }
@@ -47,7 +47,7 @@ function SignIn({ refused, onDone }: { refused: boolean; onDone: () => void }) {
       <h1>Greenroom</h1>
       {refused && (
         <div class="box bad" role="alert">
-          <p>The server does not take this token, or does not take it any more. Sign in with another one.</p>
+          <p>The server does not accept this token, or no longer accepts it. Sign in with another one.</p>
         </div>
       )}
       <form
@@ -137,7 +137,7 @@ function Shell({ onSignOut, lost }: { onSignOut: () => void; lost: boolean }) {
           main.current?.querySelector("h1")?.focus();
         }}
       >
-        Skip to the page
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href={href(app, "overview")}>
@@ -145,7 +145,7 @@ function Shell({ onSignOut, lost }: { onSignOut: () => void; lost: boolean }) {
         </a>
         <AppChoice app={app} page={route.page} />
         <span class="who">
-          {lost && <strong class="lost">server not reached</strong>}
+          {lost && <strong class="lost">server unreachable</strong>}
           {session.authenticated && (
             <>
               <span title={`role ${roleName(session.role)}`}>
@@ -175,7 +175,7 @@ function Shell({ onSignOut, lost }: { onSignOut: () => void; lost: boolean }) {
         ) : (
           <Page title="Not here">
             <Empty>
-              There is no page of this name, or not for this token. <a href={href(app, "overview")}>Go to the overview.</a>
+              This page does not exist, or this token may not see it. <a href={href(app, "overview")}>Go to the overview.</a>
             </Empty>
           </Page>
         )}
@@ -187,7 +187,7 @@ function Shell({ onSignOut, lost }: { onSignOut: () => void; lost: boolean }) {
   );
 }
 
-// AppChoice chooses whose actors the pages show.
+// AppChoice chooses the app that the pages show.
 function AppChoice({ app, page }: { app: string; page: string }) {
   const session = useSession();
   const apps = useLoad(

@@ -1,4 +1,4 @@
-// Which servers hold which part of a type's hash space, as a ring and as a table.
+// Shows which servers hold which part of a type's hash space, as a ring and as a table.
 import { cluster } from "./api";
 import { useLoad } from "./load";
 import { rate, short } from "./text";
@@ -56,7 +56,7 @@ export function Placement({ app, type }: { app: string; type: string }) {
               <div>
                 {nobody > 0 && (
                   <p>
-                    <Badge kind="warn">{(nobody * 100).toFixed(1)} % moves, or its server is away</Badge>
+                    <Badge kind="warn">{(nobody * 100).toFixed(1)} % is between two servers, or its server is away</Badge>
                   </p>
                 )}
                 <Table
@@ -73,8 +73,8 @@ export function Placement({ app, type }: { app: string; type: string }) {
                         </>
                       ),
                     },
-                    { name: "Part", number: true, cell: (r) => `${(r.share * 100).toFixed(1)} %` },
-                    { name: "Calls a second", number: true, cell: (r) => rate(r.heat) },
+                    { name: "Share", number: true, cell: (r) => `${(r.share * 100).toFixed(1)} %` },
+                    { name: "Calls/s", number: true, cell: (r) => rate(r.heat) },
                     { name: "Hot ranges moved here", number: true, cell: (r) => String(r.moved) },
                   ]}
                 />

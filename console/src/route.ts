@@ -1,4 +1,4 @@
-// Where the console is: the part of the address behind the #.
+// The route of the console is the fragment of its URL.
 //
 //	#/APP/PAGE/NAME/NAME?KEY=VALUE
 import { useEffect, useState } from "preact/hooks";
@@ -35,7 +35,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const changed = () => setRoute(parse(location.hash));
     addEventListener("hashchange", changed);
-    changed(); // it may have changed before somebody listened
+    changed(); // the hash may have changed before this listener was added
     return () => removeEventListener("hashchange", changed);
   }, []);
   return route;

@@ -1,4 +1,4 @@
-// Who uses the console, and what they may do.
+// The caller of the API, as the server sees it.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { type GetServerResponse, Role } from "./gen/greenroom/v1/status_pb";

@@ -1,9 +1,9 @@
-// Text of others, as it is: names, states and log lines may hold anything.
+// Text that others wrote: names, states and log lines may hold anything.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-// Characters that change what other characters look like, or that nobody sees: control characters,
-// marks of direction, zero-width ones and invisible operators.
+// Characters that are invisible or change how others are shown: control characters, direction marks,
+// zero-width characters and invisible operators.
 const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 function seen(text: string): ComponentChildren {
@@ -26,8 +26,8 @@ function cut(text: string, most: number): string {
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
 }
 
-// Text shows text of others in a direction of its own. What is long is cut, and shown whole when
-// somebody asks.
+// Text shows text that others wrote, isolated from the direction of the page. It cuts long text and has a
+// button that shows all of it.
 export function Text({ of, most = 300, whole = false }: { of: string; most?: number; whole?: boolean }) {
   const [all, setAll] = useState(whole);
   if (of === "") return <span class="faint">empty</span>;
@@ -42,7 +42,7 @@ export function Text({ of, most = 300, whole = false }: { of: string; most?: num
   );
 }
 
-// Name is a short text of others in the middle of a sentence or a row; the title has all of it.
+// Name shows a short text that others wrote, inside a sentence or a row.
 export function Name({ of }: { of: string }) {
   return (
     <bdi class="name" title={of.length > 80 ? of.slice(0, 600) : undefined}>
@@ -75,7 +75,7 @@ export const rate = (n: number): string => (n === 0 ? "0" : n < 10 ? n.toFixed(n
 export const dateOf = (t: { seconds: bigint; nanos: number } | undefined): Date | undefined =>
   t && new Date(Number(t.seconds) * 1000 + t.nanos / 1e6);
 
-// ago is how long before now a time was, or how long after.
+// ago says how far a time is from now.
 export function ago(t: Date, now = new Date()): string {
   const s = Math.round((now.getTime() - t.getTime()) / 1000);
   const abs = Math.abs(s);
@@ -84,7 +84,7 @@ export function ago(t: Date, now = new Date()): string {
   return abs < 2 ? "now" : s > 0 ? `${n} ${unit} ago` : `in ${n} ${unit}`;
 }
 
-// Time is a moment, by how long ago it was; the title has the moment itself.
+// Time shows how long ago a moment was; its title is the moment itself.
 export function Time({ at }: { at: { seconds: bigint; nanos: number } | undefined }) {
   const t = dateOf(at);
   if (!t) return <span class="faint">–</span>;

@@ -1,8 +1,8 @@
-// A value of JSON as a tree, of which only what is open is in the page.
+// A JSON value as a tree. Only open nodes are in the page.
 import { useState } from "preact/hooks";
 import { count, Name, Text } from "./text";
 
-// Exact is a number as it was written, where a double is another one.
+// Exact is a number that a double cannot hold, as it was written.
 class Exact {
   constructor(readonly source: string) {}
 }
@@ -11,7 +11,7 @@ type Json = null | boolean | number | string | Exact | Json[] | { [key: string]:
 
 const page = 100;
 
-// summary is what a closed node says of itself.
+// summary describes a closed node.
 function summary(v: Json[] | { [key: string]: Json }): string {
   const n = Array.isArray(v) ? v.length : Object.keys(v).length;
   const what = Array.isArray(v) ? "item" : "member";
@@ -61,7 +61,7 @@ function Node({ name, value, open }: { name: string | undefined; value: Json; op
   );
 }
 
-// Tree shows a text of JSON. Numbers are as they are written, also those that a double cannot hold.
+// Tree shows a JSON text. It shows numbers as they are written, even those that a double cannot hold.
 export function Tree({ json }: { json: string }) {
   let value: Json;
   try {

@@ -1,11 +1,11 @@
-// The parts that pages are made of.
+// Components that pages share.
 import type { ComponentChildren, TargetedInputEvent } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Problem } from "./api";
 import type { Loaded } from "./load";
 import { Text } from "./text";
 
-// Page has a heading that takes the focus when the page is come to.
+// Page has a heading, which gets the focus after navigation.
 export function Page({ title, actions, children }: { title: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren }) {
   return (
     <>
@@ -32,7 +32,7 @@ export function Section({ title, note, actions, children }: { title: string; not
   );
 }
 
-// Failure says what went wrong and what to do.
+// Failure shows what went wrong and what to do.
 export function Failure({ of, retry }: { of: Problem; retry?: (() => void) | undefined }) {
   return (
     <div class="box bad" role="alert">
@@ -65,7 +65,7 @@ export function Failure({ of, retry }: { of: Problem; retry?: (() => void) | und
 
 export const Empty = ({ children }: { children: ComponentChildren }) => <div class="box empty">{children}</div>;
 
-// Show shows what was loaded, and above it why it is not the newest.
+// Show shows what was loaded. After a failed request it keeps the last data and says why it is old.
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
   if (of.data === undefined) {
     if (of.problem) return <Failure of={of.problem} retry={of.reload} />;
@@ -80,7 +80,7 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
       {of.problem && (
         <div class="box bad" role="alert">
           <p>
-            This is as of {of.at?.toLocaleTimeString()}: <Text of={of.problem.message} /> {of.problem.remedy}
+            This is from {of.at?.toLocaleTimeString()}. <Text of={of.problem.message} /> {of.problem.remedy}
           </p>
           <button type="button" onClick={of.reload}>
             Try again
@@ -98,8 +98,8 @@ export interface Column<R> {
   number?: boolean;
 }
 
-// Table is a table, and on narrow screens a list of its rows. Roles are written down, since CSS
-// takes them away with the display of a table.
+// Table is a table; on narrow screens CSS turns each row into a list. The roles are explicit, because
+// display: block removes those of the elements.
 export function Table<R>({ label, columns, rows, keyOf, empty }: { label: string; columns: Column<R>[]; rows: R[]; keyOf: (row: R) => string; empty: ComponentChildren }) {
   if (rows.length === 0) return <Empty>{empty}</Empty>;
   return (
@@ -128,7 +128,7 @@ export function Table<R>({ label, columns, rows, keyOf, empty }: { label: string
   );
 }
 
-// Facts are names and values.
+// Facts shows names and values.
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
@@ -146,7 +146,7 @@ export const Badge = ({ kind, children }: { kind: "good" | "warn" | "bad" | "pla
   <span class={`badge ${kind}`}>{children}</span>
 );
 
-// Field is an input with its label and what is wrong with it.
+// Field is an input with its label and a hint.
 export function Field({ label, hint, type = "text", ...input }: {
   label: string;
   hint?: ComponentChildren;
@@ -170,7 +170,7 @@ export function Field({ label, hint, type = "text", ...input }: {
   );
 }
 
-// Dialog is a form that keeps the rest of the page from being used. Escape closes it.
+// Dialog is modal. Escape closes it.
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -185,7 +185,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
-// Confirm asks before something that cannot be taken back; typed is what must be typed for it.
+// Confirm asks before an action; with typed, that text must be typed first.
 export function Confirm({ title, children, typed, action, busy, problem, onConfirm, onClose }: {
   title: string;
   children: ComponentChildren;
@@ -209,10 +209,10 @@ export function Confirm({ title, children, typed, action, busy, problem, onConfi
         {children}
         {typed !== undefined && (
           <Field
-            label="Type its name to go on"
+            label="Type the name to confirm"
             hint={
               <>
-                Its name is <Text of={typed} whole />
+                The name is <Text of={typed} whole />
               </>
             }
             value={text}
@@ -233,7 +233,7 @@ export function Confirm({ title, children, typed, action, busy, problem, onConfi
   );
 }
 
-// Pages are the ways to the page before and after, whose tokens the address has.
+// Pages has buttons for the first and the next page of a list.
 export function Pages({ first, next, onFirst, onNext }: { first: boolean; next: string; onFirst: () => void; onNext: () => void }) {
   if (first && !next) return null;
   return (

@@ -61,12 +61,12 @@ export function Actor({ route }: { route: Route }) {
                 ["State schema", String(stored.stateSchema)],
                 ["Activation", stored.active ? <Badge kind="good">in memory</Badge> : <Badge kind="plain">not in memory</Badge>],
                 ["Mailbox", `${count(stored.queueDepth)} waiting`],
-                ...(owner ? [["Server", owner.moving ? "between two" : owner.name || owner.hostId || "none holds it"] as [string, string], ["Placement", owner.placement] as [string, string]] : []),
+                ...(owner ? [["Server", owner.moving ? "between two servers" : owner.name || owner.hostId || "not held"] as [string, string], ["Placement", owner.placement] as [string, string]] : []),
                 ...(owner?.groupKey ? [["Group", <Text of={`${owner.group} ${owner.groupKey}`} />] as [string, preact.ComponentChild]] : []),
               ]}
             />
           ) : (
-            <Empty>Nothing is stored of this actor. It exists all the same: call one of its methods.</Empty>
+            <Empty>This actor has no stored state. Every ID is an actor, so you can call it.</Empty>
           )
         }
       </Show>
@@ -106,7 +106,7 @@ export function Actor({ route }: { route: Route }) {
   );
 }
 
-// orNothing is null where nothing is stored.
+// orNothing returns null instead of failing with not_found.
 async function orNothing<T>(answer: Promise<T>): Promise<T | null> {
   try {
     return await answer;
@@ -134,7 +134,7 @@ function Value({ of }: { of: StateEntry }) {
 function State({ actor, version }: { actor: Key; version: bigint }) {
   const state = useLoad((signal) => orNothing(actors.getState({ actor }, { signal })), [actor.app, actor.type, actor.id, String(version)]);
   const last = useRef(state.data);
-  if (state.data) last.current = state.data; // while the next one comes
+  if (state.data) last.current = state.data; // shown until the next state arrives
   const shown = state.data ?? last.current;
   return (
     <Section title="State">
@@ -167,7 +167,7 @@ function Timers({ of }: { of: ActorTimer[] }) {
         label="Timers"
         keyOf={(t) => t.name}
         rows={of}
-        empty="None is set. Timers last as long as the actor is in memory."
+        empty="No timer is set. Timers last as long as the actor is in memory."
         columns={[
           { name: "Name", cell: (t) => <Name of={t.name} /> },
           { name: "Method", cell: (t) => <code>{t.method}</code> },
@@ -194,7 +194,7 @@ function Reminders({ actor }: { actor: Key }) {
     5_000,
   );
   return (
-    <Section title="Reminders" actions={<a href={href(app, "reminders", [], { type, id })}>All about them</a>}>
+    <Section title="Reminders" actions={<a href={href(app, "reminders", [], { type, id })}>Details</a>}>
       <Show of={list}>
         {(l) => (
           <>
@@ -202,13 +202,13 @@ function Reminders({ actor }: { actor: Key }) {
               label="Reminders"
               keyOf={(r) => r.name}
               rows={l.set}
-              empty="None is set. The actor sets its own in its methods, or others with greenroom reminders create."
+              empty="No reminder is set. The actor sets its own in its methods; others use greenroom reminders create."
               columns={[
                 { name: "Name", cell: (r) => <Name of={r.name} /> },
                 { name: "Method", cell: (r) => <code>{r.spec?.method}</code> },
                 { name: "Due", cell: (r) => <Time at={r.fireAt ?? r.due} /> },
                 {
-                  name: "Is",
+                  name: "Status",
                   cell: (r) => (
                     <>
                       {r.paused && <Badge kind="warn">paused</Badge>} {r.failures > 0 && <Badge kind="bad">failed {r.failures}×</Badge>}
@@ -249,7 +249,7 @@ interface Answer {
   took: number;
 }
 
-// Payloads that were sent last, by type and method: the next call begins with one.
+// The last payload of each type and method; a new form starts with it.
 const sent = new Map<string, string>();
 
 function Call({ actor, onCalled }: { actor: Key; onCalled: () => void }) {
@@ -321,7 +321,7 @@ function CallForm({ actor, methods, onCalled }: { actor: Key; methods: Method[];
           aria-invalid={invalid}
           onInput={(e) => setPayloads({ ...payloads, [key]: e.currentTarget.value })}
         />
-        {invalid && <p class="note badtext">This is no JSON yet.</p>}
+        {invalid && <p class="note badtext">This is not valid JSON yet.</p>}
       </div>
       <div class="actions">
         <button type="submit" disabled={call.busy || invalid}>
@@ -361,7 +361,7 @@ const levels: [number, "bad" | "warn" | "plain", string][] = [
   [-128, "plain", "debug"],
 ];
 
-// Logs are what the actor's guest says, as it comes.
+// Logs follows the log lines of the actor.
 function Logs({ actor }: { actor: Key }) {
   const [lines, setLines] = useState<{ n: number; line: LogLine }[]>([]);
   const [dropped, setDropped] = useState(0n);

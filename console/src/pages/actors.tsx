@@ -5,7 +5,7 @@ import { href, type Route } from "../route";
 import { bytes, Name, Time } from "../text";
 import { Empty, Field, Page, Pages, Section, Show, Table } from "../ui";
 
-// Actors lists those of a type, by the beginning of their IDs.
+// Actors lists the actors of a type by the prefix of their IDs.
 export function Actors({ route }: { route: Route }) {
   const { app } = route;
   const types = useLoad((signal) => modules.listTypes({ app }, { signal }), [app]);
@@ -66,7 +66,7 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
           <button type="submit">Open</button>
         </form>
       </div>
-      <Section title="With a stored state" note="Every ID is an actor. These have been called and have stored something.">
+      <Section title="Actors with stored state" note="Every ID is an actor. These have been called and have stored something.">
         <Show of={list}>
           {(l) => (
             <>
@@ -76,7 +76,7 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
                 rows={l.actors}
                 empty={
                   l.nextPageToken
-                    ? "Many actors in a row were deleted here; the next page goes on."
+                    ? "Many actors in a row were deleted here; continue with the next page."
                     : prefix
                       ? "No actor's ID begins with this. Change the search, or open one by its ID."
                       : "No actor of this type has stored anything yet. Open one by an ID of your choice, and call it."

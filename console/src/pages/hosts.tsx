@@ -22,7 +22,7 @@ export function Hosts() {
       actions={
         admin && (
           <button type="button" onClick={() => setAsked(true)}>
-            Ask which reach which
+            Check connections
           </button>
         )
       }
@@ -53,10 +53,10 @@ export function Hosts() {
                 },
                 { name: "Address", cell: (h) => h.address },
                 {
-                  name: "Is",
+                  name: "Status",
                   cell: (h) => (
                     <>
-                      {h.leader && <Badge kind="good">leads</Badge>} {h.draining && <Badge kind="warn">drains</Badge>} {h.answering && <Badge kind="plain">answers you</Badge>}{" "}
+                      {h.leader && <Badge kind="good">leader</Badge>} {h.draining && <Badge kind="warn">draining</Badge>} {h.answering && <Badge kind="plain">answering</Badge>}{" "}
                       {l.leaderAnswered && !h.connected && <Badge kind="bad">no session</Badge>}
                     </>
                   ),
@@ -116,7 +116,7 @@ export function Hosts() {
 function Reach() {
   const found = useLoad((signal) => status.diagnose({ reach: true }, { signal, timeoutMs: 60_000 }), []);
   return (
-    <Section title="Which reach which" note="Each server was asked which of the others it cannot reach. That takes as long as a lease, where one does not answer.">
+    <Section title="Connections between servers" note="Each server was asked which of the others it cannot reach. That takes as long as a lease, where one does not answer.">
       <Show of={found}>{(d) => <Findings of={d.findings} />}</Show>
     </Section>
   );

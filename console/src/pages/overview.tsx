@@ -9,11 +9,11 @@ import { Badge, Empty, Page, Section, Show, Table } from "../ui";
 import type { ClusterHost } from "../gen/greenroom/v1/cluster_pb";
 import { type ListTurnsResponse, type TurnStep, type TypeTurns } from "../gen/greenroom/v1/status_pb";
 
-// A newest step that has just begun says little.
+// The newest step is left out while it is younger than this, since its rate says little.
 const firstSeconds = 5;
 
-// values are those of each step, also of steps without a turn; pick gets the seconds that have passed
-// of the step.
+// values returns one value per step, with 0 for steps without a turn. pick gets a step and how many
+// of its seconds have passed.
 function values(turns: ListTurnsResponse, of: TypeTurns, pick: (s: TurnStep, seconds: number) => number): number[] {
   const step = turns.stepSeconds;
   const last = Number((turns.last?.seconds ?? 0n) - (turns.first?.seconds ?? 0n)) / step;
@@ -34,8 +34,8 @@ export function Turns({ turns, of }: { turns: ListTurnsResponse; of: TypeTurns }
       {chart(
         "Latency",
         [
-          { name: "99 %", kind: "soft", values: values(turns, of, (s) => s.p99Seconds) },
-          { name: "half", kind: "good", values: values(turns, of, (s) => s.p50Seconds) },
+          { name: "p99", kind: "soft", values: values(turns, of, (s) => s.p99Seconds) },
+          { name: "p50", kind: "good", values: values(turns, of, (s) => s.p50Seconds) },
         ],
         seconds,
       )}
@@ -57,7 +57,7 @@ export function Overview({ route }: { route: Route }) {
             {t.all && <Turns turns={t} of={t.all} />}
             {t.missing.length > 0 && <p class="note badtext">The turns of these servers are missing, since they did not answer: {t.missing.join(", ")}.</p>}
             {t.uncounted > 0n && (
-              <p class="note">{count(t.uncounted)} turns are missing here: the server counts as many types as its memory for this allows.</p>
+              <p class="note">{count(t.uncounted)} turns are missing here, since the memory for these counts was full.</p>
             )}
             <Section title="By type" note={session.cluster ? "At all servers, in the last hour." : "In the last hour."}>
               <Table
@@ -73,11 +73,11 @@ export function Overview({ route }: { route: Route }) {
                 columns={[
                   { name: "Type", cell: (r) => <a href={href(app, "types", [r.type])}>{r.type}</a> },
                   { name: "Turns", number: true, cell: (r) => count(r.turns) },
-                  { name: "Per second now", number: true, cell: (r) => rate(perSecond(t, r).at(-1) ?? 0) },
+                  { name: "Turns/s now", number: true, cell: (r) => rate(perSecond(t, r).at(-1) ?? 0) },
                   { name: "Last hour", cell: (r) => <Spark values={perSecond(t, r)} /> },
                   { name: "Errors", number: true, cell: (r) => (r.errors > 0n ? <span class="badtext">{count(r.errors)}</span> : "0") },
-                  { name: "Half within", number: true, cell: (r) => seconds(r.p50Seconds) },
-                  { name: "99 % within", number: true, cell: (r) => seconds(r.p99Seconds) },
+                  { name: "p50", number: true, cell: (r) => seconds(r.p50Seconds) },
+                  { name: "p99", number: true, cell: (r) => seconds(r.p99Seconds) },
                 ]}
               />
             </Section>
@@ -90,7 +90,7 @@ export function Overview({ route }: { route: Route }) {
   );
 }
 
-// Diagnosis is what greenroom doctor would say of the server.
+// Diagnosis shows the findings of `greenroom doctor` about the server.
 function Diagnosis() {
   const found = useLoad((signal) => status.diagnose({}, { signal }), [], 10_000);
   return (
@@ -100,7 +100,7 @@ function Diagnosis() {
   );
 }
 
-// leaseOf says how long a host's lease lasts.
+// leaseOf says how long a host's lease still lasts.
 export function leaseOf(h: ClusterHost, now: { seconds: bigint; nanos: number } | undefined): string {
   const left = (dateOf(h.expiresAt)?.getTime() ?? 0) - (dateOf(now)?.getTime() ?? 0);
   return left > 0 ? `${(left / 1000).toFixed(1)} s left` : "over";
@@ -109,7 +109,7 @@ export function leaseOf(h: ClusterHost, now: { seconds: bigint; nanos: number } 
 function Hosts({ app }: { app: string }) {
   const hosts = useLoad((signal) => cluster.listHosts({}, { signal }), [], 5_000);
   return (
-    <Section title="Servers" actions={<a href={href(app, "hosts")}>All about them</a>}>
+    <Section title="Servers" actions={<a href={href(app, "hosts")}>Details</a>}>
       <Show of={hosts}>
         {(l) =>
           l.hosts.length === 0 ? (
@@ -123,10 +123,10 @@ function Hosts({ app }: { app: string }) {
               columns={[
                 { name: "Server", cell: (h) => h.name || h.hostId },
                 {
-                  name: "Is",
+                  name: "Status",
                   cell: (h) => (
                     <>
-                      {h.leader && <Badge kind="good">leads</Badge>} {h.draining && <Badge kind="warn">drains</Badge>} {h.answering && <Badge kind="plain">answers you</Badge>}
+                      {h.leader && <Badge kind="good">leader</Badge>} {h.draining && <Badge kind="warn">draining</Badge>} {h.answering && <Badge kind="plain">answering</Badge>}
                     </>
                   ),
                 },

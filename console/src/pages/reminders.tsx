@@ -8,7 +8,7 @@ import { Badge, Confirm, Failure, Field, Page, Pages, Section, Show, Table } fro
 import type { DeadLetter, Reminder, ReminderSchedule } from "../gen/greenroom/v1/reminder_pb";
 import { Role } from "../gen/greenroom/v1/status_pb";
 
-// The type of reminders that are for subscribers, not for actors.
+// The type of the reminders that are delivered to subscribers instead of actors.
 export const subscriptionType = "greenroom.subscription";
 
 function schedule(s: ReminderSchedule | undefined): string {
@@ -94,7 +94,7 @@ function List({ app, type, id }: { app: string; type: string; id: string }) {
     });
   const nameOf = (r: Reminder) => ({ app, type: r.actor?.type ?? "", id: r.actor?.id ?? "", name: r.name });
   return (
-    <Section title="Set">
+    <Section title="Scheduled">
       {change.problem && !deleting && <Failure of={change.problem} />}
       <Show of={list}>
         {(l) => (
@@ -116,7 +116,7 @@ function List({ app, type, id }: { app: string; type: string; id: string }) {
                 { name: "Due", cell: (r) => <Time at={r.fireAt ?? r.due} /> },
                 { name: "Payload", number: true, cell: (r) => bytes(r.payloadSize) },
                 {
-                  name: "Is",
+                  name: "Status",
                   cell: (r) => (
                     <>
                       {r.paused && <Badge kind="warn">paused</Badge>}
@@ -189,7 +189,7 @@ function DeadLetters({ app, type }: { app: string; type: string }) {
               label="Dead letters"
               keyOf={(d) => d.id}
               rows={l.deadLetters}
-              empty="There is none: every firing got through, or is still tried."
+              empty="No dead letters: no firing has used up its attempts."
               columns={[
                 { name: "Of", cell: (d) => <ActorLink app={app} of={d.reminder} /> },
                 { name: "Name", cell: (d) => <Name of={d.reminder?.name ?? ""} /> },
@@ -237,11 +237,11 @@ function Buckets({ app }: { app: string }) {
               columns={[
                 { name: "Tokens from", cell: (b) => <code>{`${b.prefix} ${b.firstToken} ${b.vector}`}</code> },
                 { name: "Handed out", number: true, cell: (b) => count(b.used) },
-                { name: "Delivered by", cell: (b) => (b.owner ? <code>{b.owner.slice(0, 12)}</code> : <Badge kind="warn">nobody now</Badge>) },
+                { name: "Delivered by", cell: (b) => (b.owner ? <code>{b.owner.slice(0, 12)}</code> : <Badge kind="warn">no owner now</Badge>) },
                 { name: "Epoch", number: true, cell: (b) => String(b.epoch) },
-                { name: "Firings a second", number: true, cell: (b) => count(b.rate) },
-                { name: "Is", cell: (b) => (b.closed ? "closed" : "open") },
-                { name: "Made", cell: (b) => <Time at={b.createdAt} /> },
+                { name: "Firings/s", number: true, cell: (b) => count(b.rate) },
+                { name: "Status", cell: (b) => (b.closed ? "closed" : "open") },
+                { name: "Created", cell: (b) => <Time at={b.createdAt} /> },
               ]}
             />
             <Pages first={token === ""} next={l.nextPageToken} onFirst={() => setToken("")} onNext={() => setToken(l.nextPageToken)} />

@@ -7,7 +7,7 @@ import { Name, Text, Time } from "../text";
 import { Badge, Confirm, Empty, Failure, Field, Page, Section, Show, Table } from "../ui";
 import { Role } from "../gen/greenroom/v1/status_pb";
 
-// Removal is something that is about to be taken from an app.
+// Removal is a setting that the caller is about to remove.
 interface Removal {
   name: string;
   what: string;
@@ -31,7 +31,7 @@ export function Settings({ route }: { route: Route }) {
     );
   return (
     <Page title="Settings">
-      <p class="note">What the guests of the app {app} may use beyond their states. Changes hold on this server at once, on others within seconds.</p>
+      <p class="note">What the guests of the app {app} may use beyond their states. Changes take effect on this server at once, on others within seconds.</p>
       {!admin && <Empty>A token with the role admin changes these; yours has the role {roleName(session.role)}.</Empty>}
       <Show of={list}>
         {(l) => (
@@ -60,7 +60,7 @@ export function Settings({ route }: { route: Route }) {
                 columns={[
                   { name: "Name", cell: (s) => <code>{s.name}</code> },
                   { name: "Sealed with", cell: (s) => <code>{s.keyId}</code> },
-                  { name: "Is", cell: (s) => (s.readable ? <Badge kind="good">readable</Badge> : <Badge kind="bad">this server lacks its key</Badge>) },
+                  { name: "Status", cell: (s) => (s.readable ? <Badge kind="good">readable</Badge> : <Badge kind="bad">this server does not have its key</Badge>) },
                   { name: "Changed", cell: (s) => <Time at={s.updatedAt} /> },
                   { name: "", cell: (s) => button({ name: s.name, what: "secret", remove: () => settings.unsetSecret({ app, name: s.name }) }) },
                 ]}
@@ -80,7 +80,7 @@ export function Settings({ route }: { route: Route }) {
                 label="Hosts for HTTP requests"
                 keyOf={(h) => h.host}
                 rows={l.http}
-                empty="Guests may send requests nowhere."
+                empty="Guests may not send requests to any host."
                 columns={[
                   { name: "Host", cell: (h) => <Name of={h.host} /> },
                   { name: "Private addresses", cell: (h) => (h.private ? <Badge kind="warn">allowed</Badge> : "refused") },

@@ -9,7 +9,7 @@ export function Tokens() {
   return (
     <Page title="Tokens">
       <p class="note">
-        Those that this server takes, without their secrets. They are in its configuration: <code>--token</code> and <code>--tokens-file</code>.
+        The tokens that this server accepts, without their secrets. They are set with <code>--token-file</code> and <code>--tokens-file</code>.
       </p>
       <Show of={list}>
         {(l) => (
@@ -19,7 +19,7 @@ export function Tokens() {
             rows={l.tokens}
             empty={
               <>
-                The server asks for no token. To have it ask for one, start it with <code>--token-file</code> or <code>--tokens-file</code>.
+                The server does not ask for tokens. To change that, start it with <code>--token-file</code> or <code>--tokens-file</code>.
               </>
             }
             columns={[
@@ -27,7 +27,7 @@ export function Tokens() {
               { name: "Role", cell: (t) => roleName(t.role) },
               { name: "App", cell: (t) => t.app || "all" },
               { name: "Last used here", cell: (t) => <Time at={t.lastUsedAt} /> },
-              { name: "Is", cell: (t) => (t.own ? <Badge kind="good">yours</Badge> : "") },
+              { name: "Status", cell: (t) => (t.own ? <Badge kind="good">yours</Badge> : "") },
             ]}
           />
         )}

@@ -42,7 +42,7 @@ export function Type({ route }: { route: Route }) {
           served?.type ? (
             <Definition type={served.type} deployment={served.deployment} />
           ) : (
-            <Empty>Nothing serves this type now. Deploy a module that has it, or go back to one of the deployments below.</Empty>
+            <Empty>No module serves this type now. Deploy a module that has it, or roll back to one of the deployments below.</Empty>
           )
         }
       </Show>
@@ -94,8 +94,8 @@ function Definition({ type, deployment }: { type: ActorType; deployment: Deploym
           ["Pool", type.pool],
           ["State schema", String(type.stateSchema) + (type.migrate ? ", migrates" : "")],
           ["Group", type.coLocate?.group ? `${type.coLocate.group}${type.coLocate.separator ? ` by ${type.coLocate.parts} part(s) before "${type.coLocate.separator}"` : ""}` : "none"],
-          ["Uses", uses.length > 0 ? uses.join(", ") : "its state alone"],
-          ["Lacks", lacks.length > 0 ? <Badge kind="warn">{lacks.join(", ")}</Badge> : "nothing"],
+          ["Uses", uses.length > 0 ? uses.join(", ") : "nothing beyond its state"],
+          ["Missing settings", lacks.length > 0 ? <Badge kind="warn">{lacks.join(", ")}</Badge> : "nothing"],
         ]}
       />
       <Section title="Methods">
@@ -106,7 +106,7 @@ function Definition({ type, deployment }: { type: ActorType; deployment: Deploym
           empty="The type has no method."
           columns={[
             { name: "Method", cell: (m) => <code>{m.name}</code> },
-            { name: "Is", cell: (m) => marksOf(m).join(", ") || "ordinary" },
+            { name: "Status", cell: (m) => marksOf(m).join(", ") || "ordinary" },
           ]}
         />
       </Section>
@@ -114,7 +114,7 @@ function Definition({ type, deployment }: { type: ActorType; deployment: Deploym
   );
 }
 
-// History is what served the type before, and what each deployment changed.
+// History lists the deployments of the type and what each one changed.
 function History({ app, type, changed, onChanged }: { app: string; type: string; changed: number; onChanged: () => void }) {
   const session = useSession();
   const [going, setGoing] = useState<Deployment>();
@@ -161,7 +161,7 @@ function History({ app, type, changed, onChanged }: { app: string; type: string;
                 name: "Changed",
                 cell: ({ d, changes }) => (
                   <>
-                    {[...(d.rolledBackFrom > 0n ? [`went back from ${d.rolledBackFrom}`] : []), ...(changes?.what ?? [])].join("; ")}
+                    {[...(d.rolledBackFrom > 0n ? [`rolled back from ${d.rolledBackFrom}`] : []), ...(changes?.what ?? [])].join("; ")}
                   </>
                 ),
               },
@@ -171,7 +171,7 @@ function History({ app, type, changed, onChanged }: { app: string; type: string;
                 cell: ({ d }) =>
                   d !== rows[0]?.d && !d.undeployed && !d.moduleDeleted && may(session, Role.DEPLOY) ? (
                     <button type="button" onClick={() => setGoing(d)}>
-                      Go back to {String(d.generation)}…
+                      Roll back to {String(d.generation)}…
                     </button>
                   ) : (
                     ""
@@ -183,7 +183,7 @@ function History({ app, type, changed, onChanged }: { app: string; type: string;
       </Show>
       {going && (
         <Confirm
-          title={`Go back to generation ${going.generation}?`}
+          title={`Roll back to generation ${going.generation}?`}
           action="Roll back"
           busy={rollback.busy}
           problem={rollback.problem}

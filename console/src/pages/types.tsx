@@ -38,7 +38,7 @@ export function Types({ route }: { route: Route }) {
                 { name: "Deployed", cell: (t) => <Time at={t.deployment?.createdAt} /> },
                 { name: "Message", cell: (t) => (t.deployment?.message ? <Text of={t.deployment.message} most={80} /> : "") },
                 {
-                  name: "Lacks",
+                  name: "Missing settings",
                   cell: (t) => {
                     const m = t.deployment?.missing;
                     const lacks = m ? [...m.config, ...m.secrets, ...m.http] : [];
