@@ -180,7 +180,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings, cfg.Feed = appSettings, events
+	cfg.Settings, cfg.Feed, cfg.Version = appSettings, events, n.cfg.Version
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
@@ -265,7 +265,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)
 		return nil
 	}
-	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "store", st.Name())
+	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "console", srv.ConsoleURL(), "store", st.Name())
 	return nil
 }
 

@@ -2178,7 +2178,9 @@ type Actor struct {
 	// In memory on the answering host. Set by GetActor only.
 	Active bool `protobuf:"varint,7,opt,name=active,proto3" json:"active,omitempty"`
 	// Invocations waiting in its mailbox. Set by GetActor only.
-	QueueDepth    int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	QueueDepth int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	// Timers that are set, in order of their names. Set by GetActor only.
+	Timers        []*ActorTimer `protobuf:"bytes,9,rep,name=timers,proto3" json:"timers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2269,6 +2271,94 @@ func (x *Actor) GetQueueDepth() int32 {
 	return 0
 }
 
+func (x *Actor) GetTimers() []*ActorTimer {
+	if x != nil {
+		return x.Timers
+	}
+	return nil
+}
+
+// ActorTimer is a timer that the host which holds the actor keeps for it.
+type ActorTimer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The method that it runs.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// When it fires next, by the clock of that host.
+	Due *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=due,proto3" json:"due,omitempty"`
+	// The period; absent: it fires once.
+	Every *durationpb.Duration `protobuf:"bytes,4,opt,name=every,proto3" json:"every,omitempty"`
+	// How often it fires from now on; 0: no limit.
+	Left          uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTimer) Reset() {
+	*x = ActorTimer{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTimer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTimer) ProtoMessage() {}
+
+func (x *ActorTimer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
+func (*ActorTimer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ActorTimer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 type ListActorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -2285,7 +2375,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2387,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2400,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2361,7 +2451,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2463,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2476,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2412,7 +2502,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2514,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2527,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2458,7 +2548,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2560,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2573,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2512,7 +2602,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2614,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2627,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2570,7 +2660,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2672,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2685,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2613,7 +2703,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2715,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2728,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
@@ -2809,7 +2899,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
-	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa1\x02\n" +
+	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xd3\x02\n" +
 	"\x05Actor\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1e\n" +
@@ -2823,7 +2913,15 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06active\x18\a \x01(\bR\x06active\x12\x1f\n" +
 	"\vqueue_depth\x18\b \x01(\x05R\n" +
-	"queueDepth\"\xeb\x01\n" +
+	"queueDepth\x120\n" +
+	"\x06timers\x18\t \x03(\v2\x18.greenroom.v1.ActorTimerR\x06timers\"\xab\x01\n" +
+	"\n" +
+	"ActorTimer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12,\n" +
+	"\x03due\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12/\n" +
+	"\x05every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\"\xeb\x01\n" +
 	"\x11ListActorsRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -2878,7 +2976,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -2909,91 +3007,95 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
 	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
 	(*Actor)(nil),                 // 28: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 29: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 30: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 31: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 32: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 33: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 34: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 35: greenroom.v1.DeleteActorResponse
-	(*structpb.Value)(nil),        // 36: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 39: greenroom.v1.ErrorDetail
+	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 32: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 33: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 34: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 35: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 36: greenroom.v1.DeleteActorResponse
+	(*structpb.Value)(nil),        // 37: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 40: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	36, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	37, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	36, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	37, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	36, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	37, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	36, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	37, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	38, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	37, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	38, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	39, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
 	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	37, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	37, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	37, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	37, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	38, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	38, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	38, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
 	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	37, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	36, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	38, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	37, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	36, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	36, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	37, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	37, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	39, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	40, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	37, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	28, // 41: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 42: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	33, // 43: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 44: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 45: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 46: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 47: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 48: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	15, // 49: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	21, // 50: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	19, // 51: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	26, // 52: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	29, // 53: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	31, // 54: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	34, // 55: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	18, // 56: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 57: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 58: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 59: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	16, // 60: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	23, // 61: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	20, // 62: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	27, // 63: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	30, // 64: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	32, // 65: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	35, // 66: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	38, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	38, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	39, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 45: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	34, // 46: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 47: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 48: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 49: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 50: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 51: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 52: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 53: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 54: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 55: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	30, // 56: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	32, // 57: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	35, // 58: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 59: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 60: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 61: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 62: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 63: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 64: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 65: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 66: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	31, // 67: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	33, // 68: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	36, // 69: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	59, // [59:70] is the sub-list for method output_type
+	48, // [48:59] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3016,7 +3118,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
