@@ -30,7 +30,7 @@ type api struct {
 	settings  greenroomv1connect.SettingsServiceClient
 	cluster   greenroomv1connect.ClusterServiceClient
 	reminders greenroomv1connect.ReminderServiceClient
-	// http and url are for what is not Connect: health.
+	// http and url are for health, which is plain HTTP.
 	http *http.Client
 	url  string
 }

@@ -36,7 +36,7 @@ func clusterFindings(ctx context.Context, c *cli) []finding {
 	return findings
 }
 
-// judgeCluster says what is wrong in a cluster: of the whole, and then of each server.
+// judgeCluster returns the findings about a cluster: about the whole, then about each server.
 func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
 	switch {
