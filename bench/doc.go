@@ -37,7 +37,7 @@
 //	internal/cluster   the bars of the area cluster
 //	internal/reminders the bars of the area reminders
 //	internal/uploads   the bars of the area uploads
-//	internal/fair      the bars of the area fair
+//	internal/fair      the bars of the area fair, and of pools and quotas
 //	internal/chains    the bars of the area chains
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
