@@ -474,7 +474,11 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly || stateless {
+	switch {
+	case stateless: // what it has sent is the caller's, and is dropped with the caller's turn
+		by.Adopt(&done.Reminders)
+		return done.Reply.Payload, nil
+	case readOnly:
 		return done.Reply.Payload, nil
 	}
 	ch.Undo = append(ch.Undo, activation.Undo{Of: m, Open: open, Row: row, Changed: m.Changed, Effects: effects})
