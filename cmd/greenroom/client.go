@@ -31,7 +31,7 @@ type api struct {
 	cluster   greenroomv1connect.ClusterServiceClient
 	status    greenroomv1connect.StatusServiceClient
 	reminders greenroomv1connect.ReminderServiceClient
-	// http and url are for what is not Connect: health.
+	// http and url are for health, which is plain HTTP.
 	http *http.Client
 	url  string
 }

@@ -401,7 +401,7 @@ type share struct {
 	ranges int
 	part   float64 // of the hash space
 	read   float64 // of it, for which it answers read-only methods of what others hold
-	calls  float64 // a second, of what is hot in it
+	calls  float64 // of its hot parts, in a second
 	moved  bool    // some of it, because of them
 }
 

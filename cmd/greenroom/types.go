@@ -80,7 +80,7 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	}
 	types, err := listTypes(ctx, c, a)
 	if err != nil {
-		return // what is asked for next says the same, as an error
+		return // the next request fails with the same error
 	}
 	names := mapped(types, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
 	if slices.Contains(names, name) {

@@ -39,7 +39,7 @@ type Node struct {
 	mu      sync.Mutex // held by Start and Stop
 	server  *server.Server
 	metrics *metrics.Metrics
-	stops   []stop // what has been started, in order
+	stops   []stop // of the parts that were started, in this order
 }
 
 // stop undoes one step of Start.
