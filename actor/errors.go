@@ -68,6 +68,10 @@ var (
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 	ErrNoOwner         = &Condition{"no_owner", "no host that holds the actor took the call in time", true}
 
+	ErrTypePaused    = &Condition{"type_paused", "the actor type is paused", true}
+	ErrQuotaExceeded = &Condition{"quota_exceeded", "the app has used up its quota", true}
+	ErrRateLimited   = &Condition{"rate_limited", "a limit of the actor type is reached", true}
+
 	// ErrNotOwner is a host's answer to a call of an actor that it does not hold: the
 	// call has not begun. Whoever routes calls goes on with it; users never see it.
 	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
@@ -269,5 +273,6 @@ func Conditions() []*Condition {
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrNoTokens, ErrNoOwner,
+		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

@@ -63,6 +63,9 @@ func (ad *admission) admitFired(c *call.Call) call.Result {
 	if err != nil {
 		return call.Result{Err: err}
 	}
+	if err := ad.admitted(c, s); err != nil {
+		return call.Result{Err: err}
+	}
 	// As in admit.
 	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
 	if s.Lane != serving.LaneStateless {

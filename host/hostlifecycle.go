@@ -79,6 +79,7 @@ func (h *Host) beginStop() {
 
 // drain waits for the calls that were admitted and then closes everything.
 func (h *Host) drain() {
+	h.rules.Stop() // calls that wait by their rules end
 	defer close(h.life.drained)
 	<-h.life.swept
 	for i := range h.table.Shards {

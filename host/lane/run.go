@@ -64,7 +64,6 @@ type Runs struct {
 	ownership *activation.Ownership
 	records   *Recordings
 	reminders *Reminders
-	slots     *executor.Slots
 	// Call runs what a guest calls, and All what a turn of OpAll asks for.
 	Call  func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	All   func(t *Run) ([]actor.Payload, error)
@@ -72,8 +71,8 @@ type Runs struct {
 }
 
 // NewRuns returns Runs. Its user sets Call and All before the first turn.
-func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
-	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
+func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders) *Runs {
+	rs := &Runs{env: env, ownership: o, records: records, reminders: rems}
 	rs.spare.New = func() any { return new(Run) }
 	return rs
 }
@@ -126,7 +125,7 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 func (t *Run) Enter(ctx *call.Context) error {
 	who := &t.Of.Inv.Key
 	if t.Caller == nil || !t.slot.TakeFrom(ctx, &t.Caller.slot, who) {
-		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
+		if err := t.slot.Enter(ctx, t.Of.Pool, who); err != nil {
 			return err
 		}
 	}
@@ -160,6 +159,7 @@ func (t *Run) On(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
 	t.slot.Leave(t.Fuel().Used)
+	t.Served.Rules.Spend(t.Fuel().Used)
 	err = in.Explain(err)
 	t.Of.Stats.Fuel += t.Fuel().Used
 	t.Of.Logged = t.Of.Logged || t.HasLogged()

@@ -44,7 +44,7 @@ var methodsAway = map[string]int{
 	"abi/manifest":                    11,
 	"actor":                           3,
 	"bench/internal/bar":              4,
-	"bench/internal/rig":              5,
+	"bench/internal/rig":              4,
 	"bench/internal/survey":           5,
 	"bench/internal/wire":             2,
 	"client":                          6,

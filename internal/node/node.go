@@ -125,7 +125,12 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("modules", mods.Stop)
 	n.checkLimits(ctx, mods)
 
-	appSettings, err := n.openSettings(st)
+	var h *host.Host // takes no calls, and no rules change, before it is there
+	appSettings, err := n.openSettings(st, func(ctx context.Context, app string) {
+		if err := h.RulesChanged(ctx, app); err != nil {
+			n.cfg.Logger.Warn("changed rules hold a little later", "app", app, "error", err)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -147,14 +152,14 @@ func (n *Node) start(ctx context.Context) error {
 		ownership, others = owned, called
 	}
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
-	h, err := host.New(host.Config{
-		Ownership: ownership, Peers: others,
+	h, err = host.New(host.Config{
+		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
-		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
 		Pipeline: groups,
 	})
 	if err != nil {
@@ -184,6 +189,9 @@ func (n *Node) start(ctx context.Context) error {
 		GuestMemory:         engine.GuestMemory,
 		StateMemory:         h.StateMemory,
 		CallMemory:          h.CallMemory,
+	}
+	for _, p := range h.Pools() {
+		cfg.Gauges.Pools = append(cfg.Gauges.Pools, metrics.Pool{Name: p.Name(), Running: p.Running, Waiting: p.Waiting})
 	}
 	if database, ok := st.(interface{ Retries() uint64 }); ok {
 		cfg.Gauges.StoreRetries = database.Retries
@@ -267,7 +275,7 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 	}
 }
 
-func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
+func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string)) (*settings.Service, error) {
 	var keys *settings.Keyring
 	var err error
 	switch {
@@ -279,7 +287,7 @@ func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settings.New(settings.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.
