@@ -121,6 +121,7 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 
 // run runs a called turn.
 func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
+	c.Pool = t.Of.Pool
 	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
@@ -140,6 +141,9 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	ch := t.Chain
 	m := ch.Member(c.Inv.Key)
 	s, meth, err := cs.find(t, m, c)
+	if err == nil && s != nil {
+		err = cs.pausing(c, s)
+	}
 	switch {
 	case err != nil:
 		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
@@ -178,6 +182,9 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 			return cs.callbacks.recorded(t, c, reply, err)
 		}
 	}
+	if err := m.Served.Rules.Admit(c.Ctx, lane.RuledBy(c, time.Now())); err != nil {
+		return cs.failed(t, c, nil, recorded, err)
+	}
 	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
@@ -204,6 +211,13 @@ func (cs *chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *se
 		t.Waiting(func() { s, meth, err = cs.admission.findNew(c, err) })
 	}
 	return s, meth, err
+}
+
+// pausing reports a paused type, before the chain waits for its actor: what that does may wait for the end of the
+// pause.
+func (cs *chains) pausing(c *call.Call, s *serving.Type) error {
+	ruled := lane.RuledBy(c, time.Now())
+	return s.Rules.Pausing(c.Ctx, &ruled)
 }
 
 // failed returns what the caller gets for a call that has failed here with err: the reply that another
@@ -460,7 +474,11 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly || stateless {
+	switch {
+	case stateless: // what it has sent is the caller's, and is dropped with the caller's turn
+		by.Adopt(&done.Reminders)
+		return done.Reply.Payload, nil
+	case readOnly:
 		return done.Reply.Payload, nil
 	}
 	ch.Undo = append(ch.Undo, activation.Undo{Of: m, Open: open, Row: row, Changed: m.Changed, Effects: effects})
@@ -526,6 +544,9 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	s, meth, err := cs.find(t, m, c)
 	if err == nil && meth.Private {
 		err = call.PrivateError(&c.Inv)
+	}
+	if err == nil && s != nil {
+		err = cs.pausing(c, s)
 	}
 	if err != nil || s == nil {
 		return err

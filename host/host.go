@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -9,10 +10,12 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 	"github.com/greenroom-run/greenroom/host/worker"
@@ -30,9 +33,12 @@ type Host struct {
 	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
+	rules     *throttle.Governor
 	reads     lane.Reads
 	timers    lane.Timers
+	outbox    *inbox.Outbox // nil: there are no messages
 	chains    chains
+	tells     tells
 	answering call.Answering
 	admission admission
 }
@@ -55,13 +61,20 @@ func New(cfg Config) (*Host, error) {
 	h.store = storage.New(stored)
 	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
 	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
-	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
-	h.slots = executor.New(cfg.Slots)
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock, h.tells.deliver)
+	pools, err := executor.Pools(cfg.Slots, cfg.Pools)
+	if err != nil {
+		return nil, fmt.Errorf("host config: Pools: %w", err)
+	}
+	h.slots = executor.New(cfg.Slots, pools)
+	if cfg.Rules != nil {
+		h.rules = throttle.New(throttle.Config{Source: cfg.Rules, Hosts: cfg.RuleHosts, Logger: cfg.Logger})
+	}
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
-	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
+	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools, h.slots, h.rules)
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
@@ -70,9 +83,10 @@ func New(cfg Config) (*Host, error) {
 	var rems *lane.Reminders
 	if cfg.Reminders != nil {
 		rems = &lane.Reminders{Keeper: cfg.Reminders, Store: h.store}
-		env.Reminders = rems
+		h.outbox = &inbox.Outbox{Types: served, Inboxes: inbox.NewAccount(cfg.Reminders.Inbox)}
+		env.Reminders, env.Outbox = rems, h.outbox
 	}
-	runs := lane.NewRuns(env, &h.ownership, records, rems, h.slots)
+	runs := lane.NewRuns(env, &h.ownership, records, rems)
 	h.reads = lane.Reads{
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
@@ -91,12 +105,14 @@ func New(cfg Config) (*Host, error) {
 		Records: records, Runs: runs, Stateless: stateless,
 		Locked: &lane.Locked{
 			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+			Published: h.events.published,
 		},
 	}
+	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
-		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
@@ -138,6 +154,13 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	_, err := h.answering.Conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
+
+// RulesChanged has the rules of an app hold that were changed in the store, before it returns. If they
+// cannot be read, they hold a few seconds later.
+func (h *Host) RulesChanged(ctx context.Context, app string) error { return h.rules.Changed(ctx, app) }
+
+// Pools returns the pools of Config.Pools, with those that every host has.
+func (h *Host) Pools() []*executor.Pool { return h.slots.Pools() }
 
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }

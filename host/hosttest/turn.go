@@ -110,6 +110,18 @@ func (t *Turn) CallWith(m *abi.Message) (string, error) {
 	return string(r.Payload), nil
 }
 
+// Send sends a message.
+func (t *Turn) Send(m *abi.Message) error {
+	code, err := t.Calls.Send(m)
+	if err != nil {
+		t.End(err)
+	}
+	if code != 0 {
+		return fmt.Errorf("send: code %d: %s", code, t.Calls.Problem())
+	}
+	return nil
+}
+
 // End ends the method with the error of a call of the host's, as an engine does.
 func (t *Turn) End(err error) { panic(&ended{err}) }
 

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Func func(t *Turn) error
 type Actor struct {
 	Placement   string // defaults to ring
 	Instance    string // defaults to shared, for sticky to dedicated
+	Pool        string // defaults to user
 	StateSchema uint32
 	Limits      abi.Limits
 	Uses        abi.Capabilities
@@ -33,6 +35,7 @@ type Actor struct {
 	Atomic    map[string]bool
 	Reentrant []string // methods
 	Private   []string // methods
+	Messages  abi.MessagePolicy
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -49,8 +52,8 @@ type Actor struct {
 
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
-		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses,
+		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: cmp.Or(a.Pool, abi.PoolUser),
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Messages: a.Messages,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing

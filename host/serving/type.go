@@ -10,8 +10,11 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
@@ -32,10 +35,20 @@ type Type struct {
 	Uses        abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
+	messages      inbox.Policy
 	Limits        Limits
 	Settings
 	Pool *instance.Pool
+	// Rules are what the app's rules say of the type; nil: nothing.
+	Rules *throttle.Type
+	// Executors are where turns of the type wait for a processor.
+	Executors Executors
 }
+
+// Executors are pools of turns: Own for most, Migrations for those that migrate a state for readers,
+// and Called for those that actors of other hosts call. A turn that an actor of this host calls runs
+// in the pool of its caller.
+type Executors struct{ Own, Migrations, Called *executor.Pool }
 
 // Settings are what sets the limits of a type, for people.
 type Settings struct{ State, Payload, Deadline string }
@@ -94,6 +107,22 @@ func (s *Type) MethodProblem(of, name string) string {
 	}
 	return ""
 }
+
+// CheckMessage implements [inbox.Receiver].
+func (s *Type) CheckMessage(name string, outside bool) error {
+	switch m, ok := s.methods[name]; {
+	case !ok:
+		return fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, s.Deployment.Type, name, s.methodNames())
+	case m.ReadOnly:
+		return &actor.ArgumentError{Field: "method", Problem: fmt.Sprintf("%s of the type %s is read-only; a message runs one that may change the actor", name, s.Deployment.Type)}
+	case m.Private && outside:
+		return fmt.Errorf("%w: only actors of the app send messages to %s.%s", actor.ErrMethodPrivate, s.Deployment.Type, name)
+	}
+	return nil
+}
+
+// Messages implements [inbox.Receiver].
+func (s *Type) Messages() inbox.Policy { return s.messages }
 
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {
