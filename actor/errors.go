@@ -82,21 +82,18 @@ var (
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
-	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
+	// ErrMessageOrder is a store's answer to a commit with an ordered step of a message before
+	// which there is another one of the same sender: nothing was applied.
+	ErrMessageOrder = &Condition{"message_order", "an earlier message of the same sender was not consumed yet", true}
+	ErrPositionGone = &Condition{"position_gone", "events after this position are not kept any more", false}
+	ErrInboxFull    = &Condition{"inbox_full", "the actor has not consumed as many messages as its inbox holds", true}
+	ErrNoTokens     = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
 	// ErrKeyExists is a store's answer to a commit whose idempotency key is already
 	// recorded: nothing was applied. The sender of the commit answers with the
 	// recorded reply; users see this error only if the record is gone by then.
 	ErrKeyExists = &Condition{"idempotency_key_exists", "another call with this idempotency key was committed first", true}
 )
-
-// ArgumentError is a request that can never succeed as it is.
-type ArgumentError struct {
-	Field   string // what is wrong, in the user's words: "actor id"
-	Problem string // what about it, and the remedy: "is empty; give …"
-}
-
-func (e *ArgumentError) Error() string { return e.Field + " " + e.Problem }
 
 // TurnError is any failure of a turn, with whose it was. Err is a [*Condition]
 // (possibly wrapped) or one of the typed errors of this package.
@@ -277,7 +274,7 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
 		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

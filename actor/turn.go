@@ -60,6 +60,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Message is the volatile message that asks for the turn; nil: none does. Not with an
+	// idempotency key.
+	Message *Message
 	// Token is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
 	// calls is no token's: it is From of the turn's cause.
@@ -100,9 +103,11 @@ const (
 func (i *Invocation) Cause() Cause {
 	switch {
 	case i.Firing != nil:
-		return CauseFiring
+		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil:
+		return CauseTell
 	}
 	return CauseCall
 }
@@ -200,6 +205,8 @@ type Commit struct {
 	Records []IdempotencyRecord
 	// Reminders are stepped on, cancelled and set.
 	Reminders ReminderEffects
+	// Events are published, those of one actor in their order.
+	Events []EventWrite
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -208,7 +215,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty()
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events) == 0
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c

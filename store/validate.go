@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -223,8 +222,12 @@ func validateCommit(c *actor.Commit) error {
 	if err != nil {
 		return err
 	}
+	size += n
+	if n, err = validateEvents(c, bad); err != nil {
+		return err
+	}
 	if size += n; size > actor.MaxCommitBytes {
-		return bad("has %d bytes of state, replies and reminders; at most %d are allowed", size, actor.MaxCommitBytes)
+		return bad("has %d bytes of state, replies, reminders and events; at most %d are allowed", size, actor.MaxCommitBytes)
 	}
 	return nil
 }
@@ -305,7 +308,8 @@ func recordedTwice(c *actor.Commit) *actor.IdempotencyRecord {
 }
 
 func validateRecord(r *actor.IdempotencyRecord) error {
-	if err := errors.Join(r.Actor.Validate(), actor.ValidateMethod(r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
+	call := r.Call()
+	if err := call.Validate(); err != nil {
 		return err
 	}
 	var problem string
@@ -412,14 +416,8 @@ func ValidateSetting(s actor.Setting) error {
 
 // ValidateCalls checks what [Actors].LoadIdempotency is given, for drivers.
 func ValidateCalls(calls []actor.KeyedCall) error {
-	for _, c := range calls {
-		if err := c.Actor.Validate(); err != nil {
-			return err
-		}
-		if err := actor.ValidateMethod(c.Method); err != nil {
-			return err
-		}
-		if err := actor.ValidateIdempotencyKey(c.Key); err != nil {
+	for i := range calls {
+		if err := calls[i].Validate(); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -112,6 +113,7 @@ func (b *Batch) Join(other *Batch) {
 	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
 	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
 	b.Reminders.Add(&other.Reminders)
+	b.Events = append(b.Events, other.Events...)
 	b.Replies += other.Replies
 	b.replyMemory += other.replyMemory
 	b.Most = min(b.Most, other.Most)
@@ -148,6 +150,29 @@ func (b *Batch) Remind(e *actor.ReminderEffects) {
 	b.count(int64(size))
 }
 
+// Publish adds the events that a turn publishes.
+func (b *Batch) Publish(events []actor.EventWrite) {
+	if len(events) == 0 {
+		return
+	}
+	b.Events = append(b.Events, events...)
+	size := actor.SizeOfEvents(events)
+	b.Replies += size
+	b.count(int64(size))
+}
+
+// Announce calls published with the actors that the batch publishes events of, and how many.
+func (b *Batch) Announce(published func(key actor.Key, events int)) {
+	for from := 0; from < len(b.Events); {
+		to := from + 1
+		for to < len(b.Events) && b.Events[to].Key == b.Events[from].Key {
+			to++
+		}
+		published(b.Events[from].Key, to-from)
+		from = to
+	}
+}
+
 // DecideTimers lets what called turns of the batch's calls have done to timers take effect, or
 // drops it. The caller has the locks.
 func (b *Batch) DecideTimers(apply bool, now time.Time) {
@@ -157,7 +182,7 @@ func (b *Batch) DecideTimers(apply bool, now time.Time) {
 
 // Commit implements [pipeline.Work].
 func (b *Batch) Commit() actor.Commit {
-	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders}
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Events: b.Events}
 	for i := range b.Parts {
 		p, row := &b.Parts[i], &b.Rows[i]
 		if p.state != nil {
@@ -182,6 +207,7 @@ func (b *Batch) Commit() actor.Commit {
 			}
 		}
 	}
+	inbox.Name(&b.Sent)
 	return b.Sent
 }
 

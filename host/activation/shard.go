@@ -14,12 +14,14 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/tell"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -36,6 +38,7 @@ type Shard struct {
 	order   list.List[*Activation] // of their use, the newest last
 	Running list.List[*call.Call]
 	Timers  timer.Schedule
+	Outbox  tell.Outbox // of what its actors tell others
 	History residency.History
 	// Migrations are those that readers wait for; nil: there were none yet.
 	Migrations map[actor.Key]*Migration
@@ -124,6 +127,13 @@ func (s *Shard) EndTimers(end func(key actor.Key, placed bool) bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Timers.DeleteFunc(end)
+}
+
+// DropDelayed drops the volatile messages that wait for their time.
+func (s *Shard) DropDelayed() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Timers.DropDelayed()
 }
 
 // Activation is the presence of one actor in memory. The shard's lock guards what is not
@@ -579,7 +589,8 @@ type Batch struct {
 	oneRow      [1]actor.RowWrite
 	Records     []actor.IdempotencyRecord
 	Reminders   actor.ReminderEffects
-	Replies     int      // bytes of the records and reminders
+	Events      []actor.EventWrite
+	Replies     int      // bytes of the records, reminders and events
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
@@ -695,14 +706,15 @@ func (s *Shard) Pick(a *Activation) *call.Call {
 	return c
 }
 
-// Touches reports whether what the activation has not committed yet does anything to a
-// reminder.
-func (a *Activation) Touches(n actor.ReminderName) bool {
+// Touches reports whether what the activation has not committed yet does anything to the reminder
+// of a step. For an ordered message it also reports whether a later message of the same sender is
+// consumed there: one commit with both would hide from the store that they ran in the wrong order.
+func (a *Activation) Touches(step *actor.ReminderStep) bool {
 	s := a.Shard
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, f := range []*Flight{a.Member.Pending(), a.Member.Flight()} {
-		if f != nil && f.Payload.Reminders.Names(n) {
+		if f != nil && (f.Payload.Reminders.Names(step.ReminderName) || inbox.Overtaken(step, f.Payload.Reminders.Steps)) {
 			return true
 		}
 	}

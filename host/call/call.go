@@ -108,6 +108,12 @@ func (c *Call) RunAgain(err error, answered *Answers) {
 		c.Answer(answered)
 		return
 	}
+	if f := c.Inv.Firing; f != nil && f.Step.Ordered && errors.Is(err, actor.ErrMessageOrder) {
+		// Here it would run before its earlier one again.
+		c.Result = Result{Err: err, Stats: c.Stats}
+		c.Answer(answered)
+		return
+	}
 	c.goAgain(c.Home.Timers, err)
 	c.Home.Calls.Again(&c.Place, c)
 }
@@ -265,7 +271,13 @@ func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
 
 // FromOutside reports whether no actor of the app asks for the turn.
 func (c *Call) FromOutside() bool {
-	return c.Op == OpInvoke && c.Inv.Origin == nil && (c.Cause == actor.CauseCall || c.Cause == actor.CauseKeyedCall)
+	switch c.Cause {
+	case actor.CauseCall, actor.CauseKeyedCall:
+		return c.Op == OpInvoke && c.Inv.Origin == nil
+	case actor.CauseMessage:
+		return c.Inv.Firing.Message.From.ID == ""
+	}
+	return false
 }
 
 // Placed tells the receiver that the call has its place.

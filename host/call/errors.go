@@ -70,7 +70,8 @@ func CutShort(err error) error {
 
 // Refused reports whether a commit was refused because another one came first.
 func Refused(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken)
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) ||
+		errors.Is(err, actor.ErrMessageOrder)
 }
 
 // FromGuest reports whether err is the failure of a guest.
@@ -114,5 +115,5 @@ func finalError(err error) error {
 
 // PrivateError is the error of a call of a private method from outside.
 func PrivateError(inv *actor.Invocation) error {
-	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
+	return fmt.Errorf("%w: only actors of the app, their messages, reminders and timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
 }

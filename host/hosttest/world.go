@@ -35,6 +35,7 @@ type Actor struct {
 	Atomic    map[string]bool
 	Reentrant []string // methods
 	Private   []string // methods
+	Messages  abi.MessagePolicy
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -52,7 +53,7 @@ type Actor struct {
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
 		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: cmp.Or(a.Pool, abi.PoolUser),
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Messages: a.Messages,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing

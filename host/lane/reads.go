@@ -70,7 +70,9 @@ func (rd *Reads) Turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		}
 		var reply actor.Reply
 		if err == nil {
-			reply, err = rd.Runs.apart(ctx, c, s, l, true)
+			var done call.Sealed
+			done, err = rd.Runs.apart(ctx, c, s, l, true)
+			reply = done.Reply
 		}
 		if call.IsContextError(err) || errors.Is(err, call.ErrChained) || c.Copied {
 			return reply, err

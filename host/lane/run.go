@@ -111,12 +111,12 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
-		State: l.State, Revision: rev, Version: l.VisibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(), Life: l.Life,
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
 		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
-		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
+		Timer: t.Of.Timer.Firing(), Message: inv.Message, From: t.From, Caller: t,
 	})
 }
 
@@ -179,22 +179,22 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
 		done.Reply.Fuel += t.Chain.Fuel
 	}
-	if effects := t.TimerEffects(); !t.ReadOnly {
-		t.Of.Timers = timer.NewChanges(effects, s.Placed())
+	if effects, tells := t.TimerEffects(), t.Tells(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
-		done.Reminders = t.Effects()
+		done.Tokens, done.Reminders = t.Tokens(), t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.Tokens, done.Reminders = t.Tokens(), t.Effects()
+	done.Tokens, done.Reminders, done.Events = t.Tokens(), t.Effects(), t.Published()
 	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time. An actor that has reminders is there, and what was set or
-	// cancelled moves its version on.
-	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0
+	// run again each time. An actor that has reminders is there, and what was set,
+	// cancelled or published moves its version on.
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel)+len(done.Events) > 0
 	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}
@@ -227,7 +227,7 @@ func (t *Run) Leave() error {
 	if t.Chain != nil {
 		t = t.Outermost
 	}
-	if t.Of.Cause == actor.CauseFiring && !t.sent {
+	if t.Of.Cause.Fires() && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
 			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
 			return call.ErrRecorded
@@ -354,17 +354,18 @@ func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) er
 	return nil
 }
 
-// apart runs a method on a spare instance, over l; it never commits.
-func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+// apart runs a method on a spare instance, over l; it never commits. What it returns has no
+// state.
+func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (call.Sealed, error) {
 	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	t := rs.Get(c)
 	defer rs.Put(t)
 	if err := t.Enter(ctx); err != nil {
 		in.GiveBack(nil, time.Now())
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.Ready(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
@@ -375,12 +376,11 @@ func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *resid
 		err = ctx.ErrAt(ran)
 	}
 	if err != nil && t.recorded != nil {
-		return t.recorded.Reply, t.recorded.Err
+		return call.Sealed{Reply: t.recorded.Reply}, t.recorded.Err
 	}
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	c.Stats.Ended = ran
-	done, err := t.Close(s, l)
-	return done.Reply, err
+	return t.Close(s, l)
 }

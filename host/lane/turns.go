@@ -271,7 +271,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		a.Rev = o.Sealed.Rev
 	}
 	o.Reply = o.Sealed.Reply
-	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause == actor.CauseFiring, ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
+	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause.Fires(), ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
 	return o
 }
 
@@ -378,12 +378,12 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		return call.Failed(err)
 	}
 	c.Stats.Lane = s.Lane
-	switch c.Cause {
-	case actor.CauseFiring:
+	switch {
+	case c.Cause.Fires():
 		if o, over := ts.Reminders.look(ctx, a, c); over {
 			return o
 		}
-	case actor.CauseTimer:
+	case c.Cause == actor.CauseTimer:
 		if o, over := ts.Timers.look(ctx, a, c); over {
 			return o
 		}
@@ -404,16 +404,13 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		r = ts.Records.orRecorded(ctx, c, r)
 	case serving.LaneStateless:
 		a.DropAll()
-		switch c.Cause {
-		case actor.CauseFiring:
-			r.Reply, r.Err = ts.Stateless.firingTurn(ctx, c, s)
-		case actor.CauseKeyedCall:
-			r.Reply, r.Err = ts.Stateless.keyedTurn(ctx, c, s)
-			c.NotTimed(r.Err)
-			r = ts.Records.orRecorded(ctx, c, r)
-		default:
+		if c.Cause != actor.CauseKeyedCall {
 			r.Reply, r.Err = ts.Stateless.Turn(ctx, c, s, nil)
+			break
 		}
+		r.Reply, r.Err = ts.Stateless.keyedTurn(ctx, c, s)
+		c.NotTimed(r.Err)
+		r = ts.Records.orRecorded(ctx, c, r)
 	default:
 		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -34,8 +35,14 @@ type Type struct {
 	Uses        abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
+	messages      inbox.Policy
 	Limits        Limits
 	Settings
+	Resources
+}
+
+// Resources are what turns of a type wait for.
+type Resources struct {
 	Pool *instance.Pool
 	// Rules are what the app's rules say of the type; nil: nothing.
 	Rules *throttle.Type
@@ -131,6 +138,22 @@ func (s *Type) MethodProblem(of, name string) string {
 	}
 	return ""
 }
+
+// CheckMessage implements [inbox.Receiver].
+func (s *Type) CheckMessage(name string, outside bool) error {
+	switch m, ok := s.methods[name]; {
+	case !ok:
+		return fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, s.Deployment.Type, name, s.methodNames())
+	case m.ReadOnly:
+		return &actor.ArgumentError{Field: "method", Problem: fmt.Sprintf("%s of the type %s is read-only; a message runs one that may change the actor", name, s.Deployment.Type)}
+	case m.Private && outside:
+		return fmt.Errorf("%w: only actors of the app send messages to %s.%s", actor.ErrMethodPrivate, s.Deployment.Type, name)
+	}
+	return nil
+}
+
+// Messages implements [inbox.Receiver].
+func (s *Type) Messages() inbox.Policy { return s.messages }
 
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {

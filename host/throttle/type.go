@@ -31,7 +31,7 @@ type Call struct {
 	Now               time.Time
 	// Called means that another turn calls, and is held meanwhile.
 	Called bool
-	// Firing means that the call is a reminder's, which is delivered again.
+	// Firing means that the call is the delivery of a reminder or of a message, which is delivered again.
 	Firing bool
 }
 

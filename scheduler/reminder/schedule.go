@@ -39,6 +39,7 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 		return actor.Reminder{}, err
 	}
 	identify(&r, id, now)
+	nameMessage(&r, isDelayed(&spec))
 	return r, nil
 }
 
@@ -95,6 +96,11 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 	}, nil
 }
 
+// isDelayed reports whether somebody asks for a time.
+func isDelayed(spec *actor.ReminderSpec) bool {
+	return spec.Schedule.After > 0 || !spec.Schedule.At.IsZero()
+}
+
 // maxBehind is how many occurrences of an expression may lie between its start and now when it
 // is set: 190 years of minutes, three of seconds.
 const maxBehind = 100_000_000
@@ -123,7 +129,7 @@ func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
 // Plan is what happens to a due reminder.
 type Plan struct {
 	// Deliver asks for Firing's turn, whose commit does its Step. Otherwise Firing.Step
-	// is to be committed alone: the occurrences were passed over.
+	// is to be committed alone: the occurrences were passed over. A message is then too old.
 	Deliver bool
 	Firing  actor.Firing
 	// here is the reminder at the occurrence that is delivered.
@@ -132,6 +138,9 @@ type Plan struct {
 
 // Plan decides what happens to a reminder at now, which is not before its FireAt.
 func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
+	if r.Message != nil {
+		return planMessage(r, now), nil
+	}
 	t, err := p.timetable(&r.Schedule, r.ID)
 	if err != nil {
 		return Plan{}, err
@@ -156,15 +165,21 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	return plan, nil
 }
 
+// mostLonger bounds by how much a constant wait is lengthened: that is longer than any turn takes.
+const mostLonger = time.Minute
+
 // Failed returns the step of a reminder whose planned delivery failed, known at now: to
 // the next attempt, or past what the firing stood for; the firing then becomes a dead
 // letter, unless the policy is to drop it. Exponential waits are up to a quarter shorter
-// than the policy has them, so that what failed together does not come again together.
+// than the policy has them, and constant ones longer, so that what failed together does not come again
+// together: the turns of two firings may have waited for each other's actors.
 func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason string) actor.ReminderStep {
 	reason = shorten(reason)
 	if wait, again := r.Failure.Wait(plan.Firing.Attempt); again {
 		if r.Failure.Kind == actor.FailureExponential {
 			wait -= spread(r.ID, plan.Firing.Attempt, wait/4)
+		} else {
+			wait += spread(r.ID, plan.Firing.Attempt, min(wait/4, mostLonger))
 		}
 		return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
 			Due: plan.here.At, Left: plan.here.Left, FireAt: schedule.Ceil(now.Add(wait)),

@@ -52,6 +52,7 @@ func answer(group []*attempt, err error) {
 type groupParts struct {
 	updates, inserts        columns
 	removals, sets, changes changes
+	events                  eventColumns
 }
 
 func newGroupParts(d dialect) *groupParts {
@@ -66,6 +67,7 @@ func (g *groupParts) reset() {
 	g.removals.reset()
 	g.sets.reset()
 	g.changes.reset()
+	g.events = eventColumns{}
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many of them,
@@ -73,6 +75,7 @@ func (g *groupParts) reset() {
 // use again when they were sent.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
+		g.events.add(c)
 		switch {
 		case removesReminders(c):
 			g.removals.add(c)
@@ -93,6 +96,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	g.changes.queue(b, writeCommitsAndReminders)
 	queries := b.Len()
 	g.changes.reminders.queueRemovals(b)
+	g.events.queue(b)
 	return queries
 }
 
@@ -132,6 +136,9 @@ func commitBytes(c *actor.Commit) int {
 	}
 	for i := range c.Records {
 		n += fixed + store.RecordSize(&c.Records[i])
+	}
+	for i := range c.Events {
+		n += 4*fixed + c.Events[i].Size()
 	}
 	e := &c.Reminders
 	n += 5 * fixed * (len(e.Steps) + len(e.Cancel) + len(e.Set))

@@ -15,6 +15,7 @@ import (
 type lockedTurns struct {
 	*db
 	outcomes *outcomes
+	order    order
 }
 
 const (
@@ -163,6 +164,9 @@ func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 	}
 	if len(taken) > 0 {
 		return &finalError{actor.ErrFiringTaken}
+	}
+	if err := s.order.check(ctx, tx, c); err != nil {
+		return err
 	}
 	var b pgx.Batch
 	deciding := queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))

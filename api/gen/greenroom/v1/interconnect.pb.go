@@ -331,7 +331,10 @@ type ForwardedInvocation struct {
 	Tracestate  string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	// Set if an actor's turn at the sending host calls. From protocol 5 on: a host that speaks
 	// less is sent none.
-	Origin        *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Set if a volatile message asks for the turn. From protocol 6 on: a host that speaks less
+	// is sent none.
+	Tell          *ForwardedMessage `protobuf:"bytes,17,opt,name=tell,proto3" json:"tell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -478,6 +481,13 @@ func (x *ForwardedInvocation) GetOrigin() *ForwardedOrigin {
 	return nil
 }
 
+func (x *ForwardedInvocation) GetTell() *ForwardedMessage {
+	if x != nil {
+		return x.Tell
+	}
+	return nil
+}
+
 // ForwardedOrigin is the turn that calls, of an actor of the same app.
 type ForwardedOrigin struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -584,7 +594,10 @@ type ForwardedFiring struct {
 	// How it goes on; absent: it is over.
 	Then *FiringProgress `protobuf:"bytes,8,opt,name=then,proto3" json:"then,omitempty"`
 	// Nobody can have delivered it before: it need not be looked up before its turn runs.
-	Fresh         bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// Set if it is the delivery of a message. From protocol 6 on: a host that speaks less is
+	// sent none.
+	Message       *ForwardedMessage `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +695,155 @@ func (x *ForwardedFiring) GetFresh() bool {
 	return false
 }
 
+func (x *ForwardedFiring) GetMessage() *ForwardedMessage {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+// ForwardedMessage is what a message has beside what every firing has. Its actors are of the
+// receiver's app.
+type ForwardedMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender; absent: a caller from outside.
+	From *ForwardedActor `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// The actor that sent it on the sender's behalf; absent: the sender itself.
+	By *ForwardedActor `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Its sender's earlier messages to the receiver are consumed before it.
+	Ordered bool `protobuf:"varint,3,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	// It comes back to its sender: the code of the last failure.
+	Failed        string                 `protobuf:"bytes,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cookie        uint64                 `protobuf:"fixed64,5,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	SentAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedMessage) Reset() {
+	*x = ForwardedMessage{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedMessage) ProtoMessage() {}
+
+func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
+func (*ForwardedMessage) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ForwardedMessage) GetFrom() *ForwardedActor {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ForwardedMessage) GetBy() *ForwardedActor {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *ForwardedMessage) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
+}
+
+func (x *ForwardedMessage) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *ForwardedMessage) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *ForwardedMessage) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+type ForwardedActor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedActor) Reset() {
+	*x = ForwardedActor{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedActor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedActor) ProtoMessage() {}
+
+func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
+func (*ForwardedActor) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ForwardedActor) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ForwardedActor) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // FiringProgress is what changes of a reminder while it lives.
 type FiringProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -697,7 +859,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +871,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +884,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -778,7 +940,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +952,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +965,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -843,7 +1005,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +1017,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1030,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -953,7 +1115,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1127,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1140,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1010,7 +1172,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1184,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1197,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 type ExchangeTimerRequest struct {
@@ -1055,7 +1217,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1229,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1242,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1143,7 +1305,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1317,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1330,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1235,7 +1397,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1409,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1422,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1301,7 +1463,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1475,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1488,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1354,7 +1516,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1528,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1541,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1407,7 +1569,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1581,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1594,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1460,7 +1622,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1634,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1647,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1516,7 +1678,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1690,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1703,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1580,7 +1742,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1754,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1767,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1647,7 +1809,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1821,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1834,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1701,7 +1863,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1875,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1888,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1751,7 +1913,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1925,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1938,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 type ExchangeReleaseResponse struct {
@@ -1789,7 +1951,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1963,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1976,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1848,7 +2010,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xd6\x04\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x8a\x05\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -1870,7 +2032,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
 	"tracestate\x125\n" +
-	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\xa1\x01\n" +
+	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\x122\n" +
+	"\x04tell\x18\x11 \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\x04tell\"\xa1\x01\n" +
 	"\x0fForwardedOrigin\x12\x1d\n" +
 	"\n" +
 	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
@@ -1878,7 +2041,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\x12\x14\n" +
-	"\x05waits\x18\x06 \x03(\tR\x05waits\"\x8e\x03\n" +
+	"\x05waits\x18\x06 \x03(\tR\x05waits\"\xc8\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -1889,10 +2052,22 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x18\n" +
 	"\aversion\x18\a \x01(\x04R\aversion\x120\n" +
 	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x12\x14\n" +
-	"\x05fresh\x18\t \x01(\bR\x05fresh\x1a;\n" +
+	"\x05fresh\x18\t \x01(\bR\x05fresh\x128\n" +
+	"\amessage\x18\n" +
+	" \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\amessage\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x01\n" +
+	"\x10ForwardedMessage\x120\n" +
+	"\x04from\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x04from\x12,\n" +
+	"\x02by\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x02by\x12\x18\n" +
+	"\aordered\x18\x03 \x01(\bR\aordered\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\tR\x06failed\x12\x16\n" +
+	"\x06cookie\x18\x05 \x01(\x06R\x06cookie\x123\n" +
+	"\asent_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\"4\n" +
+	"\x0eForwardedActor\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\xda\x01\n" +
 	"\x0eFiringProgress\x12,\n" +
 	"\x03due\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x123\n" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x12\n" +
@@ -1995,7 +2170,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeTailRequest)(nil),     // 0: greenroom.v1.ExchangeTailRequest
 	(*ExchangeTailResponse)(nil),    // 1: greenroom.v1.ExchangeTailResponse
@@ -2004,96 +2179,103 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ForwardedInvocation)(nil),     // 4: greenroom.v1.ForwardedInvocation
 	(*ForwardedOrigin)(nil),         // 5: greenroom.v1.ForwardedOrigin
 	(*ForwardedFiring)(nil),         // 6: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),          // 7: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 8: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 9: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 10: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 11: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 12: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 13: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 14: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 15: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 16: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 17: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 18: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 19: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 20: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 21: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 22: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 23: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 24: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 25: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 26: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 27: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 28: greenroom.v1.ActorKey
-	(Consistency)(0),                // 29: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 31: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
-	(*Actor)(nil),                   // 33: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 34: greenroom.v1.StateEntry
+	(*ForwardedMessage)(nil),        // 7: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 8: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 9: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 10: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 11: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 12: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 13: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 14: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 15: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 16: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 17: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 18: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 19: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 20: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 21: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 22: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 23: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 24: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 25: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 26: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 27: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 28: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 29: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 30: greenroom.v1.ActorKey
+	(Consistency)(0),                // 31: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 33: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 34: google.protobuf.Duration
+	(*Actor)(nil),                   // 35: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 36: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	26, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	27, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	28, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	29, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
 	4,  // 3: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	2,  // 4: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	29, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	30, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	31, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	6,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
 	5,  // 8: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	25, // 9: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	30, // 10: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	7,  // 11: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	30, // 12: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	30, // 13: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	2,  // 15: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	31, // 16: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	2,  // 17: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 18: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 19: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 20: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 21: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	32, // 22: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	32, // 23: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	32, // 24: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	13, // 25: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	32, // 26: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	2,  // 27: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 28: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	33, // 29: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	34, // 30: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	2,  // 31: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	19, // 32: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	30, // 33: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 34: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 35: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	2,  // 36: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	22, // 37: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	30, // 38: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	3,  // 39: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	10, // 40: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	15, // 41: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	12, // 42: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	17, // 43: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	20, // 44: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	21, // 45: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	0,  // 46: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	8,  // 47: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	11, // 48: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	16, // 49: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	14, // 50: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	18, // 51: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	24, // 52: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	23, // 53: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	1,  // 54: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	7,  // 9: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	27, // 10: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	32, // 11: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	9,  // 12: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	7,  // 13: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	8,  // 14: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	8,  // 15: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	32, // 16: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	32, // 17: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	32, // 18: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	11, // 19: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	2,  // 20: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	33, // 21: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	2,  // 22: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 23: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 24: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 25: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	15, // 26: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	34, // 27: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	34, // 28: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	34, // 29: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	15, // 30: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	34, // 31: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	2,  // 32: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 33: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	35, // 34: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	36, // 35: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	2,  // 36: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	21, // 37: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	32, // 38: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	2,  // 39: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 40: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	2,  // 41: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	24, // 42: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	32, // 43: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	3,  // 44: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	12, // 45: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	17, // 46: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	14, // 47: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	19, // 48: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	22, // 49: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	23, // 50: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	0,  // 51: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	10, // 52: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	13, // 53: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	18, // 54: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	16, // 55: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	20, // 56: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	26, // 57: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	25, // 58: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	1,  // 59: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2109,7 +2291,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
