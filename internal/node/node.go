@@ -131,6 +131,11 @@ func (n *Node) start(ctx context.Context) error {
 		if err := h.RulesChanged(ctx, app); err != nil {
 			n.cfg.Logger.Warn("changed rules hold a little later", "app", app, "error", err)
 		}
+	}, func() (names []string) {
+		for _, p := range h.Pools() {
+			names = append(names, p.Name())
+		}
+		return names
 	})
 	if err != nil {
 		return err
@@ -284,7 +289,7 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 	}
 }
 
-func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string)) (*settings.Service, error) {
+func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string), pools func() []string) (*settings.Service, error) {
 	var keys *settings.Keyring
 	var err error
 	switch {
@@ -296,7 +301,7 @@ func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Pools: pools, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.
