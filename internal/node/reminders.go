@@ -94,6 +94,10 @@ func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, 
 	return store.ThinReminders(ctx, g.store, row, damaged)
 }
 
+func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, g.store, n)
+}
+
 // firings delivers what is due to whoever runs its actor, each in a trace of its own.
 type firings struct{ host rpc.Host }
 
