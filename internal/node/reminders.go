@@ -94,6 +94,10 @@ func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, 
 	return store.ThinReminders(ctx, g.store, row, damaged)
 }
 
+func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, g.store, n)
+}
+
 // firings delivers due reminders to the hosts of their actors, each in a trace of its own.
 type firings struct{ host rpc.Host }
 

@@ -71,6 +71,10 @@ func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix
 	return names, err
 }
 
+func (p *reminderParts) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, p.store, n)
+}
+
 func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
 	return store.ThinReminders(ctx, p.store, row, damaged)
 }
