@@ -112,7 +112,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			w = l.PassAway(c.Inv.Key, s.Deployment.Generation)
 		}
 		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
-		made.Reminders = done.Reminders
+		made.Reminders, made.Services = done.Reminders, done.Life.Services
 		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {

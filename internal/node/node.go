@@ -150,7 +150,7 @@ func (n *Node) start(ctx context.Context) error {
 	h, err := host.New(host.Config{
 		Ownership: ownership, Peers: others,
 		Reminders: guests,
-		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
+		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
