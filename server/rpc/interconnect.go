@@ -242,7 +242,7 @@ func actorOf(v host.View) *greenroomv1.Actor {
 		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
 		StateSchema: v.StateSchema, StateSize: v.StateSize,
 		UpdatedAt: timestamppb.New(v.UpdatedAt), MethodSet: v.MethodSet, Life: v.Life, Spawned: v.Spawned,
-		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
+		Active: v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
 	}
 }
 
