@@ -16,6 +16,9 @@ type View struct {
 	Version     uint64
 	Generation  uint64 // of the deployment that last wrote the row
 	StateSchema uint32
+	MethodSet   string    // that the actor accepts; empty: all
+	Life        uint64    // how often it has passed away
+	Spawned     bool      // another actor made it
 	StateSize   int64     // bytes as stored
 	UpdatedAt   time.Time // database time
 	// Entries is the committed state in ascending byte order of the keys. It is
@@ -61,6 +64,9 @@ func (rd *Reads) View(ctx context.Context, key actor.Key) (View, error) {
 		Version:     l.Version,
 		Generation:  l.Generation,
 		StateSchema: l.StateSchema,
+		MethodSet:   l.MethodSet,
+		Life:        l.Life,
+		Spawned:     l.Spawned,
 		StateSize:   int64(l.State.Size()),
 		UpdatedAt:   l.UpdatedAt,
 		Entries:     l.State.Entries(),

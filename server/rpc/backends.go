@@ -74,8 +74,9 @@ type Modules interface {
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }
 
-// Lister lists actors; every store does.
+// Lister lists actors and services; every store does.
 type Lister interface {
+	ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error)
 	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
 }
 

@@ -250,8 +250,8 @@ func actorOf(v host.View) *greenroomv1.Actor {
 	msg := &greenroomv1.Actor{
 		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
 		StateSchema: v.StateSchema, StateSize: v.StateSize,
-		UpdatedAt: timestamppb.New(v.UpdatedAt),
-		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
+		UpdatedAt: timestamppb.New(v.UpdatedAt), MethodSet: v.MethodSet, Life: v.Life, Spawned: v.Spawned,
+		Active: v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
 	}
 	for _, t := range v.Timers {
 		timer := &greenroomv1.ActorTimer{Name: t.Name, Method: t.Method, Due: timestamppb.New(t.Due), Left: t.Left}
