@@ -47,7 +47,9 @@ func (r *setOnly) EarlierMessage(ctx context.Context, n actor.ReminderName) (boo
 	return store.EarlierMessage(ctx, r.Store, n)
 }
 
-func (*setOnly) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) { return 0, 0, nil }
+func (*setOnly) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) {
+	return 0, 0, nil
+}
 
 var programActors = []string{"a", "b", "c"}
 
