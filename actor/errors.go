@@ -34,6 +34,8 @@ var (
 	ErrTypeNotFound    = &Condition{"type_not_found", "no deployment serves this actor type", false}
 	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
+	ErrNotAccepted     = &Condition{"not_accepted", "the actor does not accept the method now", false}
+	ErrPassedAway      = &Condition{"passed_away", "the actor has passed away, or nobody has spawned it", false}
 	ErrMethodPrivate   = &Condition{"method_private", "the method takes no calls from outside", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
 	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}
@@ -68,6 +70,10 @@ var (
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 	ErrNoOwner         = &Condition{"no_owner", "no host that holds the actor took the call in time", true}
 
+	ErrTypePaused    = &Condition{"type_paused", "the actor type is paused", true}
+	ErrQuotaExceeded = &Condition{"quota_exceeded", "the app has used up its quota", true}
+	ErrRateLimited   = &Condition{"rate_limited", "a limit of the actor type is reached", true}
+
 	// ErrNotOwner is a host's answer to a call of an actor that it does not hold: the
 	// call has not begun. Whoever routes calls goes on with it; users never see it.
 	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
@@ -75,12 +81,17 @@ var (
 	ErrReminderNotFound   = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
 	ErrTimerNotFound      = &Condition{"timer_not_found", "the actor has no timer of this name", false}
 	ErrDeadLetterNotFound = &Condition{"dead_letter_not_found", "the app has no such dead letter", false}
+	// ErrServiceTaken is a store's answer to a commit that claims a service which another actor
+	// stands for.
+	ErrServiceTaken = &Condition{"service_taken", "another actor stands for the service", true}
+
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
 	// ErrMessageOrder is a store's answer to a commit with an ordered step of a message before
 	// which there is another one of the same sender: nothing was applied.
 	ErrMessageOrder = &Condition{"message_order", "an earlier message of the same sender was not consumed yet", true}
+	ErrPositionGone = &Condition{"position_gone", "events after this position are not kept any more", false}
 	ErrInboxFull    = &Condition{"inbox_full", "the actor has not consumed as many messages as its inbox holds", true}
 	ErrNoTokens     = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
@@ -263,12 +274,13 @@ func AsCondition(err error) *Condition {
 // Conditions returns every sentinel of this package, for tables and tests.
 func Conditions() []*Condition {
 	return []*Condition{
-		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrMethodPrivate, ErrNotReadOnly,
+		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotAccepted, ErrPassedAway, ErrMethodPrivate, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
+		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

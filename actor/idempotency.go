@@ -12,6 +12,10 @@ import (
 // MaxIdempotencyKeyLen is the longest idempotency key, in bytes.
 const MaxIdempotencyKeyLen = 255
 
+// CallbacksKey returns the key under which the host records the callbacks of a call with an
+// idempotency key ([Reply.Callbacks]).
+func CallbacksKey(key string) string { return key + ":callbacks" }
+
 // KeyedCall names a call that was given an idempotency key: what is recorded is
 // recorded under these three.
 type KeyedCall struct {

@@ -60,6 +60,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Message is the volatile message that asks for the turn; nil: none does. Not with an
+	// idempotency key.
+	Message *Message
 	// Token is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
 	// calls is no token's: it is From of the turn's cause.
@@ -84,7 +87,17 @@ type Origin struct {
 	// Fuel is the most that the called turn may use, beside the limit of its type; 0: no
 	// other bound.
 	Fuel uint64
+	// Waits names the calls of turns that wait for the called one at their hosts, the outermost
+	// first; [MaxWaits] at most, of [MaxWaitLen] bytes at most. A call of an actor that a waiting
+	// chain has runs in that chain. Empty: the caller's host is of an earlier version.
+	Waits []string
 }
+
+// Bounds of [Origin.Waits].
+const (
+	MaxWaits   = 64
+	MaxWaitLen = 64
+)
 
 // Cause returns what causes the turn of the invocation.
 func (i *Invocation) Cause() Cause {
@@ -93,6 +106,8 @@ func (i *Invocation) Cause() Cause {
 		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil:
+		return CauseTell
 	}
 	return CauseCall
 }
@@ -109,6 +124,12 @@ type Reply struct {
 	// another one than they asked and its address is known. Hosts leave it empty; who
 	// passes calls on sets it, also with an error.
 	Host string
+	// Joined is the one of [Origin.Waits] in whose chain the turn ran, and with which it is
+	// committed. Empty: the turn is committed, or only read.
+	Joined string
+	// Callbacks means that the turn's commit may have recorded calls that have joined chains which
+	// wait for it, under [CallbacksKey].
+	Callbacks bool
 }
 
 // StateFormat is how a row's state column is encoded.
@@ -139,8 +160,17 @@ type Row struct {
 	CommitID CommitID
 	// Life counts how often the actor passed away.
 	Life uint64
+	// Born is when the life before this one ended, database time: what was sent to the actor
+	// before is not for this life. Zero: it is the first one.
+	Born time.Time
 	// Deleted marks a tombstone: no state, but a version that still fences.
 	Deleted bool
+	// Spawned means that a turn made the actor: as a tombstone it is dead, and takes no
+	// calls until the tombstone is swept, [SpawnedRetention] later.
+	Spawned bool
+	// MethodSet names the set of methods that the actor takes, by its turns' last Become.
+	// Empty: all.
+	MethodSet string
 	// Generation is the deployment generation that last wrote the row.
 	Generation uint64
 	// StateSchema is the schema version that the state was written under.
@@ -184,6 +214,10 @@ type Commit struct {
 	Records []IdempotencyRecord
 	// Reminders are stepped on, cancelled and set.
 	Reminders ReminderEffects
+	// Events are published, those of one actor in their order.
+	Events []EventWrite
+	// Services are claimed and released, none of them twice, by actors that the commit writes.
+	Services []ServiceChange
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -192,7 +226,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty()
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events)+len(c.Services) == 0
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c
@@ -219,8 +253,16 @@ type RowWrite struct {
 	ReadVersion uint64
 	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
 	NewVersion uint64
-	// Delete leaves a tombstone instead of State.
+	// Delete leaves a tombstone instead of State. The method set goes with the state.
 	Delete bool
+	// NewLife counts the life of the actor on: it passes away. Only with Delete. Messages to
+	// the actor stay, and everything else that a deletion removes goes.
+	NewLife bool
+	// Spawned marks a row that is inserted, of an actor that a turn made. Only with
+	// ReadVersion 0, and with neither Delete nor Bump.
+	Spawned bool
+	// MethodSet replaces the method set; nil keeps it. Neither with Delete nor with Bump.
+	MethodSet *string
 	// Bump moves the version on, so that no earlier commit of the actor can apply
 	// any more, and leaves all else as it is: a live row stays live, a tombstone
 	// stays a tombstone, and where there is no row a tombstone is left, which

@@ -35,8 +35,8 @@ type target struct {
 	base    string // its URL, without a slash at the end
 	streams []*stream
 	next    atomic.Uint32 // counts calls, to choose a stream for each
-	// seeking has the calls of actors of which nobody has said where they are. Those of a
-	// server that was lost wait there for another one, and hold up no others.
+	// seeking has the calls of actors whose server is unknown. Calls of a lost server wait
+	// there for another server, and delay no other calls.
 	seeking *stream
 
 	rpc   *connect.Client[invokestream.Request, invokestream.Response]

@@ -94,7 +94,13 @@ func (unbounded) Give(int64)      {}
 type Fuel struct {
 	Limit uint64 // 0: as much as its time allows
 	Used  uint64 // the engine adds what each Run used, also of one that failed
+	// Running is what the run under way had used when its guest called [Calls].Call last; 0 between
+	// runs. That method may lower Limit, which the engine takes over when it returns.
+	Running uint64
 }
+
+// Spent is what the turn has used by now, as far as it is known.
+func (f *Fuel) Spent() uint64 { return f.Used + f.Running }
 
 // Remaining is the limit of the next Run, 0 for none: a turn of several runs that has
 // nothing left gets one unit, which no run gets by with.
@@ -164,6 +170,8 @@ type Calls interface {
 	// actor stood for the service.
 	ServiceClaim(name []byte) abi.Code
 	ServiceRelease(name []byte) (held bool, code abi.Code)
+	// Publish publishes an event, with a payload that must not alias the guest's memory.
+	Publish(name, contentType string, payload []byte) abi.Code
 	// Problem says why the last function from ReminderSet on was refused, but for Call; empty
 	// if there is nothing to say.
 	Problem() string

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -32,7 +32,7 @@ type admission struct {
 	workers     *worker.Workers
 	timers      *lane.Timers
 	timerFired  func(TimerFired)
-	graph       *chain.Graph[*activation.Activation]
+	waits       *callback.Waits
 	newName     func() string
 }
 
@@ -47,6 +47,9 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
 	}
+	if r, ok := ad.callback(c); ok {
+		return r
+	}
 	s, m, err := ad.find(c)
 	here := true
 	if err != nil {
@@ -57,6 +60,9 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	}
 	if m.Private && c.FromOutside() {
 		return call.Result{Err: call.PrivateError(&c.Inv)}
+	}
+	if err := ad.admitted(c, s); err != nil {
+		return call.Result{Err: err}
 	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
@@ -115,6 +121,9 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 	if s.Lane == serving.LaneStateless {
 		return call.Result{Err: lane.NotTogether(s)}
 	}
+	if err := ad.admitted(c, s); err != nil {
+		return call.Result{Err: err}
+	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.Op, c.List = call.OpAll, calls
 	if c.Cause == actor.CauseKeyedCall {
@@ -124,6 +133,19 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 		}
 	}
 	return ad.queued(c, s, here)
+}
+
+// admitted has the rules of the app admit a call, once.
+func (ad *admission) admitted(c *call.Call, s *serving.Type) error {
+	if c.Ruled {
+		return nil
+	}
+	c.Ruled = true
+	err := s.Rules.Admit(c.Ctx, lane.RuledBy(c, c.Arrived))
+	if err != nil && c.Ctx.Err() != nil {
+		err = call.ContextError(c.Ctx)
+	}
+	return err
 }
 
 // find returns what serves a call.
@@ -248,9 +270,18 @@ func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Re
 	if c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx)}
 	}
-	c.Limit, c.LimitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
-	c.Stats.Began = c.Arrived
-	ctx := c.Begin(c.Arrived, c.Limit)
+	c.BoundBy(s)
+	began := c.Arrived
+	if lane.Waits(c, s) {
+		leave, err := lane.Entry(c, s, ad.life.running)
+		if err != nil {
+			return call.Result{Err: err}
+		}
+		defer leave()
+		began = time.Now()
+	}
+	c.Stats.Began = began
+	ctx := c.Begin(began, c.Limit)
 	defer ctx.Stop()
 	defer func() { // c may be run again, in another lane
 		ad.memory.Give(c.Inv.Key.App, c.Loaded)
@@ -281,7 +312,8 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 		return call.Result{Err: err}
 	}
 	lane := s.Lane
-	c.Limit, c.LimitSetting, c.Lane = s.Limits.TurnDeadline, s.Settings.Deadline, lane
+	c.BoundBy(s)
+	c.Lane = lane
 	if c.Receiver == nil {
 		c.Answered = make(chan struct{}, 1)
 	}
@@ -296,12 +328,47 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 	if c.Receiver != nil {
 		return call.Result{Later: true}
 	}
+	return ad.await(c, a.Shard)
+}
+
+// callback hands a call to the chain that waits for its caller and has its actor; false if there is none.
+func (ad *admission) callback(c *call.Call) (r call.Result, ok bool) {
+	o := c.Inv.Origin
+	if o == nil || len(o.Waits) == 0 {
+		return r, false
+	}
+	w, err := ad.waits.Find(o.Waits, ad.table.Find(c.Inv.Key))
+	if err == nil && w == nil {
+		return r, false
+	}
+	if c.Lane = serving.LaneCalled; err == nil {
+		err = ad.memory.Charge(c)
+	}
+	if c.Receiver == nil {
+		c.Answered = make(chan struct{}, 1)
+	}
+	if err == nil {
+		c.Placed()
+		err = w.Put(c)
+	}
+	switch {
+	case err != nil:
+		return call.Result{Err: err, Stats: call.Stats{Lane: c.Lane}}, true
+	case c.Receiver != nil:
+		return call.Result{Later: true}, true
+	}
+	return ad.await(c, ad.table.Shard(c.Inv.Key)), true
+}
+
+// await waits for the answer to a call of an actor in s.
+func (ad *admission) await(c *call.Call, s *activation.Shard) call.Result {
+	lane := c.Lane
 	select {
 	case <-c.Answered:
 		return c.Result
 	case <-c.Ctx.Done():
 	}
-	if a.Shard.Withdraw(c) {
+	if s.Withdraw(c) {
 		return call.Result{Err: call.ContextError(c.Ctx), Stats: call.Stats{Lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit
@@ -340,7 +407,7 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 		}
 		if a != nil {
 			a.Hold = hold
-			if o := c.Inv.Origin; o != nil && ad.graph.Holds(o.Chain, a) {
+			if o := c.Inv.Origin; o != nil && ad.waits.Graph.Holds(o.Chain, a) {
 				s.Mu.Unlock()
 				return nil, false, notReentrant(&c.Inv.Key)
 			}

@@ -15,9 +15,9 @@ func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// notReentrant refuses a call of an actor whose turn waits for it by way of another host.
+// notReentrant refuses a call of an actor whose turn waits for it by way of a host that passes no waits on.
 func notReentrant(key *actor.Key) error {
-	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call by way of another server, and reentrant methods take only calls within one server", key.Type, key.ID)
+	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call by way of a server of an earlier version, which passes no calls back; upgrade it", key.Type, key.ID)
 }
 
 // decidedError is a call that has failed with err, and whose outcome needs no translation: its
@@ -85,7 +85,7 @@ func failedResult(c *call.Call, err error) *abi.Result {
 // statusOf is the status of a call that the host has refused.
 func statusOf(why *actor.Condition) uint16 {
 	switch {
-	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound, why == actor.ErrPassedAway:
 		return abi.StatusNotFound
 	case why == actor.ErrPayloadTooLarge:
 		return abi.StatusInvalidArgument

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/lane"
 )
 
@@ -56,10 +58,10 @@ func (f *forwarding) moved(err error) error {
 	return err
 }
 
-// call calls an actor at another host, for the turn t.
-func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
+// ask calls an actor at another host, for the turn t, which waits in w, and has callbacks run by back. An error
+// ends the turn.
+func (f *forwarding) ask(t *lane.Run, c *call.Call, readOnly bool, w *callback.Wait, back func(*call.Call) error) (a forwardedAnswer, err error) {
 	ch, inv := t.Chain, c.Inv
-	var err error
 	if inv.ReadOnly = readOnly; readOnly {
 		inv.Consistency = actor.ConsistencyStrong
 		t.Waiting(func() { err = t.Settled(true) })
@@ -67,7 +69,7 @@ func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Paylo
 		t.Waiting(func() { err = t.Leave() })
 	}
 	if err != nil {
-		return actor.Payload{}, &decidedError{err: err}
+		return a, &decidedError{err: err}
 	}
 	if ch.Name == "" {
 		ch.NameAs(f.newName())
@@ -77,31 +79,81 @@ func (f *forwarding) call(t *lane.Run, c *call.Call, readOnly bool) (actor.Paylo
 		inv.IdempotencyKey = c.Inv.IdempotencyKey
 	}
 	inv.Token = t.Of.Inv.Token
-	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: ch.FuelLeft()}
-	var a forwardedAnswer
-	t.Waiting(func() { a = f.send(c.Ctx, inv) })
-	ch.Fuel += a.reply.Fuel
-	if !readOnly && (a.err == nil || c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
+	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: t.FuelLeft(), Waits: append(slices.Clip(waitsFor(t)), w.Name)}
+	s := f.send(c.Ctx, inv)
+	defer s.end()
+	for {
+		var answered bool
+		t.Waiting(func() { a, answered = s.await(c.Ctx, w) })
+		if answered {
+			break
+		}
+		for c := w.Take(); c != nil; c = w.Take() {
+			if err := back(c); err != nil {
+				return a, err
+			}
+		}
+	}
+	if !readOnly && (a.err == nil && a.reply.Joined == "" || c.Ctx.Err() != nil || errors.Is(a.err, actor.ErrAmbiguous)) {
 		t.Outermost.Of.Stats.Committed = true
 	}
-	if a.err == nil {
-		c.Elsewhere = !readOnly
-		return a.reply.Payload, nil
-	}
-	return f.failed(t, c, a.err, readOnly)
+	return a, nil
 }
 
-// send has another host run a call, and returns its answer. If ctx ends first, the outcome is
-// not known.
-func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAnswer {
-	to := make(forwardedReply, 1)
-	begun := f.peers.Begin(ctx, inv, to)
+// waitsFor returns the names of the waits for the turn t.
+func waitsFor(t *lane.Run) []string {
+	for ; t != nil; t = t.Caller {
+		if o := t.Of.Inv.Origin; o != nil {
+			return o.Waits
+		}
+	}
+	return nil
+}
+
+// outcome is what the caller of a forwarded call gets, with the answer a.
+func (f *forwarding) outcome(t *lane.Run, c *call.Call, a forwardedAnswer, readOnly bool) (actor.Payload, error) {
+	if a.err != nil {
+		return f.failed(t, c, a.err, readOnly)
+	}
+	c.Elsewhere = !readOnly && a.reply.Joined == ""
+	return a.reply.Payload, nil
+}
+
+// sentCall is a call that another host has.
+type sentCall struct {
+	to       forwardedReply
+	begun    chan Begun
+	cancel   context.CancelFunc
+	answered bool
+}
+
+// send has another host run a call. Its turn may be one of this host by now: then it runs where the call
+// is begun, while the caller waits for callbacks.
+func (f *forwarding) send(ctx context.Context, inv actor.Invocation) *sentCall {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &sentCall{to: make(forwardedReply, 1), begun: make(chan Begun, 1), cancel: cancel}
+	go func() { s.begun <- f.peers.Begin(ctx, inv, s.to) }()
+	return s
+}
+
+// await waits for the answer, or until w has a callback. If ctx ends first, the outcome is not known.
+func (s *sentCall) await(ctx context.Context, w *callback.Wait) (a forwardedAnswer, answered bool) {
 	select {
-	case a := <-to:
-		return a
+	case a = <-s.to:
+		s.answered = true
+		return a, true
 	case <-ctx.Done():
+		return forwardedAnswer{err: actor.ErrAmbiguous}, true
+	case <-w.Arrived():
+		return a, false
+	}
+}
+
+// end gives the call up, unless it was answered.
+func (s *sentCall) end() {
+	s.cancel()
+	if begun := <-s.begun; !s.answered {
 		begun.GiveUp()
-		return forwardedAnswer{err: actor.ErrAmbiguous}
 	}
 }
 
@@ -111,6 +163,8 @@ func (f *forwarding) send(ctx context.Context, inv actor.Invocation) forwardedAn
 func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool) (actor.Payload, error) {
 	r, record := failedResult(c, err), t.Outermost.Of.Stats.Chain
 	switch {
+	case errors.Is(err, actor.ErrCanceled) && c.Ctx.Err() == nil: // nothing waits for the chain any more
+		return actor.Payload{}, &decidedError{err: err}
 	case errors.Is(err, actor.ErrKeyReused):
 		return actor.Payload{}, otherPayload(c)
 	case c.Ctx.Err() != nil && readOnly:

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 )
 
 // hosts are two hosts of one store. The actors whose IDs begin with "b" are the second one's,
@@ -32,6 +33,8 @@ type hosts struct {
 	// locating, if not nil, happens before an actor is located.
 	locating func()
 	ends     []host.TurnEnd
+	methods  map[string]hosttest.Func // that are deployed
+	rems     *fakeReminders
 }
 
 // holder returns which host holds an actor.
@@ -113,6 +116,11 @@ func (p *peersOf) Begin(ctx context.Context, inv actor.Invocation, to host.Recei
 	return s.Begin(ctx, inv, to)
 }
 
+// message is a call with a limit in milliseconds; 0: none.
+func message(id, method string, limit uint32) abi.Message {
+	return abi.Message{Type: "T", ID: id, Method: method, LimitMillis: limit}
+}
+
 type lostReceiver struct{ to host.Receiver }
 
 func (r lostReceiver) Answer(actor.Reply, error) { r.to.Answer(actor.Reply{}, actor.ErrAmbiguous) }
@@ -133,6 +141,7 @@ func (noReceiver) Answer(actor.Reply, error) {}
 func newHosts(t *testing.T, limits host.Limits) *hosts {
 	t.Helper()
 	hs := &hosts{store: sharedFake(), moved: map[string]int{}}
+	hs.rems = newReminders(hs.store)
 	a := scriptedActor()
 	// Forward calls an actor: "ID flags method payload". It adds to its number before, and
 	// replies with what it got.
@@ -186,6 +195,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 		}
 		return errors.Join(err, t.Reply(reply))
 	}
+	hs.methods = a.Methods
 	for n := range hs.stages {
 		holdings := hosttest.NewHoldings(actor.Held)
 		holdings.Set(func(k actor.Key) actor.Hold {
@@ -194,7 +204,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
 			hs.mu.Unlock()
@@ -368,19 +378,18 @@ func TestLostForwardedCall(t *testing.T) {
 	})
 }
 
-// TestCircleOverHosts: a call that comes back to the host where its chain has the actor is
-// refused at once; chains that hold each other's actors at two hosts end at their deadlines.
+// TestCircleOverHosts: a call that comes back to an actor whose turn is open, of a method that is not
+// reentrant, is refused at once; chains that hold each other's actors at two hosts end at their deadlines.
 func TestCircleOverHosts(t *testing.T) {
 	t.Run("one chain", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hs := newHosts(t, host.Limits{})
 			began := time.Now()
 			for payload, want := range map[string]string{
-				"b . Forward a . Do " + addFive:                         "not_reentrant: a turn of T a is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1",
-				"b . Forward c . Forward b . Do " + addFive:             "not_reentrant: a turn of T b is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1 flags 1",
-				"c . Forward b . Forward d . Forward c . Do " + addFive: "not_reentrant: a turn of T c is waiting for this call by way of another server, and reentrant methods take only calls within one server flags 0 flags 1 flags 1 flags 0",
+				"b . Forward a . Do " + addFive:                         "not_reentrant: a turn of T a is waiting for this call, and the method Do is not declared reentrant flags 1",
+				"b . Forward c . Forward b . Do " + addFive:             "not_reentrant: a turn of T b is waiting for this call, and the method Do is not declared reentrant flags 1 flags 1",
+				"c . Forward b . Forward d . Forward c . Do " + addFive: "not_reentrant: a turn of T c is waiting for this call, and the method Do is not declared reentrant flags 1 flags 1 flags 0",
 			} {
-				want = strings.Replace(want, " flags 0", "", 1)
 				if reply, err := hs.forward(t, "a", payload, ""); reply != want || err != nil {
 					t.Errorf("%s: %q, %v", payload, reply, err)
 				}
@@ -429,6 +438,63 @@ func TestCircleOverHosts(t *testing.T) {
 				t.Errorf("they took %s", took)
 			}
 		})
+	})
+}
+
+// TestFiringsInACircleOverHosts: two reminders that are due at once, and whose turns call each other's
+// actors at two hosts, both fire before their attempts are used up.
+func TestFiringsInACircleOverHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{TurnDeadline: 30 * time.Second})
+		cross := withMethods(map[string]hosttest.Func{"Cross": func(t *hosttest.Turn) error {
+			<-time.After(20 * time.Millisecond)
+			_, err := t.Call("T", string(t.Frame.Payload), "Do", addFive)
+			return err
+		}})
+		var firings sync.WaitGroup
+		planner, attempts := reminder.NewPlanner(), [2]int{}
+		for n, s := range hs.stages {
+			s.world.Deploy("app", "T", cross)
+			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1)}
+			r, err := planner.Prepare(actor.ReminderSpec{Key: key([]string{"a", "b"}[n]), Name: "n", Method: "Cross", Payload: actor.Payload{Data: []byte([]string{"b", "a"}[n])}}, id, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Version = 1
+			hs.store.mu.Lock()
+			hs.store.setReminder(r)
+			hs.store.mu.Unlock()
+			firings.Go(func() {
+				for {
+					<-time.After(time.Until(r.FireAt))
+					plan, err := planner.Plan(&r, time.Now())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					attempts[n]++
+					inv := actor.Invocation{Key: r.Key, Method: r.Method, Payload: r.Payload, Firing: &plan.Firing}
+					if _, err = s.Invoke(t.Context(), inv); err == nil {
+						return
+					}
+					step := planner.Failed(&r, &plan, time.Now(), err.Error())
+					if step.Then == nil {
+						t.Errorf("the reminder of %s is dead: %v", r.Key.ID, err)
+						return
+					}
+					r.ReminderProgress = *step.Then
+					r.Version++
+					hs.store.mu.Lock()
+					hs.store.setReminder(r)
+					hs.store.mu.Unlock()
+				}
+			})
+		}
+		firings.Wait()
+		if attempts[0]+attempts[1] == 2 {
+			t.Error("the firings have not met")
+		}
+		hs.want(t, map[string]int64{"a": 5, "b": 5})
 	})
 }
 

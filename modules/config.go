@@ -37,8 +37,8 @@ type Config struct {
 	// Reminders are looked at when a deployment takes methods away: those that name one
 	// are warned of. Defaults to none.
 	Reminders Reminders
-	// Hosts returns the hosts of the cluster, of which Deploy refuses what one does not
-	// know. Defaults to none: this process is alone.
+	// Hosts returns the hosts of the cluster: Deploy refuses a module that one of them does not
+	// know how to run. Defaults to none: this process is alone.
 	Hosts func(ctx context.Context) ([]actor.Host, error)
 	// Imports returns the host functions that a stored module imports, by which Deploy judges
 	// whether Hosts know them, and whether its types call others. Defaults to none.

@@ -228,6 +228,25 @@ func TestDeployConflictWithoutEnd(t *testing.T) {
 	}
 }
 
+// loseFirstAnswer has the store lose the answer to the next deployment, which it applies or not.
+func (f *fixture) loseFirstAnswer(applied bool) {
+	lost := false
+	f.store.set(func() {
+		f.store.deploy = func(ctx context.Context, ds []actor.Deployment) error {
+			if lost {
+				return f.store.Modules.Deploy(ctx, ds)
+			}
+			lost = true
+			if applied {
+				if err := f.store.Modules.Deploy(ctx, ds); err != nil {
+					return err
+				}
+			}
+			return fmt.Errorf("connection lost: %w", actor.ErrAmbiguous)
+		}
+	})
+}
+
 // Whether a deployment whose answer was lost happened or not, it happens once,
 // and its warnings reach the deployer.
 func TestDeploySettlesALostAnswer(t *testing.T) {
@@ -236,21 +255,7 @@ func TestDeploySettlesALostAnswer(t *testing.T) {
 			f := newFixture(t)
 			f.deploy(f.upload(typ("A", "", "Do", "Old")))
 			d := f.upload(typ("A", "", "Do"))
-			lost := false
-			f.store.set(func() {
-				f.store.deploy = func(ctx context.Context, ds []actor.Deployment) error {
-					if lost {
-						return f.store.Modules.Deploy(ctx, ds)
-					}
-					lost = true
-					if applied {
-						if err := f.store.Modules.Deploy(ctx, ds); err != nil {
-							return err
-						}
-					}
-					return fmt.Errorf("connection lost: %w", actor.ErrAmbiguous)
-				}
-			})
+			f.loseFirstAnswer(applied)
 			if ws := f.deploy(d); len(ws) != 1 || !strings.Contains(ws[0], "Old is gone") {
 				t.Errorf("warnings %q", ws)
 			}

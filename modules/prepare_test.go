@@ -36,6 +36,19 @@ func (s *manyStore) Module(_ context.Context, app string, d actor.Digest) (actor
 	return actor.Module{App: app, Digest: d, Size: s.sizes[d], Manifest: module(typ(s.types[d], "", "Do"))}, nil
 }
 
+// startService starts a service that prepares modules so; poll is how often it polls, 0 for its default.
+func startService(t *testing.T, st *manyStore, poll time.Duration, prepare func(context.Context, string, actor.Digest) error) *modules.Service {
+	t.Helper()
+	s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: poll, Prepare: prepare})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A start waits for no compiler: every type serves at once, and the modules are
 // prepared behind, one at a time. Stop ends the one that is being prepared.
 func TestStartWaitsForNoModule(t *testing.T) {
@@ -96,7 +109,7 @@ func TestSlowModuleHoldsUpItselfAlone(t *testing.T) {
 		var mu sync.Mutex
 		var slow actor.Digest
 		ready := make(chan struct{})
-		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Hour, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+		s := startService(t, st, time.Hour, func(_ context.Context, _ string, d actor.Digest) error {
 			mu.Lock()
 			wait := d == slow
 			mu.Unlock()
@@ -104,13 +117,7 @@ func TestSlowModuleHoldsUpItselfAlone(t *testing.T) {
 				<-ready
 			}
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		})
 		defer s.Stop(ctx)
 		generation := func(app, typ string) uint64 {
 			d, _, err := s.Current(app, typ)
@@ -157,16 +164,10 @@ func TestModulesArePreparedLightestFirst(t *testing.T) {
 			st.sizes[actor.Digest(fmt.Sprint("module", n))] = size
 		}
 		var prepared []actor.Digest // read when nothing runs
-		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+		s := startService(t, st, 0, func(_ context.Context, _ string, d actor.Digest) error {
 			prepared = append(prepared, d)
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		})
 		if s.Prepared() {
 			t.Error("everything is prepared before anything was")
 		}
@@ -191,7 +192,7 @@ func TestPollGoesOnBesideAHeavyModule(t *testing.T) {
 		st := &manyStore{}
 		st.deploy("heavy", "light")
 		ready := make(chan struct{})
-		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Second, Prepare: func(ctx context.Context, app string, d actor.Digest) error {
+		s := startService(t, st, time.Second, func(ctx context.Context, app string, d actor.Digest) error {
 			if app == "heavy" && d == "new0" {
 				select {
 				case <-ready:
@@ -199,13 +200,7 @@ func TestPollGoesOnBesideAHeavyModule(t *testing.T) {
 				}
 			}
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		})
 		st.types["new0"], st.types["new1"], st.types["newer1"] = "T0", "T1", "T1"
 		deploy := func(generation uint64, light actor.Digest) {
 			st.ds.Store(&[]actor.Deployment{{App: "heavy", Type: "T0", Generation: 2, Digest: "new0"}, {App: "light", Type: "T1", Generation: generation, Digest: light}})
@@ -245,16 +240,10 @@ func TestPreparingAheadIsNoMoreUrgentThanUploads(t *testing.T) {
 		st := &manyStore{}
 		st.deploy("shop")
 		var owners []engine.Owner // read when nothing runs
-		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Hour, Prepare: func(ctx context.Context, _ string, d actor.Digest) error {
+		s := startService(t, st, time.Hour, func(ctx context.Context, _ string, d actor.Digest) error {
 			owners = append(owners, engine.OwnerOf(ctx))
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		})
 		synctest.Wait()
 		st.types["new"] = "T0"
 		st.ds.Store(&[]actor.Deployment{{App: "shop", Type: "T0", Generation: 2, Digest: "new"}})
@@ -277,18 +266,12 @@ func TestLaterDeploysMakeNoServerUnready(t *testing.T) {
 		st := &manyStore{}
 		st.deploy("a")
 		ready := make(chan struct{})
-		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+		s := startService(t, st, 0, func(_ context.Context, _ string, d actor.Digest) error {
 			if d == "slow" {
 				<-ready
 			}
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		})
 		synctest.Wait()
 		if !s.Prepared() {
 			t.Fatal("what was deployed at the start is not prepared")

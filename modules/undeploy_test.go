@@ -168,21 +168,7 @@ func TestUndeploySettlesALostAnswer(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		f := newFixture(t)
 		f.deploy(f.upload(typ("A", "", "Do")))
-		lost := false
-		f.store.set(func() {
-			f.store.deploy = func(ctx context.Context, ds []actor.Deployment) error {
-				if lost {
-					return f.store.Modules.Deploy(ctx, ds)
-				}
-				lost = true
-				if applied {
-					if err := f.store.Modules.Deploy(ctx, ds); err != nil {
-						return err
-					}
-				}
-				return actor.ErrAmbiguous
-			}
-		})
+		f.loseFirstAnswer(applied)
 		if ds, err := f.undeploy("A"); err != nil || ds[0].Generation != 2 {
 			t.Errorf("applied %t: %+v, %v", applied, ds, err)
 		}

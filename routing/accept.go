@@ -9,12 +9,12 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 )
 
-// Accepted takes the calls that another host sends here: each is run if this host holds
-// its actor, waits while that is not settled, and is refused with a [*NotOwnerError]
-// otherwise. Its methods may be called concurrently.
+// Accepted takes the calls that another host sends here. A call runs if this host holds its
+// actor, and waits while the actor's holder is not settled; otherwise it is refused with a
+// [*NotOwnerError]. The methods may be called concurrently.
 type Accepted struct {
 	r *Router
-	// Peer is who sends.
+	// Peer is the host that sends.
 	Peer actor.HostID
 	to   actor.HostID
 
@@ -22,8 +22,8 @@ type Accepted struct {
 	stream  uint64
 }
 
-// Accept checks the hello of a host that wants to send calls, and returns what takes
-// them and the hello to answer with. An error is a [*HelloError].
+// Accept checks the hello of a host that wants to send calls. It returns an [Accepted] for the
+// calls, and the hello to answer with. An error is a [*HelloError].
 func (r *Router) Accept(h *greenroomv1.ExchangeHello) (*Accepted, *greenroomv1.ExchangeHello, error) {
 	self := r.cfg.Placement.Self()
 	lowest, highest := max(int(h.GetMinProtocol()), r.cfg.MinProtocol), min(int(h.GetMaxProtocol()), r.cfg.MaxProtocol)
@@ -51,8 +51,8 @@ func (a *Accepted) Serve(ctx context.Context) (served context.Context, done func
 	return a.r.inbound.begin(ctx, a.channel, a.stream)
 }
 
-// refused returns why this host, having begun anew, takes nothing for who it was; nil
-// if it has not.
+// refused returns an error if this host has a new ID since the hello: it takes no calls that
+// were sent to its earlier incarnation.
 func (a *Accepted) refused() error {
 	if a.r.cfg.Placement.Self() == a.to {
 		return nil
@@ -69,15 +69,15 @@ func (a *Accepted) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 	return a.r.begin(ctx, inv, to, a.Peer, true)
 }
 
-// NotHeldBy notes that the sender has asked the host by, which does not hold an actor. If
-// this host would send a call to by as well, its knowledge is older, and is forgotten.
+// NotHeldBy notes that the host by has told the sender that it does not hold an actor. If this
+// host knows by as the holder, it forgets that.
 func (a *Accepted) NotHeldBy(key actor.Key, by actor.HostID) {
 	if by != "" && a.r.find(key).host == by {
 		a.r.cfg.Placement.Learned(key, "")
 	}
 }
 
-// over is a call that is answered.
+// over is a call that has its answer.
 type over struct{}
 
 // GiveUp implements [host.Begun].

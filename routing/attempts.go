@@ -10,33 +10,33 @@ import (
 // attempts is the history of a call that was tried and not taken. It decides when the call is
 // tried again, and when it fails.
 type attempts struct {
-	until     time.Time // when the call fails; zero: it has not waited
+	until     time.Time // when the call fails; zero if it has not waited yet
 	pauses    int
-	redirects int          // how many other hosts it was sent to that did not hold the actor
-	refusedBy actor.HostID // the last one of them
-	sentBack  bool         // to one that had sent it to another that did not hold the actor
-	avoid     actor.HostID // where it was not taken
-	avoidFor  int          // for so many pauses, unless there is another one to try
-	why       string       // what keeps it, for people
-	byReaders bool         // it only reads, and may be tried once at a reader
-	forgot    bool         // what was known of its owner, since the owner sent it
+	redirects int          // how many other hosts refused it because they do not hold the actor
+	refusedBy actor.HostID // the last of these hosts
+	sentBack  bool         // it went back to a host that had named refusedBy as the owner
+	avoid     actor.HostID // the host that did not take it last
+	avoidFor  int          // how many pauses pass before avoid is tried again
+	why       string       // why it waits, for people
+	byReaders bool         // it may be tried once at a reader
+	forgot    bool         // the owner was forgotten once, since the owner itself sent the call
 }
 
 const (
-	// maxRedirects: a call is passed on once more at most, not counting that it goes
-	// back to a host whose knowledge was old.
+	// maxRedirects bounds the hosts that a call is sent to. A call that goes back to a host
+	// whose knowledge was old does not count.
 	maxRedirects = 2
 	// minPause and maxPause bound the growing pauses before a call is tried again without a
 	// change of the table.
 	minPause = 5 * time.Millisecond
 	maxPause = 250 * time.Millisecond
-	// pausesForNews pauses take about a second: a host that does not hold an actor is not asked
-	// again earlier, unless the table has changed.
+	// pausesForNews is about a second of pauses: only then, or after a change of the table, is
+	// a host asked again that does not hold the actor.
 	pausesForNews = 8
 )
 
-// refused notes that the host by does not hold the actor. owner is the holder that by knows
-// of; empty if it knows none.
+// refused notes that the host by does not hold the actor. owner is the holder that by named;
+// empty if it named none.
 func (t *attempts) refused(by, owner actor.HostID) {
 	t.avoid, t.avoidFor, t.why = by, 1, "it is moving to another host"
 	if by == here {
@@ -51,10 +51,10 @@ func (t *attempts) refused(by, owner actor.HostID) {
 	t.refusedBy = by
 }
 
-// unreachable notes that a host did not take the call, for what reason.
+// unreachable notes that a host did not take the call, and why.
 func (t *attempts) unreachable(id actor.HostID, why string) { t.avoid, t.avoidFor, t.why = id, 1, why }
 
-// mayTry reports whether a host is to be tried now; otherwise there is a pause first.
+// mayTry reports whether a host may be tried now. If not, it counts the pause that comes first.
 func (t *attempts) mayTry(id actor.HostID) bool {
 	if id != t.avoid || t.avoidFor == 0 {
 		return true
@@ -63,8 +63,8 @@ func (t *attempts) mayTry(id actor.HostID) bool {
 	return false
 }
 
-// wait returns for how long the call waits before it is tried again, or why it is not. With
-// notified, a change of the table wakes it earlier.
+// wait returns how long the call waits before it is tried again, or the error if its time is
+// over. If notified is set, a change of the table wakes the call earlier.
 func (t *attempts) wait(limit time.Duration, notified bool) (time.Duration, error) {
 	now := time.Now()
 	if t.until.IsZero() {
@@ -85,7 +85,7 @@ func (t *attempts) wait(limit time.Duration, notified bool) (time.Duration, erro
 	return min(pause, remaining), nil
 }
 
-// exhausted is the error of a call that is not tried again.
+// exhausted returns the error of a call that is not tried again.
 func (t *attempts) exhausted() error {
 	if t.why == "" {
 		return noOwner("nobody holds it yet")

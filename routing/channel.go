@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -16,16 +17,23 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
-// channel is one stream to a peer, which is opened anew when it has ended and there are
-// calls for it.
+// channel is one stream to a peer. When the stream has ended, the channel opens another one for
+// its next call.
 type channel struct {
 	*caller.Stream
-	p      *peer
-	number uint32 // among the peer's
-	usage  usage  // of calls that the peer has or is to have; the bytes are those of all channels
+	p      *session      // to the peer
+	number uint32        // of the peer's channels
+	usage  usage         // counts the calls that are queued or sent; all channels share the account of bytes
+	stream atomic.Uint64 // the number of the stream that was opened last
 }
 
-// run owns the channel until its peer is given up.
+const (
+	// minReopen and maxReopen bound the growing pauses between attempts to open a channel.
+	minReopen = 20 * time.Millisecond
+	maxReopen = 500 * time.Millisecond
+)
+
+// run owns the channel until the session ends.
 func (ch *channel) run() {
 	pause := minReopen
 	for ch.Wait(ch.p.ctx) {
@@ -50,18 +58,18 @@ func (ch *channel) run() {
 	ch.fail(errGone)
 }
 
-// fail gives back what waits in the queue.
+// fail fails the calls in the queue.
 func (ch *channel) fail(err *unsentError) {
 	ch.Fail(func(*caller.Call) error { return err })
 }
 
-// settle gives the calls that were sent and not answered their outcome.
+// settle finishes the calls that were sent and not answered.
 func (ch *channel) settle(err error) {
 	kind := detailOf(err).GetKind()
 	outcome := error(&lostError{err})
 	switch {
 	case kind == kindHostFull || hasNotBegun(kind):
-		// See ActorService.InvokeStream: what was taken has been answered.
+		// The peer has answered the calls that it took: see ActorService.InvokeStream.
 		outcome = &unsentError{"its host takes no calls now: " + err.Error()}
 	case errors.Is(err, io.EOF):
 		outcome = &lostError{io.ErrUnexpectedEOF}
@@ -82,9 +90,9 @@ func (k *link) close() {
 	_ = k.conn.CloseResponse()
 }
 
-// open opens a stream and says hello. When it fails, no call was sent.
+// open opens a stream and sends a hello. If open fails, no call was sent.
 func (ch *channel) open() (*link, error) {
-	p, cfg := ch.p, ch.p.ps.cfg
+	p, cfg := ch.p, ch.p.self.cfg
 	ctx, cut := context.WithCancel(p.ctx)
 	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
 	defer timeout.Stop()
@@ -97,10 +105,10 @@ func (ch *channel) open() (*link, error) {
 	}
 	k := &link{conn, cut}
 	hello := p.hello()
-	hello.Process, hello.Channel, hello.Stream = p.ps.process, ch.number, p.ps.opened.Add(1)
+	hello.Process, hello.Channel, hello.Stream = p.self.process, ch.number, p.self.streams.Add(1)
 	err = conn.Send(&invokestream.Request{Hello: hello})
 	var first invokestream.Response
-	if err == nil || errors.Is(err, io.EOF) { // then receiving tells why
+	if err == nil || errors.Is(err, io.EOF) { // then receiving returns the reason
 		err = conn.Receive(&first)
 	}
 	if err == nil && first.Hello == nil {
@@ -116,23 +124,25 @@ func (ch *channel) open() (*link, error) {
 		k.close()
 		return nil, explain(err, cfg.Cluster)
 	}
+	ch.stream.Store(hello.GetStream())
 	p.opened(first.Hello)
 	return k, nil
 }
 
 const (
-	// protocolCaller is the first protocol whose invocations have callers and who refused
-	// them, or are firings of reminders; and with InterconnectService.Reach.
+	// protocolCaller is the first protocol whose invocations have a caller, the host that
+	// refused them last, and firings of reminders; and the first with InterconnectService.Reach.
 	protocolCaller = 2
-	// protocolTrace is the first one whose invocations have a trace context, and whose
-	// hosts know of timers.
+	// protocolTrace is the first protocol whose invocations have a trace context, and the
+	// first with timers.
 	protocolTrace = 3
-	// protocolRelease is the first one with InterconnectService.ReleaseReminders, and
+	// protocolRelease is the first protocol with InterconnectService.ReleaseReminders and
 	// NoticeReminders.
 	protocolRelease = 3
-	// protocolOrigin is the first one whose invocations may be those of an actor's turn.
+	// protocolOrigin is the first protocol with invocations by an actor's turn.
 	protocolOrigin = 5
-	// protocolMessages is the first one whose firings may be deliveries of messages.
+	// protocolMessages is the first one whose firings may be deliveries of messages, and whose
+	// invocations may be volatile messages.
 	protocolMessages = 6
 )
 

@@ -32,10 +32,10 @@ const (
 type Placement interface {
 	// Self is this incarnation of this process.
 	Self() actor.HostID
-	// Find says where a call of an actor goes whose type has this placement policy.
+	// Find returns where a call of an actor goes; policy is that of the actor's type.
 	Find(key actor.Key, policy string) placement.Where
-	// Learned notes that a host does not hold an actor. owner is the holder that this host knows
-	// of; empty if it knows none.
+	// Learned notes that a host does not hold an actor. owner is the holder that the host
+	// named; empty if it named none.
 	Learned(key actor.Key, owner actor.HostID)
 	// Peer returns the address of a host and the newest protocol that both hosts speak. ok is
 	// false if the host is not a member, or if they have no protocol in common.
@@ -62,25 +62,24 @@ type Timers interface {
 type Config struct {
 	// Local is the host of this process. Required.
 	Local Host
-	// Timers is the same host, for timers. Nil: it has none.
+	// Timers is the same host, for timers; nil if it has no timers.
 	Timers Timers
 	// Placement reports which host holds what. Required.
 	Placement Placement
-	// Policy returns the placement policy of an actor type, from memory; false if
-	// nothing is known of the type. Required.
+	// Policy returns the placement policy of an actor type, from memory; false if the type is
+	// unknown. Required.
 	Policy func(app, typ string) (policy string, ok bool)
 
-	// Readers returns the hosts that may answer a call beside the one that holds its actor,
-	// since it only reads, and whether the local host is one. It never blocks. Nil: there
-	// are none.
+	// Readers returns the hosts that may answer a read-only call beside the actor's host, and
+	// whether the local host is one of them. It never blocks. Nil: no type has readers.
 	Readers func(inv *actor.Invocation) (hosts []actor.HostID, here bool)
 
-	// Cluster is the cluster's name: hosts of others are refused. Required.
+	// Cluster is the cluster's name: hosts of other clusters are refused. Required.
 	Cluster string
-	// APIAddress is where clients reach this process, host:port; it is named in
-	// replies to calls that other hosts passed on. Empty: it is not named.
+	// APIAddress is where clients reach this process, host:port. Other hosts name it in the
+	// replies of calls that they forwarded here. Empty: they name nothing.
 	APIAddress string
-	// MinProtocol and MaxProtocol are what this process speaks. Required.
+	// MinProtocol and MaxProtocol are the protocols that this process speaks. Required.
 	MinProtocol, MaxProtocol int
 	// TLS is for connections to peers: see [Credentials.Client]. Nil: plain text.
 	TLS *tls.Config
@@ -91,13 +90,13 @@ type Config struct {
 	// DialContext and PeerTimeout.
 	HTTPClient *http.Client
 
-	// Token is sent to peers that are spoken to in plain text: that of an admin, where
-	// they ask for one. Empty: none.
+	// Token is an admin's token for peers that ask for one, sent only in plain text. Empty:
+	// none is sent.
 	Token string
 
 	// Channels is how many streams a session has. Defaults to [DefaultChannels].
 	Channels int
-	// MaxInFlight is how many calls one channel has that are not answered. Apps share them:
+	// MaxInFlight bounds the calls of one channel that are not answered. Apps share the bound:
 	// one alone may have seven eighths. Defaults to [DefaultMaxInFlight].
 	MaxInFlight int
 	// MaxWaiting and MaxWaitingBytes bound the calls that wait for an owner, and their
@@ -105,8 +104,7 @@ type Config struct {
 	// Default to [DefaultMaxWaiting] and [DefaultMaxWaitingBytes].
 	MaxWaiting      int
 	MaxWaitingBytes int64
-	// MaxWait is how long a call waits for an owner in all, if its deadline is not
-	// sooner. Defaults to [DefaultMaxWait].
+	// MaxWait is how long a call may wait for an owner in all; its deadline may be earlier. Defaults to [DefaultMaxWait].
 	MaxWait time.Duration
 	// PeerTimeout is how long a peer may be silent, pings included, before the session
 	// counts as broken: no less than a host's lease. Defaults to [DefaultPeerTimeout].

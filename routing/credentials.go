@@ -27,8 +27,8 @@ type Credentials struct {
 	cas  *x509.CertPool
 }
 
-// ServerName is the name that the certificates of a cluster's hosts have, and by which
-// they ask for each other: a listener tells them from clients by it.
+// ServerName is the name in the certificates of a cluster's hosts. Hosts ask for it when they
+// connect to each other, so that a listener can tell them from clients.
 func ServerName(cluster string) string {
 	return strings.ToLower(cluster) + ".cluster.greenroom.internal"
 }
@@ -37,11 +37,11 @@ func ServerName(cluster string) string {
 const MinClusterKey = 32
 
 // CredentialsFromKey reads a cluster key, which is the same on all hosts: at least
-// [MinClusterKey] bytes that nobody can guess, like those of openssl rand -hex 32. White
-// space around it does not count. Who has it is a host of the cluster.
+// [MinClusterKey] bytes that are hard to guess, such as the output of openssl rand -hex 32. White
+// space around it does not count. Whoever has the key can be a host of the cluster.
 //
-// The key of an authority is derived from it, and this process gets a certificate of its
-// own from that. Nothing is written.
+// The key of an authority is derived from the cluster key, and signs a certificate for this
+// process. Nothing is written to disk.
 func CredentialsFromKey(file, cluster string) (*Credentials, error) {
 	secret, err := os.ReadFile(file)
 	if err != nil {
@@ -183,7 +183,7 @@ func isTLSError(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
-// explain says of an error between hosts what to change, where that is known.
+// explain adds to an error between hosts what to change, if that is known.
 func explain(err error, cluster string) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

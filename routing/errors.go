@@ -12,9 +12,8 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// RemoteError is what another host answered a call with, as it would have told a
-// client. It is the [*actor.Condition] of its kind as well, for [errors.Is] and
-// [errors.As].
+// RemoteError is the error that another host answered a call with, as a client of that host would
+// see it. For [errors.Is] and [errors.As] it is also the [*actor.Condition] of its kind.
 type RemoteError struct {
 	// Code is the number of the Connect code.
 	Code    uint32
@@ -23,7 +22,7 @@ type RemoteError struct {
 	Detail *greenroomv1.ErrorDetail
 }
 
-// Error returns what the error says on its own host: an error of a guest's names its code.
+// Error returns the text that the error has on its own host; it names the code of a guest's error.
 func (e *RemoteError) Error() string {
 	guest := actor.GuestError{Code: e.Detail.GetGuest().GetCode(), Message: e.Message}
 	return guest.Error()
@@ -66,7 +65,7 @@ func (e *RemoteError) As(target any) bool {
 	return false
 }
 
-// newRemoteError makes an error of what a stream's reply says.
+// newRemoteError returns the error of a reply.
 func newRemoteError(e *greenroomv1.StreamError) *RemoteError {
 	r := &RemoteError{Code: e.GetCode(), Message: e.GetMessage(), Detail: e.GetDetail()}
 	if r.Detail == nil {
@@ -75,8 +74,8 @@ func newRemoteError(e *greenroomv1.StreamError) *RemoteError {
 	return r
 }
 
-// NotOwnerError refuses a call that another host sent here: it has not begun, and
-// actor.ErrNotOwner is what it is.
+// NotOwnerError refuses a call that another host sent here; the call has not begun. It wraps
+// actor.ErrNotOwner.
 type NotOwnerError struct {
 	// Owner is the host that holds the actor, to the knowledge of this host; empty if unknown.
 	Owner actor.HostID
@@ -92,6 +91,21 @@ func (e *NotOwnerError) Unwrap() error { return actor.ErrNotOwner }
 type HelloError struct{ text string }
 
 func (e *HelloError) Error() string { return e.text }
+
+// unsentError explains why calls were not sent.
+type unsentError struct{ text string }
+
+func (e *unsentError) Error() string { return e.text }
+
+var errGone = &unsentError{"its host is not a member of the cluster any more"}
+
+// lostError explains why the outcome of calls that were sent is unknown.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the connection to its host broke: %v", e.cause)
+}
+func (e *lostError) Unwrap() error { return e.cause }
 
 // isOver reports whether a call's context has ended, or its deadline has passed: the
 // timer that ends the context may be later than a peer's.
@@ -113,8 +127,8 @@ func noOwner(format string, args ...any) error {
 	return fmt.Errorf("%w: %s; try again", actor.ErrNoOwner, fmt.Sprintf(format, args...))
 }
 
-// detailOf returns what the API of a peer said with an error; nil if it was not the API
-// that said it.
+// detailOf returns the detail that a peer's API gave with an error; nil if the error is not of
+// the API.
 func detailOf(err error) *greenroomv1.ErrorDetail {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {
@@ -139,8 +153,8 @@ const (
 	kindUnauthenticated  = "unauthenticated"
 )
 
-// hasNotBegun reports whether a kind says that a peer refused a call for a reason of
-// its own, which the call may outwait.
+// hasNotBegun reports whether a peer refused a call for a reason of its own, which may pass while
+// the call waits.
 func hasNotBegun(kind string) bool {
 	return kind == string(actor.ErrStopping.Kind()) || kind == kindStreamFull
 }

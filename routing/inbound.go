@@ -30,7 +30,7 @@ var (
 	errNewerStream = &HelloError{"the caller has opened this channel anew"}
 )
 
-// begin makes a stream the one of its channel, and returns the context that it is served with.
+// begin makes a stream the current one of its channel, and returns the context for serving it.
 // The contexts of older streams have ended when begin returns. A stream that is not newer is
 // refused with a [*HelloError]. The caller calls done once the stream is no longer served.
 func (in *inbound) begin(ctx context.Context, ch inboundChannel, number uint64) (served context.Context, done func(), err error) {

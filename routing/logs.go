@@ -10,9 +10,9 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// TailLogs gives each what another host remembers and runs, as LogService.Tail does, until
-// the host has no more, ctx ends or each returns an error. A host that cannot be asked is
-// [actor.ErrUnavailable].
+// TailLogs calls each with the log lines of another host, as LogService.Tail does, until the host
+// has no more, ctx ends or each returns an error. It returns [actor.ErrUnavailable] if the host
+// cannot be asked.
 func (r *Router) TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error {
 	p := r.peers.get(host)
 	if p == nil || p.protocol < protocolRelease {

@@ -16,23 +16,23 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// Reach is what a host says of its ways to the others.
+// Reach is what a host reports of its connections to other hosts.
 type Reach struct {
 	Host actor.HostID
-	// Answered: the host was reached, and speaks of this. Otherwise nothing else is known.
+	// Answered reports whether the host answered; otherwise the other fields are zero.
 	Answered    bool
 	Unreachable []Unreachable
-	// ClockAhead is how far its clock is before this process's, within the time that the
-	// answer took.
+	// ClockAhead is how far the host's clock is ahead of this process's, to within the time
+	// that the answer took.
 	ClockAhead time.Duration
 }
 
 // maxReach bounds how many hosts are tried at the same time.
 const maxReach = 16
 
-// Reach asks hosts which of them they cannot reach; this one is among them, if it is in
-// the list. The answers are in the order of the list. A host has [Config.PeerTimeout] to be
-// reached, and three times as much for its answer.
+// Reach asks each of the hosts which of the hosts it cannot reach; the list may contain this host.
+// The answers are in the order of the list. A host has [Config.PeerTimeout] to be reached, and
+// three times as much for its answer.
 func (r *Router) Reach(ctx context.Context, hosts []actor.HostID) []Reach {
 	all := make([]Reach, len(hosts))
 	each(len(hosts), func(i int) {
@@ -112,7 +112,7 @@ func (p *peer) reachRequest(hosts []actor.HostID) *greenroomv1.ExchangeReachRequ
 	return req
 }
 
-// Unreached says which of some hosts this one cannot reach.
+// Unreached returns those of the hosts that this host cannot reach.
 func (a *Accepted) Unreached(ctx context.Context, hosts []actor.HostID) []Unreachable {
 	return a.r.unreached(ctx, hosts)
 }

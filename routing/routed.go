@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +18,13 @@ import (
 
 // routed is a call on its way; doc.go has the diagram. It is what its caller began.
 type routed struct {
-	router *Router
+	routes *routes
 	ctx    context.Context
 	inv    actor.Invocation
 	to     host.Receiver
-	from   actor.HostID // the host that sent it, if one did: it does not go on to a third
-	// attempts and next are used by who moves the call, one at a time. next lets the call go on
-	// that waited behind this one; nil: none did.
+	from   actor.HostID // the host that sent it, if one did; such a call goes to no third host
+	// attempts and next belong to the goroutine that moves the call. next lets the next call of
+	// the actor's line continue; nil if this call has not waited.
 	attempts attempts
 	next     func()
 
@@ -35,7 +36,20 @@ type routed struct {
 	sent    *sentCall  // while remote
 	waiter  *waiter    // while waiting
 	grace   *time.Timer
-	lost    bool // a host that had it did not answer, so that it may have taken effect
+	lost    []copySent // hosts that had it and did not answer: it may have taken effect
+}
+
+// copySent is a copy of a call that was sent on a stream which has broken since.
+type copySent struct {
+	channel *channel
+	stream  uint64
+}
+
+// mayArrive reports whether the copy may begin at its host yet. It does not once that host has answered the
+// hello of a later stream, or is no member of the cluster any more.
+func (s *copySent) mayArrive() bool {
+	_, _, member := s.channel.p.self.cfg.Placement.Peer(s.channel.p.id)
+	return member && s.channel.stream.Load() == s.stream
 }
 
 // stage is where a call is.
@@ -49,11 +63,11 @@ const (
 	stageAnswered
 )
 
-// route moves a call to where it belongs now. Only one goroutine at a time does.
+// route moves the call to where it belongs now. Only one goroutine at a time calls it.
 func (c *routed) route() {
 	if c.attempts.byReaders {
 		c.attempts.byReaders = false
-		if w, ok := c.router.findReader(&c.inv, c.from != ""); ok && w.here {
+		if w, ok := c.routes.findReader(&c.inv, c.from != ""); ok && w.here {
 			c.beginHere()
 			return
 		} else if ok {
@@ -61,13 +75,13 @@ func (c *routed) route() {
 			return
 		}
 	}
-	switch w := c.router.find(c.inv.Key); {
+	switch w := c.routes.find(c.inv.Key); {
 	case w.here:
 		c.beginHere()
 	case w.host != "" && w.host == c.from && !c.attempts.forgot:
 		// The host that sent the call does not hold the actor any more, or not yet.
 		c.attempts.forgot = true
-		c.router.cfg.Placement.Learned(c.inv.Key, "")
+		c.routes.cfg.Placement.Learned(c.inv.Key, "")
 		c.route()
 	case w.host != "" && c.from != "":
 		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
@@ -84,8 +98,8 @@ func (c *routed) route() {
 	}
 }
 
-// enter puts a call into a stage, and reports false if it has been given up: then it is
-// answered.
+// enter puts the call into a stage. If the call has been given up, enter answers it and returns
+// false.
 func (c *routed) enter(s stage) bool {
 	c.mu.Lock()
 	if !c.givenUp {
@@ -107,7 +121,7 @@ func (c *routed) beginHere() {
 	c.begins++
 	n := c.begins
 	c.mu.Unlock()
-	begun := c.router.cfg.Local.Begin(c.ctx, c.inv, (*localReceiver)(c))
+	begun := c.routes.cfg.Local.Begin(c.ctx, c.inv, (*localReceiver)(c))
 	c.mu.Lock()
 	if c.stage != stageLocal || c.begins != n {
 		c.mu.Unlock()
@@ -141,16 +155,16 @@ func (l *localReceiver) Answer(reply actor.Reply, err error) {
 	c.stage, c.begun = stageMoving, nil
 	c.mu.Unlock()
 	c.attempts.refused(here, "")
-	go c.again() // who answers must not be kept, by a turn least of all
+	go c.again() // it may run a turn, and must not block the caller of Answer
 }
 
-// again routes a call that was refused somewhere, or has waited.
+// again routes the call after it was refused, or has waited.
 func (c *routed) again() {
-	if c.router.ctx.Err() != nil {
+	if c.routes.ctx.Err() != nil {
 		c.fail(actor.ErrStopping)
 		return
 	}
-	w := c.router.find(c.inv.Key)
+	w := c.routes.find(c.inv.Key)
 	switch {
 	case !w.here && c.attempts.redirects >= maxRedirects:
 		c.fail(c.attempts.exhausted())
@@ -161,9 +175,9 @@ func (c *routed) again() {
 	}
 }
 
-// wait keeps the call until on is closed, or for a pause where that is nil.
+// wait keeps the call until on is closed, or for a pause if on is nil.
 func (c *routed) wait(on <-chan struct{}) {
-	limit, err := c.attempts.wait(c.router.cfg.MaxWait, on != nil)
+	limit, err := c.attempts.wait(c.routes.cfg.MaxWait, on != nil)
 	if err != nil {
 		c.fail(err)
 		return
@@ -175,7 +189,7 @@ func (c *routed) wait(on <-chan struct{}) {
 		return
 	}
 	// Its wake-up may come before the waiter is noted, and then waits for mu.
-	e, err := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	e, err := c.routes.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
 	if err == nil {
 		c.stage, c.waiter = stageWaiting, e
 	}
@@ -196,7 +210,7 @@ func (c *routed) woken(next func()) {
 
 // send hands the call to a peer, or to a reader of its actor.
 func (c *routed) send(id actor.HostID, reader bool) {
-	p := c.router.peers.get(id)
+	p := c.routes.peers.get(id)
 	if p == nil {
 		c.attempts.unreachable(id, "its host is not a member of the cluster any more")
 		c.wait(nil)
@@ -213,7 +227,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
 	}
-	if err := errors.Join(c.addFiring(s, p), s.addOrigin()); err != nil {
+	if err := errors.Join(c.addFiring(s, p), s.addOrigin(), s.addTell()); err != nil {
 		c.fail(err)
 		return
 	}
@@ -237,8 +251,8 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	}
 }
 
-// addFiring adds the firing that asks for the call, if one does: a peer that does not know
-// of any would run a call that takes none.
+// addFiring adds the firing of the call, if it has one. A peer that knows no firings would run the
+// call without its firing.
 func (c *routed) addFiring(s *sentCall, p *peer) (err error) {
 	if c.inv.Firing == nil {
 		return nil
@@ -253,20 +267,20 @@ func (c *routed) addFiring(s *sentCall, p *peer) (err error) {
 	return err
 }
 
-// sentCall is a call that a peer has, or is to have.
+// sentCall is a call that is sent to a peer, or queued for it.
 type sentCall struct {
 	caller.Call
 	c       *routed
 	peer    *peer
 	channel *channel
-	// reads: it is run as one that only reads, so that it may be sent again.
+	// reads: the peer runs it as read-only, so it may be sent again.
 	reads bool
 
 	released atomic.Bool
 }
 
-// addOrigin adds the turn that calls, if one does: at a peer that does not know of any, the
-// called turn would have no caller, and actors that call each other in a circle would wait.
+// addOrigin adds the turn that makes the call, if one does. A peer that knows no origins would run
+// the called turn without a caller, and actors that call each other in a circle would wait.
 func (s *sentCall) addOrigin() (err error) {
 	if s.c.inv.Method == actor.MethodAll && s.peer.protocol < protocolOrigin {
 		return noOwner("its host %s speaks a protocol without transactions over several actors; upgrade it", s.peer.id)
@@ -281,12 +295,24 @@ func (s *sentCall) addOrigin() (err error) {
 	return err
 }
 
-// reserve counts the call as one that the peer has or is to have, or returns why that is too much.
+// addTell adds the volatile message that asks for the call, if one does.
+func (s *sentCall) addTell() (err error) {
+	if s.c.inv.Message == nil {
+		return nil
+	}
+	if s.peer.protocol < protocolMessages {
+		return noOwner("its host %s speaks a protocol without messages; upgrade it", s.peer.id)
+	}
+	s.Inv.Tell, err = invokestream.EncodeTell(s.c.inv.Message)
+	return err
+}
+
+// reserve counts the call in the usage of its channel, or returns the bound that it exceeds.
 func (s *sentCall) reserve() error {
 	return s.channel.usage.take(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
 }
 
-// release takes the call off, once.
+// release undoes reserve, once.
 func (s *sentCall) release() {
 	if s.released.CompareAndSwap(false, true) {
 		s.channel.usage.give(s.Inv.Key.App, int64(len(s.Inv.Payload.Data)))
@@ -295,7 +321,7 @@ func (s *sentCall) release() {
 
 // Finished implements [caller.Waiter].
 func (s *sentCall) Finished(*caller.Call) {
-	c, events := s.c, &s.c.router.cfg.Events
+	c, events := s.c, &s.c.routes.cfg.Events
 	s.release()
 	c.mu.Lock()
 	if c.stage != stageRemote || c.sent != s {
@@ -319,7 +345,9 @@ func (s *sentCall) Finished(*caller.Call) {
 			again.Fresh = false
 			c.inv.Firing = &again
 		}
-		c.lost = !s.reads
+		if !s.reads {
+			c.lost = append(c.lost, copySent{s.channel, s.channel.stream.Load()})
+		}
 		c.mu.Unlock()
 	case s.Err != nil:
 		events.Forwarded("lost")
@@ -327,13 +355,13 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case wire == nil:
 		events.Forwarded("reply")
-		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api()}
+		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api(), Joined: s.Reply.Joined, Callbacks: s.Reply.Callbacks}
 		c.answer(reply, nil)
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):
 		events.Forwarded("redirect")
 		c.attempts.refused(s.peer.id, actor.HostID(s.Reply.Owner))
-		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
+		c.routes.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
 	case s.reads && !c.inv.ReadOnly && kind == string(actor.ErrNotReadOnly.Kind()): // it has not begun
 		events.Forwarded("refused")
 		c.attempts.unreachable(s.peer.id, "a reader's newer deployment has a method that may change the actor")
@@ -341,8 +369,8 @@ func (s *sentCall) Finished(*caller.Call) {
 		events.Forwarded("refused")
 		c.attempts.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
 	case (kind == string(actor.ErrCanceled.Kind()) || kind == string(actor.ErrDeadline.Kind())) && isOver(c.ctx):
-		// The peer was told to end the call, but not why, and what was left of its time,
-		// but not what its caller gave.
+		// The peer knows neither why the call was cancelled nor the caller's whole timeout, so
+		// this host words the error.
 		events.Forwarded("reply")
 		c.fail(contextError(c.ctx))
 		return
@@ -388,7 +416,7 @@ func (c *routed) awaitOutcome() {
 		return
 	}
 	sent := c.sent
-	c.grace = time.AfterFunc(c.router.cfg.SettleGrace, func() {
+	c.grace = time.AfterFunc(c.routes.cfg.SettleGrace, func() {
 		err := error(actor.ErrAmbiguous)
 		if sent.reads {
 			err = contextError(c.ctx)
@@ -400,12 +428,12 @@ func (c *routed) awaitOutcome() {
 	})
 }
 
-// fail answers the call with an error of this host's.
+// fail answers the call with an error of this host.
 func (c *routed) fail(err error) {
 	c.answer(actor.Reply{}, &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err})
 }
 
-// answer gives the receiver the answer, unless it has one.
+// answer answers the call, unless it has an answer.
 func (c *routed) answer(reply actor.Reply, err error) {
 	c.mu.Lock()
 	if c.stage == stageAnswered {
@@ -421,22 +449,25 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	if sent != nil { // its slot stays taken until the peer's reply
 		sent.release()
 	}
-	if lost {
-		err = afterLost(&c.inv, err)
+	if len(lost) > 0 {
+		err = afterLost(&c.inv, err, slices.ContainsFunc(lost, func(s copySent) bool { return s.mayArrive() }))
 	}
 	c.to.Answer(reply, err)
 }
 
-// afterLost is what a call with an idempotency key gets whose last try came to err, when
-// an earlier one may have taken effect. A reply is that one's where it has, and what a
-// guest says is answered behind a commit that keeps it out; all other errors tell of the
-// last try alone. A call that is refused as not reentrant has not run, but the chain may hold the
-// actor because of the earlier try.
-func afterLost(inv *actor.Invocation, err error) error {
+// afterLost returns the error of a call with an idempotency key whose last attempt ended in err,
+// while an earlier attempt may have taken effect. A reply, and an error of the guest, hold for all
+// attempts: a reply is the earlier attempt's if that took effect, and an error of the guest comes
+// after a commit that excludes it. All other errors hold for the last attempt only. The error "not
+// reentrant" is one of them: the chain may hold the actor because of the earlier attempt.
+// The error "canceled" of an actor's call ends its caller, whatever happened to the call. If an earlier copy
+// may arrive yet, at a host which holds the actor again by then, the guest's error does not exclude it.
+func afterLost(inv *actor.Invocation, err error, mayArrive bool) error {
 	cond := actor.AsCondition(err)
 	var guest *actor.GuestError
 	reentrant := errors.As(err, &guest) && guest.Code == abi.CallNotReentrant
-	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
+	mayArrive = mayArrive && inv.IdempotencyKey != "" // the reminder of a firing has another version after a failure
+	if err == nil || cond == nil && !reentrant && !mayArrive || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused || cond == actor.ErrCanceled && inv.Origin != nil {
 		return err
 	}
 	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}

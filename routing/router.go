@@ -4,7 +4,6 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,13 +15,9 @@ import (
 // Router brings calls to the hosts that hold their actors. It looks like a host to the
 // server. Its methods may be called concurrently.
 type Router struct {
-	cfg     Config
-	waiting *waiting
-	peers   *peers
+	routes
 	inbound inbound
-
-	ctx context.Context // of everything in the background
-	end context.CancelFunc
+	end     context.CancelFunc // of everything in the background
 
 	mu      sync.Mutex
 	started bool
@@ -39,9 +34,13 @@ func New(cfg Config) (*Router, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes), inbound: inbound{open: map[inboundChannel]*inboundStream{}}}
+	r := &Router{
+		routes:  routes{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)},
+		inbound: inbound{open: map[inboundChannel]*inboundStream{}},
+	}
 	r.ctx, r.end = context.WithCancel(context.Background())
-	r.peers = &peers{ctx: r.ctx, cfg: &r.cfg, client: r.cfg.HTTPClient, process: cryptorand.Text(), all: map[actor.HostID]*peer{}}
+	r.peers = &peers{ctx: r.ctx, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
+	r.peers.cfg, r.peers.process = &r.cfg, cryptorand.Text()
 	return r, nil
 }
 
@@ -57,14 +56,14 @@ func (r *Router) Start(context.Context) error {
 	return nil
 }
 
-// Drain lets nothing more wait for an owner: what waits and has none to be sent to gets
-// actor.ErrStopping. It is for a process that has handed its actors over and is about to
-// stop: calls that have an owner are passed on as before. It is safe twice.
+// Drain ends all waits for an owner: calls without an owner get actor.ErrStopping, and calls with
+// an owner are forwarded as before. It is for a process that has handed its actors over and is
+// about to stop. It is safe twice.
 func (r *Router) Drain() { r.waiting.close() }
 
-// Stop ends all sessions and answers what waits with actor.ErrStopping. What peers
-// still owe an answer to is answered as if the session had broken, so it is for a
-// moment at which no call is under way any more. It is safe twice and before Start.
+// Stop ends all sessions, and answers waiting calls with actor.ErrStopping. Calls that peers have
+// not answered end as if the session had broken, so Stop is for a moment at which no call is
+// under way. It is safe twice and before Start.
 func (r *Router) Stop(context.Context) error {
 	r.mu.Lock()
 	r.stopped = true
@@ -76,72 +75,8 @@ func (r *Router) Stop(context.Context) error {
 	return nil
 }
 
-// find says where a call of an actor goes.
-func (r *Router) find(key actor.Key) whereTo {
-	policy, ok := r.cfg.Policy(key.App, key.Type)
-	if !ok {
-		return whereTo{here: true}
-	}
-	w := r.cfg.Placement.Find(key, policy)
-	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away, lost: w.Lost}
-}
-
-// findReader says where a call goes that may be answered by others than the host of its
-// actor; false: to that one. A call that is passed on is answered here or by that one.
-func (r *Router) findReader(inv *actor.Invocation, passedOn bool) (whereTo, bool) {
-	readers, reads := r.cfg.Readers(inv)
-	if reads {
-		return whereTo{here: true}, true
-	}
-	if len(readers) == 0 || passedOn {
-		return whereTo{}, false
-	}
-	owner := r.find(inv.Key)
-	if owner.here {
-		return owner, true
-	}
-	// All that can answer have an equal part; where the owner is not known, the readers.
-	n := len(readers)
-	if owner.host != "" {
-		n++
-	}
-	id, reader := owner.host, false
-	if i := rand.IntN(n); i < len(readers) { //nolint:gosec // to spread calls
-		id, reader = readers[i], true
-	}
-	if _, _, ok := r.cfg.Placement.Peer(id); !ok || id == r.cfg.Placement.Self() {
-		return whereTo{}, false
-	}
-	return whereTo{host: id, reader: reader}, true
-}
-
-// reads reports whether the local host may answer a call as a reader. It has a copy, which
-// is on the heap, since the call itself need not be.
-func (r *Router) reads(inv actor.Invocation) bool {
-	_, here := r.cfg.Readers(&inv)
-	return here
-}
-
-// whereTo is a [placement.Where], or a reader of the actor.
-type whereTo struct {
-	here   bool
-	host   actor.HostID
-	wait   <-chan struct{}
-	away   string
-	lost   bool
-	reader bool // host is a reader, and is not known to hold the actor
-}
-
-// id names the host.
-func (w whereTo) id() actor.HostID {
-	if w.here {
-		return here
-	}
-	return w.host
-}
-
-// Invoke implements the server's Host: see [host.Host.Invoke]. Beside that one's errors
-// there are actor.ErrNoOwner and [*RemoteError].
+// Invoke implements the server's Host: see [host.Host.Invoke]. It may also return
+// actor.ErrNoOwner and a [*RemoteError].
 func (r *Router) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
@@ -180,8 +115,8 @@ type awaited struct{ answered chan answer } // of capacity 1
 // Answer implements [host.Receiver].
 func (a awaited) Answer(reply actor.Reply, err error) { a.answered <- answer{reply, err} }
 
-// Begin implements the server's Host: see [host.Host.Begin]. It blocks for nothing but
-// what the local host does.
+// Begin implements the server's Host: see [host.Host.Begin]. It blocks only as the local host
+// does.
 func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
@@ -191,7 +126,7 @@ func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 
 // begin begins a call; readers may answer it if that is allowed.
 func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID, byReaders bool) host.Begun {
-	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from, attempts: attempts{byReaders: byReaders}}
+	c := &routed{routes: &r.routes, ctx: ctx, inv: inv, to: to, from: from, attempts: attempts{byReaders: byReaders}}
 	c.route()
 	return c
 }
@@ -225,9 +160,9 @@ func (r *Router) Delete(ctx context.Context, key actor.Key) error {
 		func(ctx context.Context, p *peer, refusedBy actor.HostID) error { return p.delete(ctx, key, refusedBy) })
 }
 
-// View implements the server's Host: see [host.Host.View]. What the actor's host cannot
-// answer is answered here, since all hosts read the same store: only whether the actor
-// is in memory is not known then.
+// View implements the server's Host: see [host.Host.View]. If the actor's host cannot answer, this
+// host answers from the store, which all hosts share; it does not know whether the actor is in
+// memory.
 func (r *Router) View(ctx context.Context, key actor.Key) (host.View, error) {
 	var v host.View
 	local := func(ctx context.Context) (err error) {
@@ -247,7 +182,7 @@ func (r *Router) View(ctx context.Context, key actor.Key) (host.View, error) {
 	return v, err
 }
 
-// isAnswer reports whether an error is what a peer's host said of the actor.
+// isAnswer reports whether an error is a peer's answer about the actor.
 func isAnswer(err error) bool {
 	var remote *RemoteError
 	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
@@ -326,8 +261,8 @@ func (r *Router) awaitChange(ctx context.Context, key actor.Key, t *attempts, on
 // Waiting returns how many calls wait for an owner, and the bytes of their payloads.
 func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
 
-// Unreachable returns the hosts that this one has calls for, or had, and could not open
-// a session to, in order of their addresses.
+// Unreachable returns the hosts that this one had calls for and could not open a session to, in
+// order of their addresses.
 func (r *Router) Unreachable() []Unreachable {
 	var all []Unreachable
 	for _, p := range r.peers.list() {
@@ -341,8 +276,8 @@ func (r *Router) Unreachable() []Unreachable {
 	return all
 }
 
-// Broken returns a channel that is closed when the session to a host breaks that is
-// open now, or is opened next; it is closed already where the host is no member.
+// Broken returns a channel that is closed when the present session to a host, or the next one if
+// none is open, breaks. If the host is no member, the channel is closed already.
 func (r *Router) Broken(id actor.HostID) <-chan struct{} {
 	p := r.peers.get(id)
 	if p == nil {

@@ -20,21 +20,28 @@ import (
 	"github.com/greenroom-run/greenroom/server/edge"
 )
 
-// TestHotPathDoesNotAllocate: a call of an actor that is held here costs no memory.
-func TestHotPathDoesNotAllocate(t *testing.T) {
-	table := newTable()
-	h := &fakeHost{name: "host-a", table: table}
-	h.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{Version: 1}, nil })
-	table.update(func() { table.owners["a"] = h.name })
+// localRouter returns a router over a host that is not started, and stops it with the test.
+func localRouter(t *testing.T, table *table, h routing.Host, self actor.HostID) *routing.Router {
+	t.Helper()
 	r, err := routing.New(routing.Config{
-		Local: h, Placement: &view{table: table, self: func() actor.HostID { return h.name }, belief: map[string]actor.HostID{}},
+		Local: h, Placement: &view{table: table, self: func() actor.HostID { return self }, belief: map[string]actor.HostID{}},
 		Policy: func(string, string) (string, bool) { return "ring", true }, Cluster: "test", MinProtocol: 1, MaxProtocol: newest,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.Stop(t.Context()) }()
+	t.Cleanup(func() { _ = r.Stop(context.Background()) })
+	return r
+}
+
+// TestHotPathDoesNotAllocate: a call of an actor that is held here costs no memory.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	table := newTable()
+	h := &fakeHost{name: "host-a", table: table}
+	h.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{Version: 1}, nil })
+	table.update(func() { table.owners["a"] = h.name })
+	r := localRouter(t, table, h, h.name)
 	inv := call("a")
 	inv.ID = "the-id"
 	if n := testing.AllocsPerRun(100, func() {
@@ -174,15 +181,7 @@ func TestWaitingCallsKeepTheirOrder(t *testing.T) {
 		<-release // every turn is long
 		return actor.Reply{}, nil
 	})
-	r, err := routing.New(routing.Config{
-		Local: h, Placement: &view{table: table, self: func() actor.HostID { return h.name }, belief: map[string]actor.HostID{}},
-		Policy: func(string, string) (string, bool) { return "ring", true }, Cluster: "test", MinProtocol: 1, MaxProtocol: newest,
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Stop(t.Context()) }()
+	r := localRouter(t, table, h, h.name)
 	const n = 50
 	var all sync.WaitGroup
 	var want []string

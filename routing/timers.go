@@ -115,8 +115,8 @@ func (p *peer) askTimer(ctx context.Context, key actor.Key, req *greenroomv1.Exc
 	return res, err
 }
 
-// EncodeTimer returns a timer as hosts tell each other at a time, without its actor and its
-// name; nil for none. It has no times of this host's clock, only how long it is until then.
+// EncodeTimer returns a timer for another host, without actor and name; nil for nil. It has
+// durations from now instead of times, since the clocks of hosts differ.
 func EncodeTimer(s *actor.TimerSpec, now time.Time) *greenroomv1.ForwardedTimer {
 	if s == nil {
 		return nil
@@ -137,7 +137,7 @@ func EncodeTimer(s *actor.TimerSpec, now time.Time) *greenroomv1.ForwardedTimer 
 	return m
 }
 
-// DecodeTimer returns the timer that [EncodeTimer] was given, by this host's clock.
+// DecodeTimer returns the timer of an [EncodeTimer], with times of this host's clock.
 func DecodeTimer(key actor.Key, name string, m *greenroomv1.ForwardedTimer, now time.Time) *actor.TimerSpec {
 	if m == nil {
 		return nil

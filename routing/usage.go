@@ -6,14 +6,14 @@ import "github.com/greenroom-run/greenroom/internal/fair"
 // called concurrently.
 type usage struct{ calls, bytes *fair.Account }
 
-// newAccount returns an account of which each app may always have a 64th. Callers of all apps
-// invent names, so what apps may always have comes to as much again at most.
+// newAccount returns an account of total. Each app may always take a 64th of it. Callers may invent
+// names of apps, so these shares are bounded: together they add at most total once more.
 func newAccount(name string, total int64) *fair.Account {
 	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }
 
-// take counts a call of an app with so many bytes, or returns why that is too much. Of large
-// calls, one alone fits.
+// take counts a call of an app with so many bytes, or returns the bound that it exceeds. A call
+// larger than the bound fits if it is the only one.
 func (u *usage) take(app string, bytes int64) error {
 	if full := u.calls.Take(app, 1); full != nil {
 		return full
@@ -29,7 +29,7 @@ func (u *usage) take(app string, bytes int64) error {
 	return nil
 }
 
-// give takes such a call off.
+// give undoes take.
 func (u *usage) give(app string, bytes int64) {
 	u.calls.Give(app, 1)
 	u.bytes.Give(app, bytes)

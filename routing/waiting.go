@@ -8,8 +8,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// waiting bounds what waits for an owner, which apps share, and wakes what waits for the same
-// change together.
+// waiting holds the calls that wait for an owner. It bounds them, shares the bounds among apps,
+// and wakes the calls that wait for the same change together.
 type waiting struct {
 	usage // changes under mu alone
 
@@ -20,8 +20,8 @@ type waiting struct {
 	groupN sync.WaitGroup
 }
 
-// group has the calls that wait for one change: those of an actor in a line, in the order
-// in which they came. Lines are apart, so that no actor's call waits for another's.
+// group has the calls that wait for one change. The calls of an actor form a line, in the order
+// in which they came, so that no call waits for a call of another actor.
 type group struct{ lines map[actor.Key]*list.List }
 
 // waiter is one wait. It ends once: by its change, by its time, or by [waiter.leave].
@@ -46,10 +46,10 @@ func newWaiting(maxCalls int, maxBytes int64) *waiting {
 	}
 }
 
-// enter begins a wait of an actor's call, which ends when on is closed (nil: never) or
-// after limit. Then wake is called, by a goroutine of its own. Once on is closed, the call
-// behind it in the actor's line is woken when wake calls next: it must, as soon as nothing
-// that comes later can pass it. The error says why it may not wait.
+// enter begins a wait of an actor's call. The wait ends when on is closed (nil: never) or after
+// limit; then a goroutine of its own calls wake. wake must call next as soon as no later call can
+// overtake this one: that wakes the next call of the actor's line, once on is closed. An error
+// says why the call may not wait.
 func (w *waiting) enter(of actor.Key, bytes int64, on <-chan struct{}, limit time.Duration, wake func(next func())) (*waiter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +96,8 @@ func (w *waiting) watch(on <-chan struct{}, g *group) {
 	}
 }
 
-// wakeFirst wakes the first call of a line, and by it the others. A call counts, and can
-// leave, until it is its turn.
+// wakeFirst wakes the first call of a line, whose next wakes the following one. Until then a call
+// counts against the bounds, and can leave.
 func (w *waiting) wakeFirst(line *list.List) {
 	w.mu.Lock()
 	first := line.Front()
@@ -111,7 +111,7 @@ func (w *waiting) wakeFirst(line *list.List) {
 	e.wake(sync.OnceFunc(func() { go w.wakeFirst(line) }))
 }
 
-// leave ends a wait, and reports false if it had ended.
+// leave ends a wait. It returns false if the wait had ended.
 func (e *waiter) leave() bool {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
@@ -124,7 +124,7 @@ func (e *waiter) leave() bool {
 	return true
 }
 
-// end takes a wait off. Its caller holds mu.
+// end ends a wait. It returns false if the wait had ended. Its caller holds mu.
 func (w *waiting) end(e *waiter) bool {
 	if e.place == nil {
 		return false
@@ -136,7 +136,7 @@ func (w *waiting) end(e *waiter) bool {
 	return true
 }
 
-// close lets nothing more wait, and wakes what waits for a change.
+// close refuses further waits, and wakes all waiting calls.
 func (w *waiting) close() {
 	w.mu.Lock()
 	closed := w.closed

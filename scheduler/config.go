@@ -91,7 +91,7 @@ type Config struct {
 	// Defaults to [placement.DefaultRanges].
 	Ranges int
 	// MaxOwned is how many sticky actors this host owns before it releases the least
-	// recently used. Defaults to [DefaultMaxOwned].
+	// recently used, those aside that calls between actors have together. Defaults to [DefaultMaxOwned].
 	MaxOwned int
 	// OwnerCache is how many owners of sticky actors, others included, this host remembers;
 	// about 300 B each. A call of any other asks a host of the cluster first. Defaults to
@@ -118,6 +118,9 @@ type Actors interface {
 	// when what had begun is done, its commits are settled, and nothing of these activations is
 	// left in memory; calls that had not begun got [actor.ErrNotOwner].
 	HandOver(ctx context.Context, moving func(actor.Key) bool) error
+	// InChains returns the actors that calls between actors have together now: none of them is given
+	// up for another one. It does not call the service.
+	InChains() []actor.Key
 	// DropAll ends all activations of types that are held, without waiting: this host
 	// holds nothing any more, and others may run them.
 	DropAll()
@@ -187,7 +190,7 @@ func (c Config) validate() error {
 	case c.OwnerCache < 1:
 		return fmt.Errorf("scheduler config: OwnerCache is %d; give at least 1", c.OwnerCache)
 	case c.Resources.Processors < 0 || c.Resources.Memory < 0:
-		return fmt.Errorf("scheduler config: Resources are %d processors and %d bytes; give what there is, or nothing", c.Resources.Processors, c.Resources.Memory)
+		return fmt.Errorf("scheduler config: Resources are %d processors and %d bytes; give what the machine has, or 0", c.Resources.Processors, c.Resources.Memory)
 	case math.IsNaN(c.Resources.Weight), c.Resources.Weight < 0, c.Resources.Weight > placement.MaxGivenWeight:
 		return fmt.Errorf("scheduler config: Resources.Weight is %v; give a number up to %d, or 0", c.Resources.Weight, placement.MaxGivenWeight)
 	case c.MaxOwned < 1:

@@ -34,7 +34,7 @@ type typeRef struct {
 	counts *callCounts
 }
 
-// of returns the table of a type and what counts its calls; nil if there is none.
+// of returns the table of a type and what counts its calls; nil if the type has no table.
 func (v *view) of(app, typ string) (*assignment.View, *callCounts) {
 	name := protocol.TypeName{App: app, Type: typ}
 	ref, found := v.types[name]

@@ -16,6 +16,9 @@ type Listing struct {
 	Config  []Value
 	Secrets []Secret
 	HTTP    []Grant
+	Quotas  []Quota
+	Limits  []Limit
+	Pauses  []Pause
 }
 
 // Value is a configuration value.
@@ -40,6 +43,45 @@ type Grant struct {
 	UpdatedAt time.Time
 }
 
+// Quota is a quota of an app.
+type Quota struct {
+	Name actor.Quota
+	actor.Rate
+	UpdatedAt time.Time
+}
+
+// Limit is a limit of a type or a method.
+type Limit struct {
+	Scope actor.LimitScope
+	actor.Limit
+	UpdatedAt time.Time
+}
+
+// Pause is a type that is paused.
+type Pause struct {
+	Type string
+	actor.Pause
+	UpdatedAt time.Time
+}
+
+// addRule adds a setting to the list if it is a rule. One that this version cannot read is left out, since it has no
+// effect.
+func (l *Listing) addRule(set actor.Setting) {
+	var r actor.Rules
+	if !r.Add(set) {
+		return
+	}
+	for name, rate := range r.Quotas {
+		l.Quotas = append(l.Quotas, Quota{name, rate, set.UpdatedAt})
+	}
+	for scope, limit := range r.Limits {
+		l.Limits = append(l.Limits, Limit{scope, limit, set.UpdatedAt})
+	}
+	for typ, pause := range r.Paused {
+		l.Pauses = append(l.Pauses, Pause{typ, pause, set.UpdatedAt})
+	}
+}
+
 // List reads all settings of an app.
 func (s *Service) List(ctx context.Context, app string) (Listing, error) {
 	list, err := s.settings(ctx, app)
@@ -56,6 +98,8 @@ func (s *Service) List(ctx context.Context, app string) (Listing, error) {
 			all.Secrets = append(all.Secrets, Secret{set.Name, id, s.cfg.Keys != nil && s.cfg.Keys.has(id), set.UpdatedAt})
 		case actor.SettingHTTP:
 			all.HTTP = append(all.HTTP, Grant{actor.HTTPGrant{Host: set.Name, Private: string(set.Value) == privateValue}, set.UpdatedAt})
+		default:
+			all.addRule(set)
 		}
 	}
 	return all, nil
@@ -163,7 +207,7 @@ func (s *Service) put(ctx context.Context, set actor.Setting) error {
 		return &actor.ArgumentError{Field: "app " + set.App, Problem: fmt.Sprintf("has %d settings of the kind %s, the most that it may have; remove some", of, set.Kind)}
 	}
 	err = s.cfg.Store.PutSetting(ctx, set)
-	s.forget(set.App) // also after an error: it may have applied
+	s.changed(ctx, set.App, set.Kind) // also after an error: it may have applied
 	if err != nil {
 		return fmt.Errorf("set %s %s: %w", set.Kind, set.Name, err)
 	}
@@ -180,7 +224,7 @@ func (s *Service) remove(ctx context.Context, app string, kind actor.SettingKind
 		return fmt.Errorf("%s %.100q: %w", kind, name, actor.ErrSettingNotFound)
 	}
 	err = s.cfg.Store.DeleteSetting(ctx, app, kind, name)
-	s.forget(app)
+	s.changed(ctx, app, kind)
 	if err != nil {
 		return fmt.Errorf("unset %s %s: %w", kind, name, err)
 	}

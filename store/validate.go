@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -218,12 +219,45 @@ func validateCommit(c *actor.Commit) error {
 	if r := recordedTwice(c); r != nil {
 		return bad("records the call %s twice", r.Call())
 	}
+	if err := validateServices(c, bad); err != nil {
+		return err
+	}
 	n, err := validateReminders(c, bad)
 	if err != nil {
 		return err
 	}
+	size += n
+	if n, err = validateEvents(c, bad); err != nil {
+		return err
+	}
 	if size += n; size > actor.MaxCommitBytes {
-		return bad("has %d bytes of state, replies and reminders; at most %d are allowed", size, actor.MaxCommitBytes)
+		return bad("has %d bytes of state, replies, reminders and events; at most %d are allowed", size, actor.MaxCommitBytes)
+	}
+	return nil
+}
+
+// validateServices checks what a commit does to services.
+func validateServices(c *actor.Commit, bad func(problem string, args ...any) error) error {
+	for i := range c.Services {
+		v := &c.Services[i]
+		if err := actor.ValidateService(v.Name); err != nil {
+			return err
+		}
+		if v.Actor.App != c.Services[0].Actor.App {
+			return bad("claims services of the apps %s and %s", v.Actor.App, c.Services[0].Actor.App)
+		}
+		for j := range c.Services[:i] {
+			if c.Services[j].Name == v.Name {
+				return bad("claims or releases the service %q twice", v.Name)
+			}
+		}
+		at := slices.IndexFunc(c.Rows, func(w actor.RowWrite) bool { return w.Key == v.Actor })
+		switch {
+		case at < 0:
+			return bad("claims or releases a service for %s, which it does not write", v.Actor)
+		case c.Rows[at].Delete:
+			return bad("claims or releases a service for %s, which it deletes", v.Actor)
+		}
 	}
 	return nil
 }
@@ -238,6 +272,14 @@ func validateRow(c *actor.Commit, r *actor.RowWrite) error {
 		problem = fmt.Sprintf("has read version %d; the highest is 2^63-1", r.ReadVersion)
 	case r.Bump && (r.Delete || s != nil):
 		problem = "only moves its version on, and deletes or has state, too"
+	case r.NewLife && !r.Delete:
+		problem = "begins a new life and does not delete the state of the old one"
+	case r.Spawned && (r.ReadVersion != 0 || r.Delete || r.Bump):
+		problem = "is of a spawned actor, and does not insert a live row"
+	case r.MethodSet != nil && (r.Delete || r.Bump):
+		problem = "changes the method set, and deletes or only moves its version on"
+	case r.MethodSet != nil && *r.MethodSet != "" && actor.ValidateName("method set", *r.MethodSet) != nil:
+		problem = fmt.Sprintf("has a method set that is no name: %.100q", *r.MethodSet)
 	case r.NewVersion <= r.ReadVersion:
 		problem = fmt.Sprintf("has new version %d, which is not above its read version %d; a row that is not written goes into Fences", r.NewVersion, r.ReadVersion)
 	case r.NewVersion > math.MaxInt64:
@@ -270,7 +312,8 @@ func namedTwice(c *actor.Commit) *actor.Key {
 }
 
 // ValidateTurn checks what a locked turn of key returned, which is at a version, for
-// drivers: it writes that row or fences it, and no other.
+// drivers: it writes that row or fences it, and no other, except that it inserts those of
+// actors that the turn spawned.
 func ValidateTurn(c *actor.Commit, key actor.Key, version uint64) error {
 	if err := ValidateGroup([]actor.Commit{*c})[0]; err != nil {
 		return err
@@ -278,8 +321,14 @@ func ValidateTurn(c *actor.Commit, key actor.Key, version uint64) error {
 	bad := func(problem string) error {
 		return &actor.ArgumentError{Field: "commit of the locked turn of " + key.String(), Problem: problem}
 	}
+	others := len(c.Rows) + len(c.Fences) - 1
+	for i := range c.Rows {
+		if i > 0 && c.Rows[i].Spawned {
+			others--
+		}
+	}
 	switch anchor := c.Anchor(); {
-	case len(c.Rows)+len(c.Fences) > 1:
+	case others > 0:
 		return bad("has other rows; a locked turn holds one, and commits of several go to Commit")
 	case anchor.Key != key || anchor.Version != version:
 		return bad(fmt.Sprintf("names %s at version %d; it must name the row that was locked, at version %d", anchor.Key, anchor.Version, version))

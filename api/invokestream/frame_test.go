@@ -24,6 +24,13 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 				panic(err)
 			}
 		}
+		var tell *greenroomv1.ForwardedMessage
+		if len(i.Tell) > 0 {
+			tell = &greenroomv1.ForwardedMessage{}
+			if err := proto.Unmarshal(i.Tell, tell); err != nil {
+				panic(err)
+			}
+		}
 		var origin *greenroomv1.ForwardedOrigin
 		if len(i.Origin) > 0 {
 			origin = &greenroomv1.ForwardedOrigin{}
@@ -36,7 +43,7 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
 			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy, Firing: firing,
-			Traceparent: i.Traceparent, Tracestate: i.Tracestate, Origin: origin,
+			Traceparent: i.Traceparent, Tracestate: i.Tracestate, Origin: origin, Tell: tell,
 		})
 	}
 	return g
@@ -47,7 +54,7 @@ func generatedResponse(r *Response) *greenroomv1.ExchangeResponse {
 	for _, i := range r.Replies {
 		g.Replies = append(g.Replies, &greenroomv1.ExchangeReply{
 			Id: i.ID, Payload: i.Payload.Data, ContentType: i.Payload.ContentType, Version: i.Version, Error: i.Error, Fuel: i.Fuel,
-			Host: i.Host, Owner: i.Owner,
+			Host: i.Host, Owner: i.Owner, Joined: i.Joined, Callbacks: i.Callbacks,
 		})
 	}
 	return g
@@ -66,6 +73,7 @@ func requests() []*Request {
 			{ID: 5, Firing: encodedFiring(firing())},
 			{ID: 6, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=1,b=2"},
 			{ID: 7, Origin: encodedOrigin(origin())},
+			{ID: 8, Tell: encodedTell(told())},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
@@ -80,6 +88,8 @@ func responses() []*Response {
 			{ID: 9, Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{1, 0x80}, 300)}, Version: 1<<62 + 3, Fuel: 1 << 40},
 			{ID: 10, Error: &greenroomv1.StreamError{Code: 9, Message: "no", Detail: &greenroomv1.ErrorDetail{Kind: "guest_error", Retryable: true, Guest: &greenroomv1.GuestErrorDetail{Code: "c"}}}},
 			{ID: 11, Error: &greenroomv1.StreamError{}, Fuel: 1, Host: "127.0.0.1:8080", Owner: "someone"},
+			{ID: 12, Joined: "p.1"},
+			{ID: 13, Callbacks: true},
 		}},
 		{Hello: &greenroomv1.ExchangeHello{ApiAddress: "[::1]:80"}},
 	}
@@ -127,14 +137,14 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 		r.Hello = nil
 		for i := range r.Invocations {
 			r.Invocations[i].InvocationID, r.Invocations[i].Caller, r.Invocations[i].RefusedBy = "", "", ""
-			r.Invocations[i].Firing, r.Invocations[i].Origin = nil, nil
+			r.Invocations[i].Firing, r.Invocations[i].Origin, r.Invocations[i].Tell = nil, nil, nil
 		}
 		frames = append(frames, r)
 	}
 	for _, r := range responses() {
 		r.Hello = nil
 		for i := range r.Replies {
-			r.Replies[i].Owner = ""
+			r.Replies[i].Owner, r.Replies[i].Joined, r.Replies[i].Callbacks = "", "", false
 		}
 		frames = append(frames, r)
 	}

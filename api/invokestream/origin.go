@@ -12,7 +12,7 @@ import (
 // EncodeOrigin returns o as [Invocation].Origin.
 func EncodeOrigin(o *actor.Origin) ([]byte, error) {
 	data, err := proto.Marshal(&greenroomv1.ForwardedOrigin{
-		ActorType: o.From.Type, ActorId: o.From.ID, Chain: o.Chain, Depth: uint32(o.Depth), Fuel: o.Fuel, //nolint:gosec // a small number
+		ActorType: o.From.Type, ActorId: o.From.ID, Chain: o.Chain, Depth: uint32(o.Depth), Fuel: o.Fuel, Waits: o.Waits, //nolint:gosec // a small number
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode origin: %w", err)
@@ -38,6 +38,13 @@ func DecodeOrigin(i *Invocation) (*actor.Origin, error) {
 		return nil, &actor.ArgumentError{Field: "origin", Problem: "names no chain"}
 	case m.Depth == 0:
 		return nil, &actor.ArgumentError{Field: "origin", Problem: "is nested in no turn"}
+	case len(m.Waits) > actor.MaxWaits:
+		return nil, &actor.ArgumentError{Field: "origin", Problem: fmt.Sprintf("names %d waits; at most %d are allowed", len(m.Waits), actor.MaxWaits)}
 	}
-	return &actor.Origin{From: from, Chain: m.Chain, Depth: int(m.Depth), Fuel: m.Fuel}, nil
+	for _, w := range m.Waits {
+		if len(w) > actor.MaxWaitLen {
+			return nil, &actor.ArgumentError{Field: "origin", Problem: fmt.Sprintf("names a wait of %d bytes; at most %d are allowed", len(w), actor.MaxWaitLen)}
+		}
+	}
+	return &actor.Origin{From: from, Chain: m.Chain, Depth: int(m.Depth), Fuel: m.Fuel, Waits: m.Waits}, nil
 }

@@ -1,6 +1,7 @@
 package invokestream
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,7 +10,7 @@ import (
 )
 
 func origin() *actor.Origin {
-	return &actor.Origin{From: actor.Key{App: "a", Type: "Order", ID: "7"}, Chain: "c1", Depth: 3, Fuel: 1 << 40}
+	return &actor.Origin{From: actor.Key{App: "a", Type: "Order", ID: "7"}, Chain: "c1", Depth: 3, Fuel: 1 << 40, Waits: []string{"p.1", "q.2"}}
 }
 
 func encodedOrigin(o *actor.Origin) []byte {
@@ -34,6 +35,8 @@ func TestOrigins(t *testing.T) {
 		"no caller": func(o *actor.Origin) { o.From.ID = "" },
 		"no chain":  func(o *actor.Origin) { o.Chain = "" },
 		"no depth":  func(o *actor.Origin) { o.Depth = 0 },
+		"waits":     func(o *actor.Origin) { o.Waits = make([]string, actor.MaxWaits+1) },
+		"long wait": func(o *actor.Origin) { o.Waits = []string{strings.Repeat("w", actor.MaxWaitLen+1)} },
 	} {
 		o := origin()
 		change(o)

@@ -21,13 +21,15 @@ type Response struct {
 
 // Reply is greenroom.v1.StreamReply, with the same meaning of every field.
 type Reply struct {
-	ID      uint64
-	Payload actor.Payload
-	Version uint64
-	Fuel    uint64
-	Error   *greenroomv1.StreamError // nil: the turn succeeded
-	Host    string
-	Owner   string // between hosts
+	ID        uint64
+	Payload   actor.Payload
+	Version   uint64
+	Fuel      uint64
+	Error     *greenroomv1.StreamError // nil: the turn succeeded
+	Host      string
+	Owner     string // between hosts
+	Joined    string // between hosts
+	Callbacks bool   // between hosts
 }
 
 // The numbers of the fields in actor.proto.
@@ -42,6 +44,8 @@ const (
 	fieldReplyFuel        protowire.Number = 6
 	fieldReplyHost        protowire.Number = 7
 	fieldReplyOwner       protowire.Number = 8
+	fieldReplyJoined      protowire.Number = 9
+	fieldReplyCallbacks   protowire.Number = 10
 
 	fieldReplyHello protowire.Number = 2
 )
@@ -51,7 +55,7 @@ func (r *Reply) Size() int { return sizeMessage(r.size()) }
 
 func (r *Reply) size() int {
 	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version) + sizeVarint(r.Fuel) +
-		sizeBytes(len(r.Host)) + sizeBytes(len(r.Owner))
+		sizeBytes(len(r.Host)) + sizeBytes(len(r.Owner)) + sizeBytes(len(r.Joined)) + sizeBool(r.Callbacks)
 	if r.Error != nil {
 		n += sizeMessage(proto.Size(r.Error))
 	}
@@ -77,6 +81,8 @@ func (r *Response) Append(dst []byte) ([]byte, error) {
 		dst = appendVarint(dst, fieldReplyFuel, reply.Fuel)
 		dst = appendBytes(dst, fieldReplyHost, reply.Host)
 		dst = appendBytes(dst, fieldReplyOwner, reply.Owner)
+		dst = appendBytes(dst, fieldReplyJoined, reply.Joined)
+		dst = appendBool(dst, fieldReplyCallbacks, reply.Callbacks)
 	}
 	return appendHello(dst, fieldReplyHello, r.Hello)
 }
@@ -122,6 +128,10 @@ func (r *Response) decodeReply(data []byte, reply *Reply) error {
 			reply.Host, err = r.names.text(f.bytes)
 		case f.is(fieldReplyOwner, protowire.BytesType):
 			reply.Owner, err = r.names.text(f.bytes)
+		case f.is(fieldReplyJoined, protowire.BytesType):
+			reply.Joined, err = r.names.text(f.bytes)
+		case f.is(fieldReplyCallbacks, protowire.VarintType):
+			reply.Callbacks = f.varint != 0
 		}
 		return err
 	})

@@ -65,6 +65,13 @@ func sizeVarint(v uint64) int {
 	return 1 + protowire.SizeVarint(v)
 }
 
+func sizeBool(v bool) int {
+	if v {
+		return 2
+	}
+	return 0
+}
+
 func sizeBytes(n int) int {
 	if n == 0 {
 		return 0
@@ -87,6 +94,13 @@ func appendVarint(dst []byte, number protowire.Number, v uint64) []byte {
 		return dst
 	}
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), v)
+}
+
+func appendBool(dst []byte, number protowire.Number, v bool) []byte {
+	if !v {
+		return dst
+	}
+	return appendVarint(dst, number, 1)
 }
 
 func appendBytes[T string | []byte](dst []byte, number protowire.Number, v T) []byte {

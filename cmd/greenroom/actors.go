@@ -38,7 +38,6 @@ func actorsListCommand(c *cli) *cobra.Command {
 		Long:  "List the actors of a type that have stored state, in byte order of their IDs.",
 		Example: `  greenroom actors list Counter
   greenroom actors list Counter --all -o json | jq -r '.actors[].key.id'`,
-		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListActorsResponse, error) {
@@ -81,7 +80,6 @@ func actorsGetCommand(c *cli) *cobra.Command {
 		Use:               "get TYPE ID",
 		Short:             "Describe an actor",
 		Example:           `  greenroom actors get Counter alice`,
-		Args:              takes("TYPE", "ID"),
 		ValidArgsFunction: complete{c}.actor,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
 			resp, err := unary(cmd.Context(), a.actors.GetActor, &greenroomv1.GetActorRequest{Actor: key})
@@ -96,6 +94,10 @@ func actorsGetCommand(c *cli) *cobra.Command {
 			if x.Active {
 				active = fmt.Sprintf("yes, %d calls waiting", x.QueueDepth)
 			}
+			accepts := "all methods"
+			if x.MethodSet != "" {
+				accepts = "the method set " + x.MethodSet
+			}
 			c.facts(c.stdout, "",
 				"app", x.Key.GetApp(),
 				"type", x.Key.GetType(),
@@ -105,10 +107,19 @@ func actorsGetCommand(c *cli) *cobra.Command {
 				"state schema", strconv.FormatUint(uint64(x.StateSchema), 10),
 				"state size", size(x.StateSize),
 				"updated", when(x.UpdatedAt),
+				"accepts", accepts,
+				"passed away", times(x.Life),
 				"in memory", active)
 			return nil
 		}),
 	}
+}
+
+func times(n uint64) string {
+	if n == 0 {
+		return "never"
+	}
+	return strconv.FormatUint(n, 10) + " times"
 }
 
 func actorsStateCommand(c *cli) *cobra.Command {
@@ -120,7 +131,6 @@ key as it is stored. Values that are not JSON are shown in base64, as an object
 {"base64": "…"}.`,
 		Example: `  greenroom actors state Cart alice
   greenroom actors state Cart alice items | jq length`,
-		Args:              takes("TYPE", "ID", "[KEY]"),
 		ValidArgsFunction: complete{c}.actor,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
 			resp, err := unary(cmd.Context(), a.actors.GetState, &greenroomv1.GetStateRequest{Actor: key})
@@ -190,7 +200,6 @@ func actorsDeleteCommand(c *cli) *cobra.Command {
 		Long: `Delete the state of an actor, as one turn of it. The actor itself still exists:
 the next call finds it empty. This cannot be undone.`,
 		Example:           `  greenroom actors delete Counter alice --yes`,
-		Args:              takes("TYPE", "ID"),
 		ValidArgsFunction: complete{c}.actor,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
 			if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete the state of %s %s in app %s?", key.Type, strconv.Quote(key.Id), key.App)); err != nil {

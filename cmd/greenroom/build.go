@@ -31,7 +31,6 @@ folder's go.mod or Cargo.toml says which language it is. Go guests are built
 with TinyGo where it is installed, else with Go.`,
 		Example: `  greenroom build
   greenroom build shop --file shop.wasm --toolchain go`,
-		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := build(cmd.Context(), c, optional(args, "."), out, f)
 			if err != nil {
@@ -58,7 +57,7 @@ with TinyGo where it is installed, else with Go.`,
 	return cmd
 }
 
-// optional returns the only argument, or what it defaults to.
+// optional returns the only argument, or its default.
 func optional(args []string, otherwise string) string {
 	if len(args) == 0 {
 		return otherwise

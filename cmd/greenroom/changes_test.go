@@ -47,6 +47,10 @@ func TestDeployChanges(t *testing.T) {
 			[]string{"View of Cart is no longer read-only", "Order loses Place"},
 		},
 		{
+			"without the name of an SDK", []*greenroomv1.Module{one}, module("2222", "", typ("Cart", "Add", "View*"), typ("Order", "Place")), nil,
+			[]string{"~ Cart, until now of module 1111: the same methods", "~ Order, until now of module 1111: the same methods", "  built with no named SDK; module 1111 with go 1"}, nil,
+		},
+		{
 			"a type left out", []*greenroomv1.Module{one}, module("2222", "go 1", typ("Cart", "Add", "View*")), nil,
 			[]string{"~ Cart, until now of module 1111: the same methods"}, []string{"Order is not in this module"},
 		},

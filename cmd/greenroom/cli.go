@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,11 +102,12 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	root.AddCommand(
 		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), sendCommand(c), protoCommand(c))...)
 	root.AddCommand(
-		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
+		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), servicesCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
 			configCommand(c), secretsCommand(c), grantsCommand(c))...)
 	root.AddCommand(
 		inGroup(groupOperate, serveCommand(c), hostsCommand(c), whereCommand(c), stickyCommand(c), placementCommand(c), bucketsCommand(c), storeCommand(c), doctorCommand(c), versionCommand(c))...)
 	root.AddCommand(referenceCommand(c))
+	takeArguments(root)
 	root.SetCompletionCommandGroupID(groupOperate)
 	return root
 }
@@ -249,23 +251,37 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// takes checks the number of arguments against their names; a name in brackets
-// is optional.
+// takeArguments has each command below cmd that says nothing else take the arguments that its
+// usage names.
+func takeArguments(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		takeArguments(child)
+		if child.Args == nil && !child.HasSubCommands() {
+			child.Args = takes(strings.Fields(child.Use)[1:]...)
+		}
+	}
+}
+
+// takes checks the number of arguments against their names: a name in brackets is optional, and
+// the last one may end in … for one argument or more.
 func takes(names ...string) cobra.PositionalArgs {
-	required := 0
+	required, most := 0, len(names)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "[") {
 			required++
+		}
+		if strings.HasSuffix(name, "…") {
+			most = math.MaxInt
 		}
 	}
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < required:
-			return usagef("%s is missing", names[len(args)])
-		case len(args) > len(names) && len(names) == 0:
+			return usagef("%s is missing", strings.TrimSuffix(names[len(args)], "…"))
+		case len(args) > most && most == 0:
 			return usagef("unexpected argument %q", args[0])
-		case len(args) > len(names):
-			return usagef("unexpected argument %q after %s; quote arguments that contain spaces", args[len(names)], names[len(names)-1])
+		case len(args) > most:
+			return usagef("unexpected argument %q after %s; quote arguments that contain spaces", args[most], names[most-1])
 		}
 		return nil
 	}

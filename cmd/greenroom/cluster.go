@@ -14,12 +14,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/server/diagnosis"
 )
 
 func hostsCommand(c *cli) *cobra.Command {
 	list := &cobra.Command{
-		Use: "list", Short: "List the servers of the cluster", Args: takes(),
+		Use: "list", Short: "List the servers of the cluster",
 		Long: `List the servers that share the store: the leader, how many ranges of types each
 server holds, how many sticky actors it owns, how many partitions it has checked out,
 and its share of new sticky actors, where 1 is the mean.
@@ -48,7 +48,7 @@ adjacent ranges as one.`,
 		},
 	}
 	drain := &cobra.Command{
-		Use: "drain HOST", Short: "Have a server hand over what it holds", Args: takes("HOST"),
+		Use: "drain HOST", Short: "Have a server hand over what it holds",
 		Long: `Have a server hand over everything that it holds, and take nothing new until it
 restarts. HOST is its ID, a prefix of its ID, or its name. Calls that arrive there
 are forwarded to the other servers. Stopping a server drains it too.`,
@@ -79,7 +79,7 @@ are forwarded to the other servers. Stopping a server drains it too.`,
 // noteNobodyTakes says so if no other server is there to take what a draining one holds.
 func noteNobodyTakes(ctx context.Context, c *cli, a *api, draining string) {
 	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
-	if err != nil || slices.ContainsFunc(takers(all), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
+	if err != nil || slices.ContainsFunc(diagnosis.Takers(all), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
 		return
 	}
 	c.warnings([]string{"no other server takes actors, so that calls of those that it gives up wait; a server that drains takes nothing until it is started again"})
@@ -138,23 +138,6 @@ func hostNames(ctx context.Context, a *api) (map[string]string, error) {
 	return names, nil
 }
 
-// takers returns the servers that take actors now: they run them, do not drain, and have
-// their lease.
-func takers(all *greenroomv1.ListHostsResponse) (hosts []*greenroomv1.ClusterHost) {
-	for _, h := range all.Hosts {
-		if runsActors(h) && !h.Draining && all.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
-// runsActors reports whether a server is more than a scheduler. One that names no role
-// does both.
-func runsActors(h *greenroomv1.ClusterHost) bool {
-	return len(h.Roles) == 0 || slices.Contains(h.Roles, scheduler.RoleHost)
-}
-
 // weightText is how many new sticky actors a host gets; "-" if none, or it is not known.
 func weightText(weight float64) string {
 	if weight == 0 {
@@ -178,7 +161,7 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 		words = append(words, "draining")
 	case all.LeaderAnswered && !h.Connected:
 		words = append(words, "no session")
-	case !runsActors(h):
+	case !diagnosis.RunsActors(h):
 		words = append(words, "scheduler")
 	default:
 		words = append(words, "up")
@@ -196,7 +179,7 @@ func listHosts(ctx context.Context, c *cli, req *greenroomv1.ListHostsRequest) (
 
 func whereCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
+		Use: "where TYPE ID", Short: "Say which server holds an actor",
 		Long:    "Say which server of the cluster holds an actor now. No server holds\nan actor of a type any or stateless, nor a sticky actor before its first call. For a\nring:SERVERS type, the servers follow that answer its read-only methods; for a type\nthat is placed with a group, the key follows that it shares with other actors.",
 		Example: "  greenroom where Cart alice --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
@@ -232,7 +215,7 @@ func stickyCommand(c *cli) *cobra.Command {
 	var typ, owner string
 	var all bool
 	list := &cobra.Command{
-		Use: "list", Short: "List sticky actors and who owns them", Args: takes(),
+		Use: "list", Short: "List sticky actors and who owns them",
 		Long:    "List the sticky actors of the app that a server owns now.",
 		Example: "  greenroom sticky list --type Cart --app shop",
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
@@ -297,7 +280,7 @@ func stickyCommand(c *cli) *cobra.Command {
 func placementCommand(c *cli) *cobra.Command {
 	var ranges bool
 	show := &cobra.Command{
-		Use: "show TYPE", Short: "Show which server holds how much of a type", Args: takes("TYPE"),
+		Use: "show TYPE", Short: "Show which server holds how much of a type",
 		Long: `Show which servers hold an actor type, and how much of it: the number of ranges of the
 hash space, and their part of the whole. A range that several servers share counts for
 each of them in equal parts. --ranges shows the table itself: each range with the server
@@ -418,7 +401,7 @@ type share struct {
 	ranges int
 	part   float64 // of the hash space
 	read   float64 // of it, for which it answers read-only methods of what others hold
-	calls  float64 // a second, of what is hot in it
+	calls  float64 // of its hot parts, in a second
 	moved  bool    // some of it, because of them
 }
 

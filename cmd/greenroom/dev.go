@@ -58,7 +58,6 @@ keeps serving.
 State is kept in .greenroom/dev inside the folder; delete that to start afresh.`,
 		Example: `  greenroom dev
   greenroom dev shop --listen 127.0.0.1:9000`,
-		Args: takes("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return dev(cmd.Context(), c, optional(args, "."), f)
 		},
@@ -152,7 +151,7 @@ func devBanner(c *cli, dir string, lang guestbuild.Language, dataDir string) {
 		name = filepath.Base(abs)
 	}
 	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
-	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
+	c.facts(c.stderr, "  ", "API", c.server, "console", c.server+server.ConsolePath, "data", dataDir)
 	c.printf(c.stderr, "\n")
 	if c.server != "http://"+edge.DefaultAddr {
 		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", edge.DefaultAddr, c.server)

@@ -123,7 +123,7 @@ func describeError(c *cli, err error) shownError {
 		return shownError{Message: err.Error(), Kind: kindCompile}
 	case errors.As(err, &compile):
 		// What the compiler printed is on the screen already.
-		return shownError{Message: fmt.Sprintf("the guest does not compile (%s)", compile.Toolchain), Kind: kindCompile}
+		return shownError{Message: compile.Problem(), Kind: kindCompile}
 	case errors.As(err, &toolchain):
 		return shownError{Message: err.Error(), Kind: kindToolchain}
 	case errors.As(err, &rpc):

@@ -17,7 +17,6 @@ func historyCommand(c *cli) *cobra.Command {
 		Short:             "List the deployments of an actor type",
 		Long:              "List the deployments of an actor type, newest first. `greenroom rollback --to`\ncan go back to each of these generations, unless its module was deleted or the\ngeneration took the type out of service.",
 		Example:           `  greenroom history Counter`,
-		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			list, err := collect(&page, func(size int32, token string) (*greenroomv1.HistoryResponse, error) {

@@ -34,7 +34,6 @@ func modulesListCommand(c *cli) *cobra.Command {
 		Use:     "list",
 		Short:   "List the modules of the app",
 		Example: `  greenroom modules list`,
-		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListModulesResponse, error) {
 				return unary(cmd.Context(), a.modules.ListModules, &greenroomv1.ListModulesRequest{App: c.app, PageSize: size, PageToken: token})
@@ -118,7 +117,6 @@ func modulesUploadCommand(c *cli) *cobra.Command {
 it, lists everything that is wrong with it. Uploading the same bytes again
 changes nothing.`,
 		Example: `  greenroom modules upload build/counter.wasm`,
-		Args:    takes("FILE.wasm"),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			m, err := upload(cmd.Context(), c, a, args[0], "")
 			if err != nil {
@@ -165,7 +163,7 @@ func modulesDownloadCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// downloadFile writes a module to path, which keeps what it had if the download
+// downloadFile writes a module to path. The file keeps its content if the download
 // breaks off.
 func downloadFile(ctx context.Context, c *cli, a *api, digest, path string) (int64, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".greenroom-download-")

@@ -37,7 +37,6 @@ google/protobuf/*.proto are not written, since every protobuf compiler has them.
 		Example: `  greenroom proto
   buf generate proto
   grpcurl -protoset proto/greenroom.binpb list greenroom.v1.ActorService`,
-		Args: takes("[DIR]"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "proto"
 			if len(args) > 0 {

@@ -15,7 +15,6 @@ func referenceCommand(c *cli) *cobra.Command {
 		Use:    "reference",
 		Short:  "Print the reference of all commands in Markdown",
 		Hidden: true,
-		Args:   takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			writeReference(c.stdout, cmd.Root())
 			return nil

@@ -47,7 +47,6 @@ zone of this machine.`,
 		Example: `  greenroom reminders list
   greenroom reminders list Cart alice
   greenroom reminders list --due-within 1h --all -o json | jq -r '.reminders[].name'`,
-		Args:              takes("[TYPE]", "[ID]"),
 		ValidArgsFunction: complete{c}.actor,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &greenroomv1.ListRemindersRequest{App: c.app, Prefix: prefix}
@@ -176,7 +175,6 @@ func remindersGetCommand(c *cli) *cobra.Command {
 		Short:             "Describe a reminder",
 		Long:              "Describe a reminder. Its payload is shown as it is with -o json, in base64.",
 		Example:           `  greenroom reminders get Cart alice expire`,
-		Args:              takes("TYPE", "ID", "NAME"),
 		ValidArgsFunction: complete{c}.reminder,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, args []string) error {
 			resp, err := unary(cmd.Context(), a.reminders.GetReminder, &greenroomv1.GetReminderRequest{Actor: key, Name: args[2]})
@@ -330,7 +328,6 @@ first.`,
 		Example: `  greenroom reminders delete Cart alice expire
   greenroom reminders delete Cart alice --all
   greenroom reminders delete Cart --all --yes`,
-		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
 		ValidArgsFunction: complete{c}.reminder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := selected(args, all)
@@ -375,7 +372,6 @@ func remindersPauseCommand(c *cli, pause bool) *cobra.Command {
 the actor, the type or the app; reminders that are set later fire.`,
 		Example: `  greenroom reminders pause Cart alice expire
   greenroom reminders pause Cart --all`,
-		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
 		ValidArgsFunction: complete{c}.reminder,
 	}
 	if !pause {
@@ -432,7 +428,6 @@ come in buckets of 100,000. Only one server ever creates from a bucket; one serv
 at a time delivers its reminders. USED is the number of its tokens that were handed
 out, RATE/S the approximate number of recent deliveries per second.`,
 		Example: "  greenroom buckets list --every-app",
-		Args:    takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			app := c.app
 			if every {

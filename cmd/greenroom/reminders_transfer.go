@@ -53,7 +53,6 @@ set, fire or are deleted meanwhile may be missing from it. Dead letters are not 
 The file contains the payloads, which may be secret.`,
 		Example: `  greenroom reminders export > reminders.jsonl
   greenroom reminders export --app shop --type Cart | gzip > cart.jsonl.gz`,
-		Args: takes(),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			return exportReminders(cmd.Context(), c, a, typ)
 		}),
@@ -120,7 +119,6 @@ deployed. Refused lines are listed, and the other lines are imported.`,
 		Example: `  greenroom reminders import reminders.jsonl --dry-run
   greenroom reminders import reminders.jsonl --app shop
   gunzip < cart.jsonl.gz | greenroom reminders import - --overwrite`,
-		Args: takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.overwrite && f.keep {
 				return usagef("--overwrite and --keep exclude each other; give one")

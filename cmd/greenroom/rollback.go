@@ -22,7 +22,6 @@ placement of that deployment comes back too. The rollback takes effect at once a
 not touch state.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
-		Args:              takes("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.modules.Rollback, &greenroomv1.RollbackRequest{

@@ -23,13 +23,12 @@ func configCommand(c *cli) *cobra.Command {
 		Short:   "Set configuration values",
 		Long:    "Set configuration values of the app. Actors read them from their next turn on.",
 		Example: "  greenroom config set region=eu currency=EUR --app shop",
-		Args:    atLeastOne("NAME=VALUE"),
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			return setConfig(cmd.Context(), c, a, args)
 		}),
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List configuration values", Args: takes(),
+		Use: "list", Short: "List configuration values",
 		Long:    "List the configuration values of the app.",
 		Example: "  greenroom config list --app shop -o json",
 		RunE: listSettings(c, "configuration values", "greenroom config set NAME=VALUE", []string{"NAME", "VALUE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
@@ -39,7 +38,7 @@ func configCommand(c *cli) *cobra.Command {
 		}),
 	}
 	unset := &cobra.Command{
-		Use: "unset NAME…", Short: "Remove configuration values", Args: atLeastOne("NAME"),
+		Use: "unset NAME…", Short: "Remove configuration values",
 		Long:    "Remove configuration values from the app.",
 		Example: "  greenroom config unset region --app shop",
 		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, name string) error {
@@ -86,7 +85,6 @@ func secretsCommand(c *cli) *cobra.Command {
 input, without one line break at the end. The value is never shown again.`,
 		Example: `  greenroom secrets set stripe_key --app shop
   openssl rand -hex 32 | greenroom secrets set webhook_key`,
-		Args: takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.Contains(args[0], "=") {
 				return usagef("a secret's value is not given on the command line, where other users see it: pipe it in, or let it be asked for")
@@ -105,7 +103,7 @@ input, without one line break at the end. The value is never shown again.`,
 		},
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List secrets, without their values", Args: takes(),
+		Use: "list", Short: "List secrets, without their values",
 		Long:    "List the secrets of the app, without their values, and the key that each is kept\nwith.",
 		Example: "  greenroom secrets list --app shop",
 		RunE: listSettings(c, "secrets", "greenroom secrets set NAME", []string{"NAME", "KEY", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
@@ -119,7 +117,7 @@ input, without one line break at the end. The value is never shown again.`,
 		}),
 	}
 	unset := &cobra.Command{
-		Use: "unset NAME…", Short: "Remove secrets", Args: atLeastOne("NAME"),
+		Use: "unset NAME…", Short: "Remove secrets",
 		Long:    "Remove secrets from the app.",
 		Example: "  greenroom secrets unset stripe_key --app shop",
 		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, name string) error {
@@ -161,7 +159,7 @@ func readSecret(c *cli, name string) ([]byte, error) {
 func grantsCommand(c *cli) *cobra.Command {
 	var private bool
 	add := &cobra.Command{
-		Use: "add HOST…", Short: "Let actors send requests to hosts", Args: atLeastOne("HOST"),
+		Use: "add HOST…", Short: "Let actors send requests to hosts",
 		Long: `Let the app's actors send HTTP requests to hosts that their types declare.
 A host is a name, *.NAME for all names below it, an address, or * for all
 hosts. The scheme is https unless the host begins with http://; add the port if it
@@ -178,7 +176,7 @@ whatever name resolves to them, unless --private is given.`,
 	}
 	add.Flags().BoolVar(&private, "private", false, "also allow addresses that are not public")
 	remove := &cobra.Command{
-		Use: "remove HOST…", Short: "Revoke grants", Args: atLeastOne("HOST"),
+		Use: "remove HOST…", Short: "Revoke grants",
 		Long:    "Revoke grants of hosts.",
 		Example: "  greenroom grants http remove api.example.com --app shop",
 		RunE: each(c, "removed %s\n", func(ctx context.Context, a *api, host string) error {
@@ -187,7 +185,7 @@ whatever name resolves to them, unless --private is given.`,
 		}),
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List what the app may do", Args: takes(),
+		Use: "list", Short: "List what the app may do",
 		Long:    "List the hosts that the app's actors may send requests to.",
 		Example: "  greenroom grants list --app shop",
 		RunE: listSettings(c, "grants", "greenroom grants http add HOST", []string{"KIND", "HOST", "PRIVATE", "CHANGED"}, func(s *greenroomv1.GetSettingsResponse) (*greenroomv1.GetSettingsResponse, [][]string) {
@@ -271,17 +269,7 @@ func each(c *cli, said string, do func(ctx context.Context, a *api, name string)
 	})
 }
 
-// atLeastOne takes one argument or more.
-func atLeastOne(name string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%s is missing", name)
-		}
-		return nil
-	}
-}
-
-// usesOf lists what a deployment uses, with a ! before each that its app has no setting for.
+// usesOf lists the capabilities that a deployment uses, with a ! before each that its app lacks.
 func usesOf(d *greenroomv1.Deployment) string {
 	var uses []string
 	for _, u := range capabilityUses(d) {
@@ -322,7 +310,8 @@ var remedies = map[string]string{
 	"http": "greenroom grants http add %s", "config": "greenroom config set %s=VALUE", "secret": "greenroom secrets set %s",
 }
 
-// showCapabilities says what was deployed uses, and how to give what it lacks.
+// showCapabilities prints which capabilities the deployed types use, and the commands that grant
+// the missing ones.
 func showCapabilities(c *cli, ds []*greenroomv1.Deployment) {
 	var missing []string
 	seen := make(map[capabilityUse]bool)
@@ -356,8 +345,8 @@ func showCapabilities(c *cli, ds []*greenroomv1.Deployment) {
 	}
 }
 
-// elsewhere is the flag that other commands need to reach the server of this one;
-// empty where they do without.
+// elsewhere returns the flag that other commands need to reach this command's server; empty for the
+// default server.
 func elsewhere(c *cli) string {
 	if c.server == defaultServer {
 		return ""
@@ -373,8 +362,8 @@ func anyHost(declared string) bool {
 }
 
 // noteWideGrants says which grants of hosts are wider than what the app's types
-// declare, and which narrower ones are enough. Who may not see the grants is told
-// nothing.
+// declare, and which narrower ones are enough. It says nothing to users who may not see the
+// grants.
 func noteWideGrants(ctx context.Context, c *cli, types []*greenroomv1.ServedType) {
 	var declared []string
 	for _, t := range types {
@@ -403,8 +392,8 @@ type wideGrant struct {
 	enough  []string
 }
 
-// wideGrants returns the grants that let pass more than anything that is declared
-// asks for. One that nothing declared has to do with is none: its module may come.
+// wideGrants returns the grants that allow more than any declaration asks for. A grant that matches
+// no declaration is not among them, since its module may be deployed later.
 func wideGrants(granted, declared []string) []wideGrant {
 	var wide []wideGrant
 	for _, g := range granted {

@@ -13,7 +13,7 @@ import (
 func storeCommand(c *cli) *cobra.Command {
 	var from, to node.StorePlace
 	copyAll := &cobra.Command{
-		Use: "copy", Short: "Copy a store into an empty one, of either kind", Args: takes(),
+		Use: "copy", Short: "Copy a store into an empty one, of either kind",
 		Long: `Copy everything in a store into an empty one: from the folder of the embedded store to
 a database, back, or between two stores of one kind. Stop all servers of both stores
 first, and start none on the old store again: the new store does not get later changes.
@@ -82,7 +82,7 @@ func copyStore(ctx context.Context, c *cli, from, to node.StorePlace) error {
 		{"modules", strconv.Itoa(n.Modules)}, {"deployments", strconv.Itoa(n.Deployments)},
 		{"configuration and grants", strconv.Itoa(n.Settings)}, {"secrets", strconv.Itoa(n.Secrets)},
 		{"idempotency keys", strconv.Itoa(n.Records)}, {"reminders", strconv.Itoa(n.Reminders)},
-		{"dead letters", strconv.Itoa(n.DeadLetters)}, {"buckets of reminders", strconv.Itoa(n.Buckets)},
+		{"dead letters", strconv.Itoa(n.DeadLetters)}, {"buckets of reminders", strconv.Itoa(n.Buckets)}, {"events", strconv.Itoa(n.Events)},
 	})
 	return nil
 }

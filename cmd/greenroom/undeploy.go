@@ -23,7 +23,6 @@ the history has the undeployment, and
 deleted then.`,
 		Example: `  greenroom undeploy Cart
   greenroom undeploy Cart Order --app shop --message 'moved to app store'`,
-		Args:              atLeastOne("TYPE"),
 		ValidArgsFunction: complete{c}.types,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			resp, err := unary(cmd.Context(), a.modules.Undeploy, &greenroomv1.UndeployRequest{App: c.app, Types: args, Message: message})

@@ -15,7 +15,6 @@ func versionCommand(c *cli) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this binary",
 		Example: `  greenroom version -o json`,
-		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
 			v, commit := buildVersion()
 			if c.wantsJSON() {

@@ -159,6 +159,32 @@ func TestTank(t *testing.T) {
 	})
 }
 
+// TestTankThatIsLowered: a bound that comes while the guest runs counts from the begin of its run, and
+// never gives it more.
+func TestTankThatIsLowered(t *testing.T) {
+	for _, test := range []struct{ limit, lower, amount, spent, most uint64 }{
+		{limit: 0, lower: 1_000_000, amount: 3_000_000, spent: 1_000_000 + 100_000, most: 1_000_000},
+		{limit: 2_000_000, lower: 1_000_000, amount: 3_000_000, spent: 1_100_000, most: 1_000_000},
+		{limit: 2_000_000, lower: 1, amount: 3_000_000, spent: 800_000, most: 1}, // below what it has used
+		{limit: 1_500_000, lower: 2_000_000, amount: 3_000_000, spent: 1_700_000, most: 1_500_000},
+		{limit: 2_000_000, lower: 0, amount: 1_500_000, spent: 2_000_000},
+	} {
+		var k Tank
+		left := int64(k.Fill(t.Context(), test.limit, nil))
+		spent, err := burn(&k, left, 500_000)
+		if err != nil || spent != 500_000 {
+			t.Fatal(spent, err)
+		}
+		k.Lower(test.lower)
+		left = int64(k.granted) - int64(spent)
+		spent, err = burn(&k, left, test.amount)
+		var fuel *actor.FuelError
+		if over := errors.As(err, &fuel); over != (test.most > 0) || over && fuel.Limit != test.most || spent != test.spent {
+			t.Errorf("%+v: spent %d, %v", test, spent, err)
+		}
+	}
+}
+
 func TestTankOfAGuestThatAsks(t *testing.T) {
 	var k Tank
 	k.Fill(t.Context(), 700_000, nil)

@@ -55,6 +55,14 @@ func (t *Tank) first() uint64 {
 	return t.granted
 }
 
+// Lower bounds the run by so much fuel, counted from its begin, unless limit is 0 or above the bound that
+// it has. A guest that has used more ends at its next refill.
+func (t *Tank) Lower(limit uint64) {
+	if limit > 0 && (t.limit == 0 || limit < t.limit) {
+		t.limit = limit
+	}
+}
+
 // Empty takes the first grant back, for a guest whose fuel is zero at first.
 func (t *Tank) Empty() { t.granted = 0 }
 
@@ -100,7 +108,7 @@ func (t *Tank) Refill(remaining int64) int64 {
 	t.Check()
 	grant := uint64(-remaining) + chunk
 	if t.limit > 0 {
-		grant = min(grant, t.limit-t.granted)
+		grant = min(grant, t.limit-min(t.limit, t.granted)) // Lower may have come between
 	}
 	t.granted += grant
 	return remaining + int64(grant)

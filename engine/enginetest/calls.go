@@ -11,10 +11,15 @@ type Calls struct {
 	// RefuseCalls is answered by all, if it is not 0; CallErr ends the guest.
 	RefuseCalls abi.Code
 	CallErr     error
+	// During, if not nil, is called by all.
+	During func()
 }
 
 // Call implements [engine.Calls].
 func (f *Calls) Call(m *abi.Message) (*abi.Result, abi.Code, error) {
 	f.Called = append(f.Called, *m)
+	if f.During != nil {
+		f.During()
+	}
 	return &f.Result, f.RefuseCalls, f.CallErr
 }

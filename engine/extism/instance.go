@@ -184,6 +184,7 @@ func (i *instance) run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 	fuel := calls.Fuel()
 	err := i.call(context.WithValue(ctx, instanceKey{}, i), frame.Method, frame.Payload, fuel.Remaining())
 	fuel.Used += i.tank.Used()
+	fuel.Running = 0
 	err = i.failure(ctx, "run the turn", err)
 	if err != nil {
 		var refusedCall *actor.GuestError

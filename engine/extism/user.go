@@ -50,6 +50,7 @@ func userFuncs() []hostFunc {
 		user("pass_away", none, none, passAway),
 		user("service_claim", one, none, serviceClaim),
 		user("service_release", one, one, serviceRelease),
+		user("event_publish", two, none, eventPublish),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -238,7 +239,11 @@ func callActor(c *call, s []uint64) {
 	if err != nil {
 		panic(&actor.GuestError{Status: statusInvalidArgument, Code: abi.CallInvalid, Message: c.function + " was given a call that is not as docs/extism.md has it: " + err.Error()})
 	}
-	r, code, err := c.turn().calls.Call(m)
+	calls := c.turn().calls
+	fuel := calls.Fuel()
+	fuel.Running = c.instance.tank.Used()
+	r, code, err := calls.Call(m)
+	c.instance.tank.Lower(fuel.Remaining())
 	if err != nil {
 		panic(&confine.Stop{Err: err})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -23,6 +24,15 @@ func calling(frame []byte) Guest {
 			I32Const(8208), I32Const(8216), I32Const(256), Call(1), store,
 			I32Const(0), I32Const(0), I32Const(8192), I32Const(24+256), Call(2), Drop, I32Const(0),
 		),
+	}
+}
+
+// loopingAfterCall calls and then runs without end.
+func loopingAfterCall(frame []byte) Guest {
+	return Guest{
+		Imports: []Import{Host("call", "ii", "l")},
+		More:    func(b *Builder) { b.Data(2048, frame) },
+		Turn:    Code(I32Const(2048), I32Const(int32(len(frame))), Call(0), Drop, Forever(), I32Const(0)),
 	}
 }
 
@@ -48,6 +58,27 @@ func TestCallFunctions(t *testing.T) {
 	clear(memory)
 	if calls.Called[0].ID != "bob" {
 		t.Error("the message is the guest's memory")
+	}
+
+	// What the turn has used is known while it calls, and it may be left less.
+	calls, used := newCalls(), uint64(0)
+	calls.fuel.Limit = 1_000_000
+	calls.During = func() {
+		used = calls.fuel.Running
+		calls.fuel.Limit = used + 1_000
+	}
+	i = instantiate(t, e, calling(encoded).Bytes())
+	if err := i.Run(context.Background(), frame("{}"), calls); err != nil {
+		t.Error(err)
+	}
+	if f := calls.fuel; used == 0 || f.Running != 0 || f.Used <= used {
+		t.Errorf("%d used before the call, and then %+v", used, f)
+	}
+	calls = newCalls()
+	calls.During = func() { calls.fuel.Limit = 1 } // and nothing else bounds it
+	i = instantiate(t, e, loopingAfterCall(encoded).Bytes())
+	if err := i.Run(context.Background(), frame("{}"), calls); !errors.As(err, new(*actor.FuelError)) {
+		t.Errorf("a turn that loops when nothing is left ends with %v", err)
 	}
 
 	for name, tc := range map[string]struct {

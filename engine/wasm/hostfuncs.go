@@ -79,6 +79,7 @@ func hostFuncs() []hostFunc {
 		{abi.FuncPassAway, none, one, fuelMap, passAway},
 		{abi.FuncServiceClaim, args(2), one, fuelFind, serviceClaim},
 		{abi.FuncServiceRelease, args(2), one, fuelFind, serviceRelease},
+		{abi.FuncEventPublish, args(6), one, fuelSet, eventPublish},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
 		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},
@@ -350,7 +351,10 @@ func callActor(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	var r *abi.Result
 	var code abi.Code
 	var err error
+	fuel := i.calls.Fuel()
+	fuel.Running = i.tank.Spent(int64(i.fuel.Get()))
 	i.wait(func() { r, code, err = i.calls.Call(&m) })
+	i.tank.Lower(fuel.Remaining())
 	switch {
 	case err != nil:
 		panic(&confine.Stop{Err: err})

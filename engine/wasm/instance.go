@@ -289,6 +289,7 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 	i.entry.ctx = guestContext{ctx, i}
 	err := i.turn(&i.entry.ctx, frame)
 	account.Used += i.tank.Spent(int64(i.fuel.Get()))
+	account.Running = 0
 
 	i.out.End()
 	i.entry.ctx = guestContext{}

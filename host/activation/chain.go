@@ -11,7 +11,7 @@ import (
 )
 
 // Savepoint is how much called turns have done.
-type Savepoint struct{ Undo, tokens, records int }
+type Savepoint struct{ Undo, tokens, records, Ran int }
 
 // Member returns what the chain has of an actor, nil if nothing.
 func (ch *Chain) Member(key actor.Key) *Enlisted {
@@ -21,6 +21,20 @@ func (ch *Chain) Member(key actor.Key) *Enlisted {
 		}
 	}
 	return nil
+}
+
+// Spawned reports whether a turn of the chain has spawned an actor.
+func (ch *Chain) Spawned(key actor.Key) bool {
+	for _, m := range ch.Members {
+		life := m.Effects.Life
+		if m.Open != nil {
+			life = m.Open.SideEffects().Life
+		}
+		if slices.ContainsFunc(life.Spawned, func(row actor.RowWrite) bool { return row.Key == key }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Changed reports whether called turns have changed any actor.
@@ -56,14 +70,7 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	if c.Inv.IdempotencyKey != "" {
 		return
 	}
-	inv, began := &outermost.Inv, ch.Name
-	switch outermost.Cause {
-	case actor.CauseKeyedCall:
-		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
-	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
-		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
-	}
-	sum := sha256.Sum256([]byte(began))
+	sum := sha256.Sum256([]byte(outermost.Began(ch.Name)))
 	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
 	if ch.named == nil {
 		ch.named = make(map[actor.KeyedCall]int)
@@ -72,23 +79,33 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.named[of])
 }
 
-// FuelLeft is what called turns may still use; 0: as much as their types allow.
-func (ch *Chain) FuelLeft() uint64 {
-	if ch.FuelLimit == 0 {
-		return 0
-	}
-	return max(1, ch.FuelLimit-min(ch.FuelLimit, ch.Fuel-ch.OfAll))
-}
-
 // Size is what the chain adds to a commit, in bytes, beside the outermost turn.
 func (ch *Chain) Size() int64 {
 	size := 0
 	for _, m := range ch.Members[1:] {
 		if m.Changed {
-			size += m.Row.State.Size() + m.Effects.Reminders.Size()
+			size += m.Row.State.Size() + m.Effects.Reminders.Size() + actor.SizeOfEvents(m.Effects.Events)
 		}
 	}
-	return int64(size + ch.recorded())
+	return int64(size + ch.recorded() + ch.calledBack())
+}
+
+// CalledBack adds a callback to those that are recorded with the outermost turn, and fails if they
+// have more than one commit may have.
+func (ch *Chain) CalledBack(cb call.Callback) error {
+	if ch.calledBack()+cb.Size() > actor.MaxCommitBytes {
+		return fmt.Errorf("%w: the callbacks of called turns have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
+	}
+	ch.Callbacks = append(ch.Callbacks, cb)
+	return nil
+}
+
+// calledBack returns the bytes of the callbacks.
+func (ch *Chain) calledBack() (bytes int) {
+	for i := range ch.Callbacks {
+		bytes += ch.Callbacks[i].Size()
+	}
+	return bytes
 }
 
 // Record adds a called turn to those that are recorded, and fails if they have more than one commit
@@ -110,10 +127,10 @@ func (ch *Chain) recorded() int {
 	return 0
 }
 
-// Timing returns what called turns do to timers.
+// Timing returns what called turns do to timers, and the volatile messages that they send.
 func (ch *Chain) Timing() (all []Timing) {
 	for _, m := range ch.Members[1:] {
-		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Row != nil && m.Served.Placed()); changes != nil {
+		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Effects.Tells, m.Row != nil && m.Served.Placed()); changes != nil {
 			all = append(all, Timing{m.Activation, changes})
 		}
 	}
@@ -131,7 +148,7 @@ func (ch *Chain) Activations() []*Activation {
 
 // Savepoint returns what RollBack goes back to.
 func (ch *Chain) Savepoint() Savepoint {
-	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records)}
+	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records), len(ch.Ran)}
 }
 
 // RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
@@ -146,7 +163,7 @@ func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.Remi
 		u.Of.Row, u.Of.Changed, u.Of.Effects, u.Of.Rev = u.Row, u.Changed, u.Effects, next()
 	}
 	tokens = ch.Tokens[to.tokens:]
-	ch.Undo, ch.Tokens, ch.Records = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records]
+	ch.Undo, ch.Tokens, ch.Records, ch.Ran = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records], ch.Ran[:to.Ran]
 	return tokens
 }
 

@@ -20,6 +20,7 @@ type Context struct {
 	deadline time.Time
 	ended    atomic.Pointer[error]         // why; it stays what it was first
 	Slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
+	pool     *executor.Pool                // of the turn
 
 	mu       sync.Mutex
 	done     chan struct{}
@@ -36,19 +37,22 @@ func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
 // SetDeadline changes the deadline of a context that has no user yet.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
-// ofCaller reports whether the deadline is the caller's, and not the turn's.
-func (c *Context) ofCaller() bool {
+// OfCaller reports whether the deadline is the caller's, and not the turn's.
+func (c *Context) OfCaller() bool {
 	theirs, ok := c.caller.Deadline()
 	return ok && theirs.Equal(c.deadline)
 }
 
 // Value implements [context.Context].
 func (c *Context) Value(key any) any {
-	if _, ok := key.(engine.ProcessorKey); ok {
+	switch key.(type) {
+	case engine.ProcessorKey:
 		if slot := c.Slot.Load(); slot != nil {
 			return slot
 		}
 		return nil // never that of a turn that calls
+	case executor.PoolKey:
+		return c.pool
 	}
 	return c.caller.Value(key)
 }
@@ -105,6 +109,21 @@ func (c *Context) Done() <-chan struct{} {
 		c.detach = context.AfterFunc(c.caller, func() { c.end(c.caller.Err()) })
 	}
 	return c.done
+}
+
+// Both returns a context that ends with the first of two, or by cancel. Its values are those of ctx.
+func Both(ctx, other context.Context) (both context.Context, cancel func()) {
+	var end context.CancelFunc
+	if deadline, ok := other.Deadline(); ok {
+		ctx, end = context.WithDeadline(ctx, deadline)
+	} else {
+		ctx, end = context.WithCancel(ctx)
+	}
+	detach := context.AfterFunc(other, end)
+	return ctx, func() {
+		detach()
+		end()
+	}
 }
 
 // Stop ends the context early, or after its use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -101,9 +102,35 @@ func (t *Turn) CallWith(m *abi.Message) (string, error) {
 	case code != 0:
 		return "", check("call", code)
 	case r.Status != 0:
-		return "", &actor.GuestError{Status: actor.Status(r.Status), Code: r.Code, Message: r.Message, Retryable: r.Retryable}
+		return "", &actor.GuestError{
+			Status: actor.Status(r.Status), Code: r.Code, Message: r.Message, Retryable: r.Retryable,
+			RetryAfter: time.Duration(r.RetryAfterMillis) * time.Millisecond, Detail: actor.Payload{ContentType: r.DetailContentType, Data: r.Detail},
+		}
 	}
 	return string(r.Payload), nil
+}
+
+// Become changes the method set of the actor.
+func (t *Turn) Become(set string) error { return check("become", t.Calls.Become([]byte(set))) }
+
+// PassAway ends the life of the actor.
+func (t *Turn) PassAway() error { return check("pass_away", t.Calls.PassAway()) }
+
+// Claim has the actor stand for a service.
+func (t *Turn) Claim(name string) error {
+	return check("service_claim", t.Calls.ServiceClaim([]byte(name)))
+}
+
+// Release ends that, and reports whether it did stand for it.
+func (t *Turn) Release(name string) (bool, error) {
+	held, code := t.Calls.ServiceRelease([]byte(name))
+	return held, check("service_release", code)
+}
+
+// Spawn makes a new actor of a type and returns its ID.
+func (t *Turn) Spawn(typ string) (string, error) {
+	id, code := t.Calls.Spawn([]byte(typ))
+	return id, check("spawn", code)
 }
 
 // Send sends a message.

@@ -93,6 +93,21 @@ func (rec *Recordings) LookUp(ctx context.Context, c *call.Call) (r call.Result,
 	return rec.AsRecorded(c, found, err)
 }
 
+// Callbacks asks the store for the callbacks of a recorded call.
+func (rec *Recordings) Callbacks(ctx context.Context, c *call.Call) ([]call.Callback, error) {
+	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.Callbacks()})
+	if err == nil {
+		err = all[0].Err
+	}
+	if err != nil {
+		return nil, errLookUp(err)
+	}
+	if !all[0].Found {
+		return nil, nil
+	}
+	return call.DecodeCallbacks(&all[0].Record)
+}
+
 // AsRecorded returns the answer to c that a look-up gave: false if there is none.
 func (rec *Recordings) AsRecorded(c *call.Call, found actor.Recorded, err error) (r call.Result, ok bool) {
 	if err == nil {

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -32,6 +35,8 @@ type Deployments struct {
 	modules source
 	limits  func(Scope) Limits
 	pools   *instance.Pools
+	slots   *executor.Slots
+	rules   *throttle.Governor
 
 	served   atomic.Pointer[map[Scope]knownServed]
 	mu       sync.Mutex   // of changes to served
@@ -39,9 +44,10 @@ type Deployments struct {
 }
 
 // New returns the deployments of modules. limits returns the bounds of a scope before a manifest
-// lowers them, and pools has the instances.
-func New(modules source, limits func(Scope) Limits, pools *instance.Pools) *Deployments {
-	ds := &Deployments{modules: modules, limits: limits, pools: pools}
+// lowers them, pools has the instances, slots the pools of turns, and
+// rules the rules of apps, nil for none.
+func New(modules source, limits func(Scope) Limits, pools *instance.Pools, slots *executor.Slots, rules *throttle.Governor) *Deployments {
+	ds := &Deployments{modules: modules, limits: limits, pools: pools, slots: slots, rules: rules}
 	ds.served.Store(&map[Scope]knownServed{})
 	return ds
 }
@@ -149,7 +155,7 @@ const Unchecked = math.MaxUint64
 func (ds *Deployments) Unserved(app, typ string) *Type {
 	scope := Scope{App: app, Type: typ}
 	return &Type{
-		Lane: LaneWarm, Limits: ds.limits(scope),
+		Lane: LaneWarm, Limits: ds.limits(scope), Resources: Resources{executors: ds.executorsOf("")},
 		Settings: Settings{Deadline: setBy(scope, "turn-deadline", "", false)},
 	}
 }
@@ -168,7 +174,9 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		StateSchema: spec.StateSchema,
 		Uses:        spec.Capabilities,
 		methods:     make(map[string]Method, len(spec.Methods)),
+		Life:        lifeOf(spec),
 		Limits:      limits,
+		Resources:   Resources{executors: ds.executorsOf(cmp.Or(limits.Pool, spec.Pool))},
 
 		Settings: Settings{
 			State:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
@@ -184,6 +192,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
+	s.Rules = throttle.TypeOf(ds.rules, d.App, d.Type, s.Placed())
 	policy := spec.Messages
 	s.messages = inbox.Policy{
 		Attempts: policy.Attempts, Interval: time.Duration(policy.IntervalMillis) * time.Millisecond,
@@ -191,10 +200,16 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	}
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}
+		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool), Sets: m.Sets}
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s
+}
+
+// executorsOf returns the pools of turns of a type whose pool has a name; those of PoolUser if this host has
+// no such pool.
+func (ds *Deployments) executorsOf(name string) Executors {
+	return executorsOf(ds.slots, name, executorsOf(ds.slots, executor.PoolUser, Executors{}))
 }
 
 // Fits checks a row against what would run on it. A row that a newer deployment

@@ -10,9 +10,11 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
@@ -30,13 +32,32 @@ type Type struct {
 	migrate     bool
 	StateSchema uint32
 	methods     map[string]Method
-	Uses        abi.Capabilities
+	Life
+	Uses abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
 	messages      inbox.Policy
 	Limits        Limits
 	Settings
+	Resources
+}
+
+// Resources are what turns of a type wait for.
+type Resources struct {
 	Pool *instance.Pool
+	// Rules are what the app's rules say of the type; nil: nothing.
+	Rules *throttle.Type
+	// executors are where turns of the type wait for a processor, unless the app's rules say otherwise.
+	executors Executors
+}
+
+// Executors are pools of turns: Own for most, Migrations for those that migrate a state for readers,
+// and Called for those that actors of other hosts call. A turn that an actor of this host calls runs
+// in the pool of its caller.
+type Executors struct {
+	Own, Migrations, Called *executor.Pool
+
+	slots *executor.Slots
 }
 
 // Settings are what sets the limits of a type, for people.
@@ -52,6 +73,30 @@ type Method struct {
 	// Calls becomes true when a turn of the method, of a type placed any, has called another actor.
 	// Its turns take no lock of the row from then on.
 	Calls *atomic.Bool
+	// Sets are the sets of methods that the method is in; none: it is in all.
+	Sets []string
+}
+
+// ExecutorsOf returns where turns of a method wait for a processor.
+func (s *Type) ExecutorsOf(method string) Executors {
+	if name := s.Rules.Pool(method); name != "" {
+		return executorsOf(s.executors.slots, name, s.executors)
+	}
+	return s.executors
+}
+
+// executorsOf returns the pools of turns of a type whose pool has a name, or those that it has otherwise if
+// there is no such pool.
+func executorsOf(slots *executor.Slots, name string, otherwise Executors) Executors {
+	own := slots.Pool(name)
+	if own == nil {
+		return otherwise
+	}
+	es := Executors{Own: own, Migrations: slots.Pool(executor.PoolSystem), Called: own, slots: slots}
+	if name == executor.PoolUser {
+		es.Called = slots.Pool(executor.PoolInterconnect)
+	}
+	return es
 }
 
 // Placed reports whether the type's actors have one place each in a cluster.
@@ -115,10 +160,14 @@ func (s *Type) Messages() inbox.Policy { return s.messages }
 
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {
+	return few(slices.Sorted(maps.Keys(s.methods)))
+}
+
+// few lists the first of some names.
+func few(names []string) string {
 	const most = 20
-	names := slices.Sorted(maps.Keys(s.methods))
 	if len(names) > most {
-		names = append(names[:most], "…")
+		names = append(names[:most:most], "…")
 	}
 	return strings.Join(names, ", ")
 }

@@ -20,6 +20,7 @@ type Timer struct {
 	gone    bool          // it was cancelled, replaced, or has fired for the last time
 	begun   bool          // the turn of this firing has
 	late    time.Duration // how long after its time that was
+	tell    *actor.Tell   // the message that waits for its time; nil: a timer of an actor
 }
 
 // newTimer returns a timer that is set now, nil if its time is over.
@@ -38,6 +39,9 @@ func newTimer(spec *actor.TimerSpec, now time.Time) *Timer {
 	}
 	return t
 }
+
+// timer is t as callers see it.
+func (t *Timer) timer() actor.Timer { return actor.Timer{TimerSpec: *t.spec, Due: t.due, Left: t.left} }
 
 // Spec is what was set. It is shared and read-only.
 func (t *Timer) Spec() *actor.TimerSpec { return t.spec }

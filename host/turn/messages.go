@@ -30,11 +30,16 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case t.migrating, t.spec.ReadOnly:
 		return abi.CodeReadOnly, nil
 	case m.Flags&abi.MessageVolatile != 0:
-		return t.refuse(abi.CodeInvalid, "this host has no volatile messages; send a durable one"), nil
+		return t.tell(m), nil
 	case t.env.Outbox == nil || t.env.Reminders == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no messages"), nil
 	case t.reminders.sent >= maxMessages:
 		return t.refuse(abi.CodeTooMany, "a turn sends at most "+strconv.Itoa(maxMessages)+" messages"), nil
+	}
+	if m.Service != "" {
+		if code := t.resolve(m); code != 0 {
+			return code, nil
+		}
 	}
 	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {
@@ -91,8 +96,6 @@ func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string)
 		return r, "a message that is sent has no flag but volatile"
 	case m.LimitMillis != 0:
 		return r, "a message that is sent has no time limit; the type of its receiver says how old it may get"
-	case m.Service != "":
-		return r, "this host sends to actors, and not to services; name an actor"
 	case m.DueUnixNano != 0 && m.DelayNano != 0:
 		return r, "a message has a time or a delay; give one of them"
 	case m.DelayNano < 0:
@@ -113,14 +116,12 @@ func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string)
 }
 
 // fillMessage fills in the frame of a turn that a message asks for.
-func fillMessage(frame *abi.Turn, f *actor.Firing) {
-	m := f.Message
-	frame.Cause, frame.CallerType, frame.CallerID = abi.CauseMessage, m.From.Type, m.From.ID
-	if m.Failed != "" {
+func fillMessage(frame *abi.Turn, m *actor.Message) {
+	if frame.Cause = abi.CauseMessage; m.Failed != "" {
 		frame.Cause, frame.Failed = abi.CauseUndelivered, m.Failed
 	}
+	frame.CallerType, frame.CallerID, frame.Cookie = m.From.Type, m.From.ID, m.Cookie
 	if m.By.ID != "" {
 		frame.ByType, frame.ByID = m.By.Type, m.By.ID
 	}
-	frame.DueUnixNano, frame.Attempt, frame.Cookie = nano(f.SentAt), f.Attempt, m.Cookie
 }

@@ -32,7 +32,6 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/internal/crash"
-	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/history"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/scheduler"
@@ -57,30 +56,7 @@ const (
 
 var binary, guest string // built once by TestMain
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "greenroom-cluster-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "greenroom")
-		if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/greenroom").CombinedOutput(); err != nil { //nolint:noctx // the test's own time bounds it
-			fmt.Fprintf(os.Stderr, "build greenroom: %v\n%s", err, out)
-			return 1
-		}
-		built, err := guestbuild.Build(context.Background(), guestbuild.Request{
-			Dir: "../../examples/counter", Out: filepath.Join(dir, "counter.wasm"), Toolchain: guestbuild.Go,
-		})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		guest = built.Path
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { os.Exit(crash.Main(m, &binary, &guest)) }
 
 // member is one of the servers.
 type member struct {

@@ -40,9 +40,9 @@ func older(t *testing.T) (change func(o *crash.Options), present error) {
 }
 
 // protocolFile has the numbers of protocols.
-const protocolFile = "scheduler/config.go"
+const protocolFile = "scheduler/protocol/session.go"
 
-var maxProtocol = regexp.MustCompile(`(?m)^\s*MaxProtocol\s*=\s*(\d+)$`)
+var maxProtocol = regexp.MustCompile(`(?m)^\s*MaxVersion\s*=\s*(\d+)$`)
 
 // olderCommit finds the last commit before the one that raised the protocol's number to
 // the present one.

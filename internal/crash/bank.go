@@ -244,7 +244,7 @@ func (b *Bank) Make(ctx context.Context, cashier string, o Order) (outcome strin
 	return t.outcome, err
 }
 
-// make makes a transfer, and records its outcome as far as it is known.
+// make makes a transfer, and records its outcome, which may be unknown.
 func (b *Bank) make(ctx context.Context, t *transfer) error {
 	lost := false // an attempt may have taken effect
 	once := func(ctx context.Context) ([]byte, error) {

@@ -34,6 +34,24 @@ import (
 // whatever is uploaded.
 const mostMemory = 1 << 30
 
+// startForUploads starts a server and a client for its modules, which end with the test.
+func startForUploads(t *testing.T) (server *crash.Process, modules greenroomv1connect.ModuleServiceClient, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	server, err := crash.Start(t.Context(), crash.Options{Binary: binary, Args: append([]string{"--data-dir", t.TempDir()}, patient...), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = server.Kill()
+	})
+	return server, greenroomv1connect.NewModuleServiceClient(client, server.URL), log
+}
+
 // Every shape of modules that is known to exhaust compilers: a server refuses or
 // takes each of them, keeps its memory, and answers calls afterwards. They are guests
 // as large as an upload may be; with GREENROOM_BOMBS=all (make soak) also plug-ins,
@@ -41,17 +59,7 @@ const mostMemory = 1 << 30
 func TestBombsOnAServer(t *testing.T) {
 	const largest = 31 << 20
 	ctx := t.Context()
-	log := &bytes.Buffer{}
-	server, err := crash.Start(ctx, crash.Options{Binary: binary, Args: append([]string{"--data-dir", t.TempDir()}, patient...), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
-	defer client.CloseIdleConnections()
-	modules := greenroomv1connect.NewModuleServiceClient(client, server.URL)
+	server, modules, log := startForUploads(t)
 
 	upload := func(name string, wasm []byte, refused bool) {
 		t.Helper()
@@ -115,17 +123,7 @@ const mostOfUploads = 64 << 20
 // read, and another process meters and compiles it.
 func TestUploadsCostAServerLittle(t *testing.T) {
 	ctx := t.Context()
-	log := &bytes.Buffer{}
-	server, err := crash.Start(ctx, crash.Options{Binary: binary, Args: append([]string{"--data-dir", t.TempDir()}, patient...), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
-	defer client.CloseIdleConnections()
-	modules := greenroomv1connect.NewModuleServiceClient(client, server.URL)
+	server, modules, _ := startForUploads(t)
 	if err := uploadTo(ctx, modules, wasmtest.Guest{}.Bytes()); err != nil { // what the first one alone costs
 		t.Fatal(err)
 	}

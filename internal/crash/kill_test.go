@@ -2,7 +2,6 @@ package crash_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/internal/crash"
-	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
@@ -41,30 +39,7 @@ func shortLease(storeArgs []string) []string {
 
 var binary, guest string // built once by TestMain
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "greenroom-crash-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "greenroom")
-		if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/greenroom").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build greenroom: %v\n%s", err, out)
-			return 1
-		}
-		built, err := guestbuild.Build(context.Background(), guestbuild.Request{
-			Dir: "../../examples/counter", Out: filepath.Join(dir, "counter.wasm"), Toolchain: guestbuild.Go,
-		})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		guest = built.Path
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { os.Exit(crash.Main(m, &binary, &guest)) }
 
 // TestKillEmbedded kills a server on the embedded store. SIGKILL keeps the page
 // cache, so that this shows nothing about fsync (store/embedded does, on a file

@@ -16,8 +16,8 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Ledger is what the callers know of a set of counters: what they asked for and
-// what was acknowledged. It outlives the servers.
+// Ledger records the increments of a set of counters that callers asked for and that were
+// acknowledged. It outlives the servers.
 type Ledger struct {
 	counters []*counter
 }
@@ -128,8 +128,8 @@ func (c *counter) add(ctx context.Context, client greenroomv1connect.ActorServic
 	return nil
 }
 
-// Add increments the ledger's n-th counter, or the one that comes so far around, by one call.
-// One that fails without effect is not asked for, as far as [Ledger.Check] is concerned.
+// Add increments the ledger's counter number n, modulo their number, by one call. [Ledger.Check]
+// does not expect the increment of a call that failed without effect.
 func (l *Ledger) Add(ctx context.Context, cl *client.Client, t Target, n int) error {
 	return l.counters[n%len(l.counters)].addOnce(ctx, cl, t)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -19,21 +17,11 @@ var clusterAddresses = []string{"127.0.0.1:8081", "127.0.0.1:8082", "127.0.0.1:8
 // cluster runs a database and three servers, which listen at addresses, until ctx ends. A
 // store that is given is used instead of a database of its own.
 func (d *demo) cluster(ctx context.Context, store string, addresses []string) (err error) {
-	folder, err := os.MkdirTemp("", "greenroom-cluster-")
+	folder, log, end, err := workplace("greenroom-cluster-", "servers.log")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	log, err := os.Create(filepath.Join(folder, "servers.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	defer func() {
-		if err != nil {
-			showLog(log.Name())
-		}
-	}()
+	defer func() { end(err) }()
 	for _, addr := range addresses {
 		if err := free(addr); err != nil {
 			return err
@@ -59,7 +47,7 @@ func (d *demo) cluster(ctx context.Context, store string, addresses []string) (e
 	for i, addr := range addresses {
 		p, err := crash.Start(ctx, crash.Options{
 			Binary: d.binary, Listen: addr, Log: log, Args: []string{"--store", store, "--name", fmt.Sprint("server-", i+1)},
-			Detach: true, // Ctrl-C is for this program, which then stops them in order
+			Detach: true, // Ctrl-C reaches this program only, which then stops them gracefully
 		})
 		if err != nil {
 			return err
@@ -82,7 +70,7 @@ header Greenroom-Host says where to:
    %[2]s where --server %[1]s Counter alice
    %[2]s hosts list --server %[1]s
 
-Kill one (kill -9 PROCESS), freeze one (kill -STOP PROCESS), or stop one in order
+Kill one (kill -9 PROCESS), freeze one (kill -STOP PROCESS), or stop one gracefully
 (kill PROCESS), and go on calling the others. A change that was under way at one that
 is lost is "ambiguous"; with --idempotency-key KEY it is made again, once. Start one
 of your own with

@@ -77,23 +77,30 @@ type demo struct {
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
 
-func (d *demo) run(ctx context.Context) (err error) {
-	began := time.Now()
-	folder, err := os.MkdirTemp("", "greenroom-demo-")
-	if err != nil {
-		return err
+// workplace makes a temporary folder with a log in it. end removes both, and shows the log if
+// there was an error.
+func workplace(prefix, logName string) (folder string, log *os.File, end func(error), err error) {
+	if folder, err = os.MkdirTemp("", prefix); err != nil {
+		return "", nil, nil, err
 	}
-	defer os.RemoveAll(folder)
-	log, err := os.Create(filepath.Join(folder, "server.log"))
-	if err != nil {
-		return err
+	if log, err = os.Create(filepath.Join(folder, logName)); err != nil {
+		return "", nil, nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	defer log.Close()
-	defer func() {
-		if err != nil {
+	return folder, log, func(failed error) {
+		if failed != nil {
 			showLog(log.Name())
 		}
-	}()
+		_, _ = log.Close(), os.RemoveAll(folder)
+	}, nil
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	began := time.Now()
+	folder, log, end, err := workplace("greenroom-demo-", "server.log")
+	if err != nil {
+		return err
+	}
+	defer func() { end(err) }()
 
 	d.say("1. Build the example actors (Go, compiled to WebAssembly)")
 	guests, err := d.buildGuests(ctx, folder)
@@ -289,6 +296,7 @@ func (d *demo) bringUp(ctx context.Context, b *background) error {
 		at = " --server " + server.url
 	}
 	d.say("   %s call%s Counter me Add '{\"amount\":1}'", d.binary, at)
+	d.say("   %s/console in a browser", server.url)
 	d.say("   curl -X PUT -H 'Content-Type: application/json' -d '{\"amount\":1}' %s/v2.0/actors/default/Counter/me/method/Add", server.url)
 	if already {
 		d.say("Stop it with `make down`; to run a binary that was built since, then `make up` again.")

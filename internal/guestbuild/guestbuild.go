@@ -65,12 +65,23 @@ type Result struct {
 // CompileError is source that does not compile.
 type CompileError struct {
 	Toolchain string
+	// NotBegun reports that the toolchain compiled nothing, such as cargo that cannot reach its
+	// registry.
+	NotBegun bool
 	// Output is all that the compiler printed.
 	Output string
 }
 
 func (e *CompileError) Error() string {
-	return fmt.Sprintf("the guest does not compile (%s):\n%s", e.Toolchain, strings.TrimRight(e.Output, "\n"))
+	return e.Problem() + ":\n" + strings.TrimRight(e.Output, "\n")
+}
+
+// Problem is the error without the toolchain's output.
+func (e *CompileError) Problem() string {
+	if e.NotBegun {
+		return e.Toolchain + " failed before it compiled the guest"
+	}
+	return fmt.Sprintf("the guest does not compile (%s)", e.Toolchain)
 }
 
 // ToolchainError is a toolchain that is missing or unfit.
@@ -155,7 +166,7 @@ func Build(ctx context.Context, req Request) (Result, error) {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // the compiler was killed: what it printed says nothing
+			err = ctx.Err() // the compiler was killed: its output does not matter
 		}
 		return Result{}, err
 	}
@@ -212,8 +223,8 @@ func (b *build) place(name string, produce func(tmp string) error) error {
 
 // run runs a compiler in the guest's folder. Its environment is this process's
 // with env on top. A failure is a [*CompileError] with all it printed on
-// standard error. Standard output is returned, and not logged when it is for
-// machines.
+// standard error. Standard output is returned, also of a failure, and not logged, since it is
+// for machines.
 func (b *build) run(ctx context.Context, toolchain string, env []string, name string, args ...string) (stdout []byte, err error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = b.dir
@@ -228,7 +239,7 @@ func (b *build) run(ctx context.Context, toolchain string, env []string, name st
 		if !errors.As(err, &exit) {
 			return nil, fmt.Errorf("run %s: %w", name, err)
 		}
-		return nil, &CompileError{Toolchain: toolchain, Output: errOut.String()}
+		return out.Bytes(), &CompileError{Toolchain: toolchain, Output: errOut.String()}
 	}
 	return out.Bytes(), nil
 }

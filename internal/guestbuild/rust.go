@@ -51,7 +51,11 @@ func (b *build) rustGuest(ctx context.Context) error {
 		env = append(env, "CARGO_PROFILE_RELEASE_STRIP=debuginfo")
 	}
 	stdout, err := b.run(ctx, Cargo, env, tc.cargo, args...)
-	if failed := (*CompileError)(nil); errors.As(err, &failed) && lacksLibrary(failed.Output) {
+	failed := (*CompileError)(nil)
+	if errors.As(err, &failed) {
+		failed.NotBegun = !bytes.Contains(stdout, []byte(`"reason":"build-finished"`)) // cargo's last message
+	}
+	if failed != nil && lacksLibrary(failed.Output) {
 		note := fmt.Sprintf("note: %s has built with %s; a rust-toolchain file of the folder may choose another toolchain, which needs the target as well: %s\n",
 			located(tc.cargo), tc.where(), addTarget)
 		failed.Output += note

@@ -24,7 +24,8 @@ esac
 const fakeCargo = `
 env > "$PWD/env"
 echo "$@" > "$PWD/args"
-if [ -n "$FAIL" ]; then echo "error[E0425]: $FAIL" >&2; exit 101; fi
+if [ -n "$UNREACHABLE" ]; then echo "error: failed to get serde as a dependency" >&2; exit 101; fi
+if [ -n "$FAIL" ]; then echo "error[E0425]: $FAIL" >&2; echo '{"reason":"build-finished","success":false}'; exit 101; fi
 printf '\000asm\001\000\000\000' > "$PWD/ledger.wasm"
 echo '{"reason":"compiler-artifact","target":{"name":"serde","crate_types":["lib"]},"filenames":["/x/libserde.rlib"]}'
 echo '{"reason":"compiler-artifact","target":{"name":"ledger","crate_types":["cdylib","rlib"]},"filenames":["/x/libledger.rlib","'"$PWD"'/ledger.wasm"]}'
@@ -106,7 +107,7 @@ func TestRustCompileError(t *testing.T) {
 		var log strings.Builder
 		_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", ""), Log: &log})
 		var compile *guestbuild.CompileError
-		if !errors.As(err, &compile) || !strings.Contains(compile.Output, why) {
+		if !errors.As(err, &compile) || !strings.Contains(compile.Output, why) || !strings.HasPrefix(err.Error(), "the guest does not compile (cargo)") {
 			t.Errorf("got %v, want a CompileError with the compiler's output", err)
 			continue
 		}
@@ -115,6 +116,17 @@ func TestRustCompileError(t *testing.T) {
 				t.Errorf("%s: %s", why, text)
 			}
 		}
+	}
+}
+
+// A cargo that stops before it compiles, as without its registry, says nothing about the source.
+func TestCargoThatCompilesNothing(t *testing.T) {
+	tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
+	rustSysroot(t, true)
+	t.Setenv("UNREACHABLE", "1")
+	_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", "")})
+	if want := "cargo failed before it compiled the guest:\nerror: failed to get serde as a dependency"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -91,7 +91,7 @@ func Heavy(typ string, seed int) []byte {
 	}})
 }
 
-// large is a guest of that many bytes, of which few are code.
+// large returns a guest of that many bytes, few of them code.
 func large(seed, bytes int) []byte {
 	return of("Large", seed, wasmtest.Guest{More: func(b *wasmtest.Builder) { b.Custom("padding", make([]byte, bytes)) }})
 }

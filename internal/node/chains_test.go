@@ -149,11 +149,12 @@ func TestBankExample(t *testing.T) {
 		refused("Transfer", "rent-12", "Make", `{"from":"ann","to":"bob","cents":300}`, "insufficient_funds")
 		refused("Account", "ann", "Debit", `1`, "method_private")
 		balances(map[string]string{"ann": `200`, "bob": `300`})
-		r.mustCall(t, "", "Account", "bob", "Close", ``, `null`)
+		r.mustCall(t, "", "Account", "bob", "Close", ``, `300`)
+		refused("Account", "bob", "Withdraw", `1`, "account_closed")
 		refused("Transfer", "rent-13", "Make", `{"from":"ann","to":"bob","cents":100}`, "account_closed")
-		balances(map[string]string{"ann": `200`, "bob": `300`})
+		balances(map[string]string{"ann": `200`, "bob": `0`})
 		r.mustCall(t, "", "Transfer", "rent-14", "Make", `{"from":"ann","to":"bob","cents":100,"else":"carl"}`, `{"from":"ann","to":"bob","cents":100,"else":"carl","paid":"carl"}`)
-		balances(map[string]string{"ann": `100`, "bob": `300`, "carl": `100`})
+		balances(map[string]string{"ann": `100`, "bob": `0`, "carl": `100`})
 	})
 }
 

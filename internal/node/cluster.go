@@ -99,6 +99,17 @@ func (o *held) Holds(key actor.Key, policy string) actor.Hold {
 	return actor.NotHeld
 }
 
+// Hosts returns how many hosts the cluster has, of which this one may be the only one; 1 for a nil held.
+func (o *held) Hosts() int {
+	if o == nil {
+		return 1
+	}
+	if s := o.service.Load(); s != nil {
+		return max(1, s.Members())
+	}
+	return 1
+}
+
 func (o *held) Current(now time.Time) bool {
 	s := o.service.Load()
 	return s != nil && s.Current(now)
@@ -310,8 +321,7 @@ func splitAdvertised(address string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// databaseAddresses are those that a store's URL names, of which there may be several as
-// in libpq's.
+// databaseAddresses returns the addresses that a store's URL names: several, as in a URL of libpq.
 func databaseAddresses(storeURL string) (addresses []string) {
 	_, rest, _ := strings.Cut(storeURL, "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -392,7 +402,7 @@ type stickyModules struct {
 	cluster ClusterConfig
 }
 
-// hostModules returns what the host is told of modules.
+// hostModules returns the modules as the host sees them.
 func (n *Node) hostModules(mods host.ModuleSource) host.ModuleSource {
 	if c := n.cfg.Cluster; c != nil && c.Sticky {
 		return stickyModules{mods, *c}

@@ -41,7 +41,13 @@ type answer struct {
 // put calls an actor over plain HTTP, with headers by name and value.
 func put(t *testing.T, url, body string, headers ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
+	return request(t, http.MethodPut, url, body, headers...)
+}
+
+// request sends an HTTP request, with headers by name and value.
+func request(t *testing.T, method, url, body string, headers ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,9 @@ type Config struct {
 	// to GOMAXPROCS.
 	RunningTurns int
 
+	// Pools are the pools of turns, as in [host.Config].
+	Pools []host.PoolConfig
+
 	// GuestLog is called for each line that a guest logs, by many goroutines; it
 	// must not block. Defaults to writing them to Logger.
 	GuestLog func(host.GuestLog)
@@ -141,13 +144,12 @@ func (c Config) validate() error {
 	return nil
 }
 
-// lockedTurns is how many turns of type placement any run at once: places in the
-// host, each of which holds an instance, and connections of the store that they
-// wait for. More places than connections would keep instances from others for
-// nothing. An app alone may have 16 of them.
+// lockedTurns is how many turns of types placed `any` run at once. Each has a place in the host,
+// which holds an instance, and a connection of the store. Turns without a connection would only
+// keep instances from others. One app may have 16.
 const lockedTurns = 18
 
-// databaseConfig is the store's half of what it and the host must agree on.
+// databaseConfig returns the store's settings that must agree with the host's.
 func (c Config) databaseConfig() sqlstore.Config {
 	// The database ends a turn's transaction only after the host should have.
 	longest := max(c.Limits.TurnDeadline, host.DefaultLimits().TurnDeadline)

@@ -33,9 +33,9 @@ type guestLogs struct {
 // observer takes guests' lines and failed turns.
 func (g *guestLogs) observer() host.Events { return host.Events{GuestLog: g.line, TurnEnd: g.turnEnd} }
 
-// turnEnd says that a turn failed, and a trap with its stack, as if the guest had
-// logged it. What was refused before anything that is deployed was found is no
-// turn: anybody can ask for what there is not. A firing that was taken before is no failure.
+// turnEnd logs the failure of a turn, with the stack of a trap, as if the guest had logged it. It
+// logs no call that was refused before its type was found, since any caller can make such calls,
+// and no firing that was taken before.
 func (g *guestLogs) turnEnd(e host.TurnEnd) {
 	if e.Err == nil || e.Lane == host.LaneNone {
 		return

@@ -266,18 +266,6 @@ func detail(err error) *greenroomv1.ErrorDetail {
 // http sends a plain HTTP request to a path that is escaped already.
 func (r *running) http(t *testing.T, method, path, body string) (status int, reply string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	a := request(t, method, r.URL+path, body)
+	return a.StatusCode, a.body
 }

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -114,23 +113,10 @@ func TestPlacementChangesUnderLoad(t *testing.T) {
 // get calls a read-only method over plain HTTP.
 func get(t *testing.T, url, consistency string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	if consistency == "" {
+		return request(t, http.MethodGet, url, "")
 	}
-	if consistency != "" {
-		req.Header.Set("Greenroom-Consistency", consistency)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{res, string(text)}
+	return request(t, http.MethodGet, url, "", "Greenroom-Consistency", consistency)
 }
 
 // TestReaders: of a ring:2 type a node answers reads of the actors that the other one

@@ -98,7 +98,7 @@ func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderNam
 	return store.EarlierMessage(ctx, g.store, n)
 }
 
-// firings delivers what is due to whoever runs its actor, each in a trace of its own.
+// firings delivers due reminders to the hosts of their actors, each in a trace of its own.
 type firings struct{ host rpc.Host }
 
 // Deliver implements [reminder.Deliverer].

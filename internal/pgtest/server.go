@@ -215,7 +215,7 @@ func (s *Server) Pid() int {
 	return s.process.Process.Pid
 }
 
-// Stop stops the server in order, cutting every connection. Its data stays.
+// Stop stops the server gracefully, and ends every connection. Its data stays.
 func (s *Server) Stop() { s.halt(syscall.SIGINT) }
 
 // Kill ends all of the server's processes with SIGKILL. Its data stays as the
@@ -226,8 +226,8 @@ func (s *Server) Kill(t testing.TB) {
 	if pid == 0 {
 		t.Fatal("the server is not running")
 	}
-	// The main process is stopped first: it would start new children, and on the
-	// death of one it would end the others in order.
+	// The main process is stopped first: it would start new children, and shut the others
+	// down when one dies.
 	signal := func(pid int, sig syscall.Signal) {
 		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
 			t.Fatalf("kill %d: %v", pid, err)

@@ -15,9 +15,9 @@
 //	           Each part of what is sent has a delay. Processes are cut off from each
 //	           other, both ways or one; connections break, and what was sent on them is
 //	           lost, or arrives later than what is sent on the next one
-//	database   the contract of package store as far as hosts and schedulers use it, in
+//	database   the part of package store's contract that hosts and schedulers use, in
 //	           memory, behind store/faultstore. It is slow, out of reach of a process or
-//	           of all, loses answers, and applies commits late whose sender has given up. Its clock
+//	           of all, loses answers, and applies commits after their sender gave up. Its clock
 //	           is up to an hour ahead and runs up to 1 % faster or slower than the
 //	           processes'
 //	guests     native counters (host/hosttest) of three types, whose placement policies are

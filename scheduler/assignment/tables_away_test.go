@@ -9,6 +9,30 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
+// settled answers the orders of a leader as hosts do, but those that are away, until it has no
+// more. It returns how many ranges were locked.
+func settled(t *testing.T, tables *Tables, away map[placement.HostID]bool) (locked int) {
+	t.Helper()
+	for range 10_000 {
+		orders := tables.Plan(true)
+		if len(orders) == 0 {
+			return locked
+		}
+		for _, o := range orders {
+			switch {
+			case away[o.To]:
+			case o.Kind == protocol.Lock:
+				locked += len(o.Ranges)
+				tables.Released(o.To, o.Version, o.Ranges)
+			case o.Kind == protocol.Update:
+				tables.Updated(o.To, o.Version)
+			}
+		}
+	}
+	t.Fatalf("no end of orders: %d ranges locked", locked)
+	return locked
+}
+
 // TestTablesHostAway: what is meant for a host that is registered, and has no session now,
 // stays where it is: it is not locked and given back without end. When the host is there
 // again it gets its share.
@@ -20,31 +44,8 @@ func TestTablesHostAway(t *testing.T) {
 		tables.Reported(id, types)
 		tables.Claimed(id)
 	}
-	// settle answers orders as hosts do until there are none, and returns how many ranges
-	// were locked.
 	away := map[placement.HostID]bool{}
-	settle := func() (locked int) {
-		t.Helper()
-		for round := 0; ; round++ {
-			orders := tables.Plan(true)
-			if len(orders) == 0 {
-				return locked
-			}
-			if round > 10_000 {
-				t.Fatalf("no end of orders: %d of ranges to lock", locked)
-			}
-			for _, o := range orders {
-				switch {
-				case away[o.To]:
-				case o.Kind == protocol.Lock:
-					locked += len(o.Ranges)
-					tables.Released(o.To, o.Version, o.Ranges)
-				case o.Kind == protocol.Update:
-					tables.Updated(o.To, o.Version)
-				}
-			}
-		}
-	}
+	settle := func() (locked int) { return settled(t, tables, away) }
 	join("here")
 	settle()
 	all := tables.Shares()["here"]

@@ -14,27 +14,7 @@ import (
 func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 	types := []protocol.Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
 	hosts := []placement.HostID{"one", "two"}
-	settle := func(tables *Tables) (locked int) {
-		t.Helper()
-		for round := 0; ; round++ {
-			orders := tables.Plan(true)
-			if len(orders) == 0 {
-				return locked
-			}
-			if round > 10_000 {
-				t.Fatal("no end of orders")
-			}
-			for _, o := range orders {
-				switch o.Kind {
-				case protocol.Lock:
-					locked += len(o.Ranges)
-					tables.Released(o.To, o.Version, o.Ranges)
-				case protocol.Update:
-					tables.Updated(o.To, o.Version)
-				}
-			}
-		}
-	}
+	settle := func(tables *Tables) int { return settled(t, tables, nil) }
 	before := NewTables(placement.DefaultRanges)
 	for _, id := range hosts {
 		before.Begin(id, string(id), false)

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/reminders"
 )
@@ -32,6 +33,7 @@ type Config struct {
 	Reminders Reminders        // nil: requests get 501
 	Setter    reminders.Setter // sets and deletes Reminders
 	Messages  Messages         // nil: requests get 501
+	Events    *events.Subscriptions
 }
 
 // Host runs turns.
@@ -50,11 +52,12 @@ type Messages interface {
 func New(e *edge.Edge, conf Config) {
 	a := &Actors{e, conf}
 	e.HandleActors("/v2.0/", "/v2.0/actors", a.serveActor)
+	e.HandleEvents("/v2.0/actors/events", a.serveEvents)
 }
 
 // serveActor serves everything below an actor's path.
 func (a *Actors) serveActor(w http.ResponseWriter, r *http.Request) {
-	var inv actor.Invocation // what the request is about, as far as that is known
+	var inv actor.Invocation // what is known of it
 	var err error
 	switch resource := resourceOf(r.URL.EscapedPath()); {
 	case asksForSeveral(r.URL.EscapedPath()):
@@ -81,13 +84,7 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.
 	if *inv, err = a.invocationOf(r); err != nil {
 		return err
 	}
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	reply, err := a.Host.Invoke(ctx, *inv)
-	edge.SetHost(w.Header(), reply)
+	reply, err := a.invoke(w, r, *inv)
 	if err != nil {
 		return err
 	}
@@ -102,6 +99,18 @@ func (a *Actors) serveMethod(w http.ResponseWriter, r *http.Request, inv *actor.
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	_, _ = w.Write(reply.Payload.Data) // fails only with the connection; the turn is committed
 	return nil
+}
+
+// invoke makes a call within the request's timeout, and names the host that answered.
+func (a *Actors) invoke(w http.ResponseWriter, r *http.Request, inv actor.Invocation) (actor.Reply, error) {
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	defer cancel()
+	reply, err := a.Host.Invoke(ctx, inv)
+	edge.SetHost(w.Header(), reply)
+	return reply, err
 }
 
 // serveSeveral is the plain HTTP form of ActorService.InvokeAll:
@@ -142,13 +151,7 @@ func (a *Actors) serveSeveral(w http.ResponseWriter, r *http.Request, inv *actor
 		return err
 	}
 	inv.Key = calls[0].Key
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	reply, err := a.Host.Invoke(ctx, *inv)
-	edge.SetHost(w.Header(), reply)
+	reply, err := a.invoke(w, r, *inv)
 	if err != nil {
 		return err
 	}

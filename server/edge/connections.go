@@ -40,8 +40,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// remoteHost is the address of a connection's other end, without the port. Of an IPv6 address
-// it is the network, of which a machine may have all addresses.
+// remoteHost is the address of a connection's other end, without the port. For IPv6 it is the
+// network, since one machine may have all its addresses.
 func remoteHost(c net.Conn) string {
 	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {

@@ -409,9 +409,9 @@ func (x *Exchange) ForApp(app string) error {
 	return x.Edge.checkAnswers(app)
 }
 
-// reserveBody counts a body of declared length before the first byte of it is read, and says why
-// it is not read at all: of several bodies that are read at the same time, and of which not all
-// fit, none might become whole.
+// reserveBody counts a body of declared length before its first byte is read, and returns why the
+// body is not to be read. If bodies that do not all fit were read at the same time, none of them
+// might be read to its end.
 func (x *Exchange) reserveBody() error {
 	n := x.declared
 	account, always := x.share()

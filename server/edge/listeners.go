@@ -213,8 +213,8 @@ func (l *Listeners) Addr() net.Addr {
 	return l.listener.Addr()
 }
 
-// PeersAddr returns the address where hosts of the cluster are listened to; nil before
-// start, or if there is none.
+// PeersAddr returns the address for hosts of the cluster; nil before start, or if the server
+// listens for none.
 func (l *Listeners) PeersAddr() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()

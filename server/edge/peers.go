@@ -48,8 +48,8 @@ func (p *Peers) validate(c Config) error {
 	return nil
 }
 
-// tlsFor adds what peers are told to what clients are: the name that is asked for
-// tells who it is.
+// tlsFor returns the configuration for a port that clients and peers share: the server name that
+// a connection asks for tells peers from clients.
 func (p *Peers) tlsFor(clients, peers *tls.Config) *tls.Config {
 	name := routing.ServerName(p.Cluster)
 	if clients == nil {

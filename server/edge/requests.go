@@ -48,8 +48,8 @@ func (u *requestsUse) init(c Config) {
 	u.Answers = shared("bytes of answers that clients have not accepted", c.MaxRequestsBytes)
 }
 
-// shared is an account of total bytes, of which each app may always have a 64th. Callers of all
-// apps name any, so what apps always have takes as much again at most.
+// shared returns an account of total bytes. Each app may always take a 64th of it. Callers may
+// invent names of apps, so these shares are bounded: together they add at most total once more.
 func shared(name string, total int64) *fair.Account {
 	return fair.NewAccount(fair.Bounds{Name: name, Total: total, Always: total / 64, Most: total})
 }

@@ -14,8 +14,7 @@ type Route struct {
 	name string // for metrics and logs: a fixed set
 	http.Handler
 	metrics *metrics.Route
-	// MaxBody bounds the body of a request, in bytes; BodyErr is what a larger
-	// one is told.
+	// MaxBody bounds the body of a request, in bytes; BodyErr answers a larger one.
 	MaxBody int64
 	BodyErr error
 	// Calls says that the body is the payload of a call, or has nothing else that is large.
@@ -30,7 +29,7 @@ type Route struct {
 	// (MaxMessage, in bytes) and time, since the body has no end.
 	LongLived  bool
 	MaxMessage int64
-	// rpc says that errors are told in the RPC protocol of the request.
+	// rpc says that errors are answered in the RPC protocol of the request.
 	rpc bool
 	// Open says that anybody may ask. Others need role; getRole instead, if it is
 	// set, for a GET.
@@ -48,6 +47,7 @@ type routes struct {
 	Exact   map[string]*Route
 	prefix  string
 	below   *Route // everything below prefix
+	events  *Route // what is below prefix and ends in [EventsSuffix], behind an actor; nil: nothing
 	nothing *Route
 }
 
@@ -57,6 +57,9 @@ type routes struct {
 func (rs *routes) find(escaped string) *Route {
 	if r, ok := rs.Exact[escaped]; ok {
 		return r
+	}
+	if rs.events != nil && strings.HasSuffix(escaped, EventsSuffix) && strings.Count(escaped, "/") == strings.Count(EventsShape, "/") {
+		return rs.events
 	}
 	if rs.below != nil && strings.HasPrefix(escaped, rs.prefix) {
 		return rs.below
@@ -113,6 +116,8 @@ func (rt *Route) needs(r *http.Request) Role {
 const (
 	ActorsPrefix = "/v2.0/actors/"
 	ActorsShape  = ActorsPrefix + "APP/TYPE/ID/method/METHOD"
+	EventsSuffix = "/events"
+	EventsShape  = ActorsPrefix + "APP/TYPE/ID" + EventsSuffix
 )
 
 // ErrNoPath refuses a path that no route has.

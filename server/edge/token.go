@@ -107,12 +107,18 @@ func invisible(s string) int {
 	return -1
 }
 
-// Caller is who a request is from, as far as that decides what it may do.
+// Caller is who a request is from: what decides what it may do.
 type Caller struct {
 	Name string // of the token; empty if none is asked for
 	role Role
 	app  string // the only one that it may speak of; empty: all
 }
+
+// Role returns what the caller may do.
+func (c Caller) Role() Role { return c.role }
+
+// App returns the only app that the caller may speak of; empty: all.
+func (c Caller) App() string { return c.app }
 
 // anyone is the caller of a server that asks for no token.
 var anyone = Caller{role: RoleAdmin}

@@ -13,10 +13,9 @@ import (
 	"github.com/greenroom-run/greenroom/server/failure"
 )
 
-// unadmitted logs the connections that are not admitted. That is for
-// debugging, but for those of would-be hosts of the cluster: an operator who has given a
-// host the wrong key looks into the log of any of them, and is told there once for each
-// address.
+// unadmitted logs the connections that are not admitted, at the level of debugging. A connection
+// of a would-be host of the cluster is a warning, once for each address: an operator who gave a
+// host the wrong key may look into the log of any host.
 type unadmitted struct {
 	log *slog.Logger
 	// peers are the addresses, with ports, of the latest connections that asked for the

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -28,9 +29,13 @@ type Backends struct {
 	Reminders Reminders
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
+	// Feed has the events of actors. Without it nobody can subscribe.
+	Feed events.Feed
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
+	// Version is the binary's, for people. Defaults to none.
+	Version string
 	// Logs are what guests logged, served by LogService. Defaults to none.
 	Logs *Logs
 	// Interconnect takes calls of other hosts. Required with Peers; defaults to none.
@@ -64,13 +69,14 @@ type Modules interface {
 	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
 	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 	Types(ctx context.Context, app string) ([]modules.ServedType, error)
-	// Current is what serves a type as far as the process knows, from memory.
+	// Current returns what serves a type, from memory: another process may have deployed since.
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }
 
-// Lister lists actors; every store does.
+// Lister lists actors and services; every store does.
 type Lister interface {
+	ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error)
 	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
 }
 
@@ -81,6 +87,8 @@ type Interconnect interface {
 	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
 	// Unreachable are hosts that calls from here could not reach.
 	Unreachable() []routing.Unreachable
+	// CountTurns is what another host counted of the turns of an app.
+	CountTurns(ctx context.Context, host actor.HostID, app string) (*greenroomv1.ExchangeTurnsResponse, error)
 	// TailLogs is LogService.Tail for what another host remembers and runs.
 	TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error
 }

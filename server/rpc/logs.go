@@ -166,9 +166,8 @@ func (l *Logs) lost(r *logReader) uint64 {
 	return n
 }
 
-// tail gives each the lines that req asks for, first those that are remembered: that
-// message comes also when there are none. It returns when there are no more, or when ctx
-// or the server ends.
+// tail calls each with the lines that req asks for. The first message has the remembered lines,
+// perhaps none. It returns when there are no more lines, or when ctx or the server ends.
 func (l *Logs) tail(ctx context.Context, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error {
 	r := &logReader{req: req, lines: make(chan logLine, readerQueue)}
 	past := l.subscribe(r)

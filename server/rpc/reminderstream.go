@@ -45,7 +45,7 @@ type subscriberStream struct {
 	known      map[actor.Bucket]bucketStatus // what it was sent
 }
 
-// bucketStatus is what clients are told the changes of.
+// bucketStatus is the state of a bucket; clients get its changes.
 type bucketStatus struct {
 	epoch  uint64
 	closed bool
@@ -165,7 +165,7 @@ func (st *subscriberStream) handle(ctx context.Context, m *greenroomv1.ConnectRe
 	return &actor.ArgumentError{Field: "frame", Problem: "is empty, or of a kind that this server does not know"}
 }
 
-// follow has the client told of reminders until ctx ends.
+// follow sends the client the changes of reminders until ctx ends.
 func (st *subscriberStream) follow(ctx context.Context, texts []string) error {
 	ids := make([]actor.ReminderID, len(texts))
 	for i, text := range texts {

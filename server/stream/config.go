@@ -67,8 +67,8 @@ type Edge interface {
 	// Admit returns what in asks for, or why it is refused, and then with what is
 	// known of its key and method.
 	Admit(in *invokestream.Invocation) (actor.Invocation, error)
-	// Describe fills in what out says of err, which inv got under the request ID id, as
-	// the client is told it. It is called once for each error, by any goroutine.
+	// Describe fills in out with err as the client sees it; inv failed with err under the
+	// request ID id. It is called once for each error, by any goroutine.
 	Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply)
 }
 
@@ -103,9 +103,9 @@ func NewMemory(limit int64) *Memory {
 // bytes.
 const alwaysReceived = 64 << 10
 
-// Receive counts n bytes of a message of an app's stream, of which before bytes are counted,
-// and returns a [*FullError] if the rest is not to be read. The bytes count all the same,
-// until they are released.
+// Receive counts n more bytes of a message of an app's stream; before bytes of the message are
+// counted already. It returns a [*FullError] if the rest must not be read. Also then the bytes
+// count until they are released.
 func (m *Memory) Receive(app string, n, before int64) error {
 	if full := m.account.Count(app, n); full != nil && before+n > alwaysReceived {
 		return errMemoryFull(full)

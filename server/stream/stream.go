@@ -113,7 +113,7 @@ func afterFunc(ctx context.Context, f func()) (stop func()) {
 	}
 }
 
-// receive takes messages until there will be no more; nil if that is in order.
+// receive takes messages until the stream ends. It returns nil if the client ended it properly.
 func (st *stream) receive() error {
 	for {
 		st.in.Reset() // see invokestream.Frame

@@ -22,6 +22,8 @@ const (
 	recordSpace  = "record/"
 	expirySpace  = "expiry/"
 	settingSpace = "setting/"
+	serviceSpace = "service/"
+	standsSpace  = "stands/"
 
 	reminderSpace = "reminder/"
 	tokenSpace    = "token/"
@@ -29,6 +31,7 @@ const (
 	deadSpace     = "dead/"
 	bucketSpace   = "bucket/"
 	lapSpace      = "lap/"
+	eventSpace    = "event/"
 
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
@@ -134,6 +137,17 @@ func settingKey(app string, kind actor.SettingKind, name string) []byte {
 	return []byte(settingSpace + app + "\x00" + string(kind) + "\x00" + name)
 }
 
+func servicePrefix(app string) []byte { return []byte(serviceSpace + app + "\x00") }
+
+func serviceKey(app, name string) []byte { return append(servicePrefix(app), name...) }
+
+// standsKey is in the index of the services that an actor stands for.
+func standsKey(k actor.Key, name string) []byte { return append(standsPrefix(k), name...) }
+
+func standsPrefix(k actor.Key) []byte {
+	return []byte(standsSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
 // reminderKey is where a reminder is stored; actor IDs and names have no zero bytes.
 func reminderKey(n actor.ReminderName) []byte {
 	return append(remindersOf(n.Key), n.Name...)
@@ -142,6 +156,16 @@ func reminderKey(n actor.ReminderName) []byte {
 // remindersOf is what the keys of all reminders of an actor begin with.
 func remindersOf(k actor.Key) []byte {
 	return []byte(reminderSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// eventsOf is what the keys of all events of an actor begin with.
+func eventsOf(k actor.Key) []byte {
+	return []byte(eventSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// eventKey is where an event is stored: in the order of positions.
+func eventKey(k actor.Key, at actor.EventPosition) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(eventsOf(k), at.Version), at.Index)
 }
 
 // parseReminderKey reads what reminderKey wrote.

@@ -23,10 +23,12 @@ type Store struct {
 	*modules
 	deployments
 	settings
+	services
 	*cluster
 	buckets
 	reminders
 	deadLetters
+	actorEvents
 	copier
 
 	reaper *reaper
@@ -92,12 +94,13 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 		modules:     modules,
 		deployments: deployments{db},
 		settings:    settings{db},
+		services:    services{db},
 		cluster:     cluster,
 		buckets:     buckets{db},
 		reminders:   reminders{db},
-		deadLetters: deadLetters{db},
-		copier:      copier{db: db, modules: modules, cluster: cluster},
-		reaper:      newReaper(db),
+		deadLetters: deadLetters{db}, actorEvents: actorEvents{db},
+		copier: copier{db: db, modules: modules, cluster: cluster},
+		reaper: newReaper(db),
 	}
 	s.reaper.start(ctx)
 	return s, nil

@@ -35,7 +35,7 @@ func (s *slots) put(ca *Call) (uint64, bool) {
 	return uint64(e.use)<<32 | uint64(at), true
 }
 
-// get frees the place of an ID and returns its call; nil if there is none.
+// get frees the slot of an ID and returns its call, or nil if the slot has none.
 func (s *slots) get(id uint64) *Call {
 	at := uint32(id)                    //nolint:gosec // its lower half
 	if int64(at) >= int64(len(s.all)) { // a server's invention

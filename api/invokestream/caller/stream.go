@@ -1,10 +1,9 @@
-// Package caller is the calling end of a stream of invocations: many calls under way
-// over one connection, of which those that are asked for while a message is being
-// sent leave together in the next one. Programs use it through package client, hosts
-// between each other through package routing.
+// Package caller is the calling end of a stream of invocations: many calls share one connection.
+// Calls that are pushed while a message is being sent leave together in the next message. Programs
+// use it through package client, hosts through package routing.
 //
-// It neither opens connections nor decides what becomes of calls when one breaks: its
-// owner does, in a loop of [Stream.Wait], [Stream.Serve] and [Stream.Settle].
+// The owner of a stream opens the connections, and decides about the calls of one that broke, in a
+// loop of [Stream.Wait], [Stream.Serve] and [Stream.Settle].
 //
 //	Push ── queue ── Serve (sends) ── slots ── Serve (receives) ── Finished
 //
@@ -32,9 +31,8 @@ const (
 	messageCalls = 1024
 )
 
-// Stream has the calls of one stream, which is opened anew whenever it has ended and
-// there are calls for it. Its methods may be called concurrently, but those of its
-// owner: Wait, Serve and Settle are for one goroutine.
+// Stream holds the calls of one stream, over one connection after another. Only its owner calls
+// Wait, Serve and Settle, from one goroutine; the other methods may be called concurrently.
 type Stream struct {
 	// encoding is held while payloads of calls in slots are read; before mu.
 	encoding sync.Mutex
@@ -42,11 +40,11 @@ type Stream struct {
 	mu      sync.Mutex
 	queue   fifo[*Call]
 	slots   slots
-	cancels []uint64 // IDs of sent calls that nobody waits for, to be sent
+	cancels []uint64 // IDs of sent calls that the server is to end
 	idle    bool     // the owner waits for wakeup
 	closed  bool
 
-	wakeup chan struct{} // of capacity 1: there is something to do for the owner
+	wakeup chan struct{} // of capacity 1; has a value when the owner has something to do
 }
 
 // Conn carries messages. Send and Receive are called by one goroutine each.
@@ -57,7 +55,7 @@ type Conn interface {
 	Receive(msg any) error
 }
 
-// New returns a stream that has as many calls sent and not answered as inFlight.
+// New returns a stream with at most inFlight calls that are sent and not answered.
 func New(inFlight int) *Stream {
 	return &Stream{slots: slots{limit: inFlight}, wakeup: make(chan struct{}, 1)}
 }
@@ -116,24 +114,24 @@ func (s *Stream) Cancel(ca *Call) (abandoned bool) {
 	return true
 }
 
-// tellCancel has the server told. Its caller holds mu.
+// tellCancel asks the server to end a call, in the next message. The caller holds mu.
 func (s *Stream) tellCancel(ca *Call) {
 	s.cancels = append(s.cancels, ca.Inv.ID)
 	s.wake()
 }
 
-// wake wakes the owner. Its caller holds mu.
+// wake wakes the owner if it waits. The caller holds mu.
 func (s *Stream) wake() {
 	if s.idle {
 		s.idle = false
 		select {
 		case s.wakeup <- struct{}{}:
-		default: // one of an earlier stream is left, and does
+		default: // a value that an earlier connection left wakes the owner as well
 		}
 	}
 }
 
-// Wait returns true when there are calls, false when ctx has ended.
+// Wait waits for calls. It returns false if ctx has ended.
 func (s *Stream) Wait(ctx context.Context) bool {
 	s.mu.Lock()
 	s.idle = s.queue.len() == 0
@@ -144,17 +142,16 @@ func (s *Stream) Wait(ctx context.Context) bool {
 		case <-s.wakeup:
 		case <-ctx.Done():
 			s.mu.Lock()
-			s.idle = false // nobody is to be woken any more
+			s.idle = false // the owner waits no more
 			s.mu.Unlock()
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// Serve sends calls over a connection and finishes them with their replies until
-// receiving ends, and returns why it did. What was sent and not answered by then is for
-// Settle. The end of the connection is for the caller to make, also when it is closed
-// from elsewhere: only that ends Serve.
+// Serve sends calls over a connection, and finishes them with their replies. It returns the error
+// that ended receiving; only the end of the connection, which the owner closes, ends Serve. Settle
+// then finishes the calls that were sent and not answered.
 func (s *Stream) Serve(conn Conn) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.receive(conn) }() // waited for below
@@ -185,7 +182,8 @@ type message struct {
 // Append implements [invokestream.Frame].
 func (m *message) Append(dst []byte) ([]byte, error) { return append(dst, m.data...), nil }
 
-// next makes the next message; false if there is none, and then the owner is idle.
+// next makes the next message. It returns false, and marks the owner as idle, if there is nothing
+// to send.
 func (s *Stream) next(m *message) bool {
 	s.encoding.Lock()
 	defer s.encoding.Unlock()
@@ -239,7 +237,7 @@ func timeoutMS(d time.Duration) uint32 {
 	return uint32(min(ms, 1<<32-1)) //nolint:gosec // bounded
 }
 
-// receive finishes calls until the stream ends, and returns why it did.
+// receive finishes calls, and returns the error that ended the stream.
 func (s *Stream) receive(conn Conn) error {
 	var res invokestream.Response
 	var answered []*Call
@@ -259,12 +257,12 @@ func (s *Stream) receive(conn Conn) error {
 			s.wake() // slots are free
 		}
 		s.mu.Unlock()
-		answered = tell(answered)
+		answered = finish(answered)
 	}
 }
 
-// tell tells the waiters of calls, and returns the memory of the list.
-func tell(calls []*Call) []*Call {
+// finish calls the waiters of calls, and returns the list, emptied.
+func finish(calls []*Call) []*Call {
 	for _, ca := range calls {
 		ca.Waiter.Finished(ca)
 	}
@@ -289,10 +287,11 @@ func (s *Stream) Settle(outcome func(ca *Call) error) {
 		finished = append(finished, ca)
 	}
 	s.mu.Unlock()
-	tell(finished)
+	finish(finished)
 }
 
-// Fail finishes every call that waits in the queue, none of which was sent.
+// Fail finishes every call in the queue with the error that outcome returns for it. These calls
+// were not sent.
 func (s *Stream) Fail(outcome func(ca *Call) error) {
 	var finished []*Call
 	s.mu.Lock()
@@ -305,18 +304,18 @@ func (s *Stream) Fail(outcome func(ca *Call) error) {
 		finished = append(finished, ca)
 	}
 	s.mu.Unlock()
-	tell(finished)
+	finish(finished)
 }
 
-// Close lets no further call in; those that wait are for Fail.
+// Close refuses further calls. Fail finishes the calls in the queue.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// Prune drops the calls that nobody waits for, which would otherwise gather while no
-// server can be reached.
+// Prune drops abandoned calls from the queue, which would otherwise grow while no server can be
+// reached.
 func (s *Stream) Prune() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

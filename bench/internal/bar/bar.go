@@ -80,8 +80,8 @@ func (c Check) pass(ratio float64) bool {
 	return ratio >= c.Target
 }
 
-// median of at least one number.
-func median(of []float64) float64 {
+// Median returns the median of at least one number.
+func Median(of []float64) float64 {
 	sorted := slices.Sorted(slices.Values(of))
 	if n := len(sorted); n%2 == 0 {
 		return (sorted[n/2-1] + sorted[n/2]) / 2

@@ -3,11 +3,15 @@ package bar
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
 )
 
 func example() (Bar, *Record) {
@@ -112,5 +116,24 @@ func TestSelect(t *testing.T) {
 		if len(got) != c.want || (err != nil) != (c.want == 0) {
 			t.Errorf("Select(%q, %q) = %v, %v", c.area, c.name, got, err)
 		}
+	}
+}
+
+// What a bar sets up goes at the end of its scope, also when the bar fails.
+func TestScopes(t *testing.T) {
+	var undone []string
+	failure := errors.New("failed")
+	err := Of(func(b *B) {
+		undo := func(what string) { b.Cleanup(func() error { undone = append(undone, what); return nil }) }
+		undo("first")
+		b.Scope(func() { undo("inner") })
+		b.Each(func(run int) {
+			undo(fmt.Sprint("run ", run))
+			must.Check(failure)
+		})
+		undo("never")
+	})(t.Context(), &rig.Rig{Config: rig.Config{Runs: 2}}, new(Record))
+	if got := strings.Join(undone, ", "); !errors.Is(err, failure) || got != "inner, run 1, first" {
+		t.Errorf("error %v, undone: %s", err, got)
 	}
 }

@@ -71,7 +71,7 @@ func (c Check) outcome(pairs []Pair) Outcome {
 		for i, p := range pairs {
 			all[i] = pick(p)
 		}
-		return median(all)
+		return Median(all)
 	}
 	o := Outcome{
 		Value: of(func(p Pair) float64 { return p.Value }), Unit: c.Unit,

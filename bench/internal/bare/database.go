@@ -5,43 +5,35 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // Database plays [DatabaseRole] on the server at a URL: it says the URL of a
 // fresh database, which lives as long as the role.
-func Database(ctx context.Context, raw json.RawMessage, say func(any) error) (err error) {
+func Database(ctx context.Context, raw json.RawMessage, say func(any) error) error {
 	var server string
-	if err := json.Unmarshal(raw, &server); err != nil {
-		return fmt.Errorf("read the specification: %w", err)
-	}
+	must.Check(json.Unmarshal(raw, &server))
 	u, err := url.Parse(server)
 	if err != nil {
 		return errors.New("the database's URL is not of the form postgres://USER@HOST:PORT/DATABASE")
 	}
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
+	conn := must.Get(pgx.Connect(ctx, server))
 	// What is left to do when ctx has ended has no context.
 	after := context.WithoutCancel(ctx)
-	defer func() { err = errors.Join(err, conn.Close(after)) }()
+	defer must.Close(func() error { return conn.Close(after) })
 	name := "bench_" + strings.ToLower(rand.Text())
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+	must.Get(conn.Exec(ctx, "CREATE DATABASE "+name))
+	defer must.Close(func() error {
+		_, err := conn.Exec(after, "DROP DATABASE "+name)
 		return err
-	}
-	defer func() {
-		_, dropErr := conn.Exec(after, "DROP DATABASE "+name)
-		err = errors.Join(err, dropErr)
-	}()
+	})
 	u.Path = "/" + name
-	if err := say(u.String()); err != nil {
-		return err
-	}
+	must.Check(say(u.String()))
 	<-ctx.Done()
 	return nil
 }

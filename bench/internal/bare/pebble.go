@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"log"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // PebbleRole commits groups of rows to Pebble.
@@ -36,16 +36,11 @@ type Pebble struct {
 	Records bool
 }
 
-// recordBytes is what the stores write for a recorded call with a short reply.
-const recordBytes = 75
-
 // Commits plays [PebbleRole]. Each call of the result is one row; latencies are
 // those of groups.
 func Commits(ctx context.Context, s Pebble) (load.Result, error) {
-	db, keys, err := s.open()
-	if err != nil {
-		return load.Result{}, err
-	}
+	db, keys := s.open()
+	defer must.Close(db.Close)
 	plan := s.Plan
 	plan.Outstanding /= s.Group
 	values := make([][]byte, plan.Outstanding)
@@ -56,22 +51,19 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 		return s.commit(db, keys, values[worker], target)
 	})
 	res.Calls *= int64(s.Group)
-	return res, errors.Join(err, db.Close())
+	return res, err
 }
 
 // Committer opens the folder, and returns what commits one group and what closes
 // it again. One goroutine at a time calls them.
-func (s Pebble) Committer() (commit func(target int) error, end func() error, err error) {
-	db, keys, err := s.open()
-	if err != nil {
-		return nil, nil, err
-	}
+func (s Pebble) Committer() (commit func(target int) error, end func() error) {
+	db, keys := s.open()
 	value := make([]byte, rowHeader+s.StateBytes)
-	return func(target int) error { return s.commit(db, keys, value, target) }, db.Close, nil
+	return func(target int) error { return s.commit(db, keys, value, target) }, db.Close
 }
 
 // open opens the folder as the embedded store does, and writes every row once.
-func (s Pebble) open() (*pebble.DB, [][]byte, error) {
+func (s Pebble) open() (*pebble.DB, [][]byte) {
 	options := &pebble.Options{
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                16 << 20,
@@ -87,46 +79,35 @@ func (s Pebble) open() (*pebble.DB, [][]byte, error) {
 		options.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
 	options.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
-	db, err := pebble.Open(s.Dir, options)
-	if err != nil {
-		return nil, nil, err
-	}
+	db := must.Get(pebble.Open(s.Dir, options))
 	keys := make([][]byte, s.Plan.Actors)
 	for i := range keys {
 		keys[i] = []byte("actor/default||Counter||c" + strconv.Itoa(i))
 	}
-	if err := fillPebble(db, keys, s); err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	return db, keys, nil
+	fillPebble(db, keys, s)
+	return db, keys
 }
 
 // commit writes a group, which value is the caller's room for.
 func (s Pebble) commit(db *pebble.DB, keys [][]byte, value []byte, target int) error {
-	batch := db.NewBatch()
-	if s.Records {
-		if err := s.record(batch); err != nil {
-			return err
+	return must.Catch(func() {
+		batch := db.NewBatch()
+		if s.Records {
+			s.record(batch)
 		}
-	}
-	for i := range s.Group {
-		value[i%len(value)]++
-		// Spread as turns of random actors are.
-		if err := batch.Set(keys[(target+i*7919)%len(keys)], value, nil); err != nil {
-			return err
+		for i := range s.Group {
+			value[i%len(value)]++
+			// Spread as turns of random actors are.
+			must.Check(batch.Set(keys[(target+i*7919)%len(keys)], value, nil))
 		}
-	}
-	if err := db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
-		return err
-	}
-	if err := batch.SyncWait(); err != nil {
-		return err
-	}
-	return batch.Close()
+		must.Check(db.ApplyNoSyncWait(batch, pebble.Sync))
+		must.Check(batch.SyncWait())
+		must.Check(batch.Close())
+	})
 }
 
 // record adds a group's records to a batch, in the order of their keys.
-func (s Pebble) record(batch *pebble.Batch) error {
+func (s Pebble) record(batch *pebble.Batch) {
 	ids := make([][16]byte, s.Group)
 	for i := range ids {
 		ids[i] = commitID()
@@ -135,36 +116,25 @@ func (s Pebble) record(batch *pebble.Batch) error {
 	list := make([]byte, 0, len(ids)*len(ids[0]))
 	value := make([]byte, recordBytes)
 	for i := range ids {
-		if err := batch.Set(append([]byte("record/"), ids[i][:]...), value, nil); err != nil {
-			return err
-		}
+		must.Check(batch.Set(append([]byte("record/"), ids[i][:]...), value, nil))
 		list = append(list, ids[i][:]...)
 	}
 	key := binary.BigEndian.AppendUint64([]byte("expiry/"), uint64(time.Now().UnixMicro()))
-	return batch.Set(append(key, ids[0][:]...), list, nil)
+	must.Check(batch.Set(append(key, ids[0][:]...), list, nil))
 }
 
 // fillPebble writes every row once, as Greenroom has written every actor once
 // when its turns are measured.
-func fillPebble(db *pebble.DB, keys [][]byte, s Pebble) error {
+func fillPebble(db *pebble.DB, keys [][]byte, s Pebble) {
 	value := make([]byte, rowHeader+s.StateBytes)
-	for len(keys) > 0 {
+	for group := range slices.Chunk(keys, s.Group) {
 		batch := db.NewBatch()
-		group := keys[:min(s.Group, len(keys))]
-		keys = keys[len(group):]
 		for _, key := range group {
-			if err := batch.Set(key, value, nil); err != nil {
-				return err
-			}
+			must.Check(batch.Set(key, value, nil))
 		}
-		if err := batch.Commit(pebble.NoSync); err != nil {
-			return err
-		}
-		if err := batch.Close(); err != nil {
-			return err
-		}
+		must.Check(batch.Commit(pebble.NoSync))
+		must.Check(batch.Close())
 	}
-	return nil
 }
 
 // quiet keeps Pebble's notes to itself.

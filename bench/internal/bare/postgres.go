@@ -2,14 +2,13 @@ package bare
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // The names of the roles over a SQL database.
@@ -17,8 +16,6 @@ const (
 	// TransactionRole makes a turn of a transaction: BEGIN, SELECT FOR UPDATE,
 	// UPDATE, COMMIT.
 	TransactionRole = "sql-transaction"
-	// UpdateRole makes a turn of a single conditional UPDATE.
-	UpdateRole = "sql-update"
 	// GroupRole makes groups of turns of one conditional UPDATE each.
 	GroupRole = "sql-group"
 	// DatabaseRole makes a database, and drops it in the end.
@@ -68,10 +65,7 @@ const (
 
 // Transaction plays [TransactionRole].
 func Transaction(ctx context.Context, s SQL) (load.Result, error) {
-	pool, err := s.open(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
+	pool := s.open(ctx)
 	defer pool.Close()
 	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -87,30 +81,11 @@ func Transaction(ctx context.Context, s SQL) (load.Result, error) {
 	})
 }
 
-// Update plays [UpdateRole]. Its plan has one call outstanding.
-func Update(ctx context.Context, s SQL) (load.Result, error) {
-	if s.Plan.Outstanding != 1 {
-		return load.Result{}, fmt.Errorf("%s has %d calls outstanding; give 1", UpdateRole, s.Plan.Outstanding)
-	}
-	commit, end, err := s.Committer(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
-	defer end()
-	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error { return commit(ctx, target) })
-}
-
 // Committer connects, and returns what updates one row, whose version it knows, as
 // nobody else writes it, and what disconnects. One goroutine at a time calls them.
-func (s SQL) Committer(ctx context.Context) (commit func(ctx context.Context, target int) error, end func(), err error) {
-	pool, err := s.open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := pool.Exec(ctx, `UPDATE bare_actor SET version = 1`); err != nil {
-		pool.Close()
-		return nil, nil, err
-	}
+func (s SQL) Committer(ctx context.Context) (commit func(ctx context.Context, target int) error, end func() error) {
+	pool := s.open(ctx)
+	must.Get(pool.Exec(ctx, `UPDATE bare_actor SET version = 1`))
 	versions := make([]int64, s.Plan.Actors)
 	state := make([]byte, s.StateBytes)
 	return func(ctx context.Context, target int) error {
@@ -120,7 +95,7 @@ func (s SQL) Committer(ctx context.Context) (commit func(ctx context.Context, ta
 			return fmt.Errorf("%d rows were updated", tag.RowsAffected())
 		}
 		return err
-	}, pool.Close, nil
+	}, func() error { pool.Close(); return nil }
 }
 
 // Group plays [GroupRole]. Each call of the result is one row; latencies are those
@@ -129,14 +104,9 @@ func Group(ctx context.Context, s SQL) (load.Result, error) {
 	plan := s.Plan
 	plan.Outstanding /= s.Group
 	s.Plan.Outstanding = plan.Outstanding
-	pool, err := s.open(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
+	pool := s.open(ctx)
 	defer pool.Close()
-	if _, err := pool.Exec(ctx, `UPDATE bare_actor SET version = 1`); err != nil {
-		return load.Result{}, err
-	}
+	must.Get(pool.Exec(ctx, `UPDATE bare_actor SET version = 1`))
 	plan.Actors /= plan.Outstanding
 	if plan.Actors < s.Group {
 		return load.Result{}, fmt.Errorf("%s has %d actors for a connection; give %d at least", GroupRole, plan.Actors, s.Group)
@@ -174,11 +144,8 @@ func Group(ctx context.Context, s SQL) (load.Result, error) {
 }
 
 // open connects, and fills the table.
-func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(s.URL)
-	if err != nil {
-		return nil, err
-	}
+func (s SQL) open(ctx context.Context) *pgxpool.Pool {
+	cfg := must.Get(pgxpool.ParseConfig(s.URL))
 	cfg.MaxConns = int32(s.Plan.Outstanding)
 	if s.Group > 0 { // the planner takes a group for far more rows than it has
 		for _, name := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
@@ -186,28 +153,12 @@ func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
 		}
 		cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
+	pool := must.Get(pgxpool.NewWithConfig(ctx, cfg))
+	must.Get(pool.Exec(ctx, createTable))
+	must.Get(pool.Exec(ctx, fillTable, s.Plan.Actors, make([]byte, s.StateBytes)))
+	if s.Records {
+		must.Get(pool.Exec(ctx, createRecords))
+		must.Get(pool.Exec(ctx, indexRecords))
 	}
-	if _, err = pool.Exec(ctx, createTable); err == nil {
-		_, err = pool.Exec(ctx, fillTable, s.Plan.Actors, make([]byte, s.StateBytes))
-	}
-	if err == nil && s.Records {
-		if _, err = pool.Exec(ctx, createRecords); err == nil {
-			_, err = pool.Exec(ctx, indexRecords)
-		}
-	}
-	if err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("fill the table: %w", err)
-	}
-	return pool, nil
-}
-
-func id(target int) string { return "c" + strconv.Itoa(target) }
-
-func commitID() (id [16]byte) {
-	_, _ = rand.Read(id[:]) // it never fails
-	return id
+	return pool
 }

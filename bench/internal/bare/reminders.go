@@ -3,13 +3,13 @@ package bare
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 const (
@@ -36,15 +36,10 @@ const insertSpec = `{"method":"Add","at":1800000000000000}`
 
 // Insert plays [InsertRole].
 func Insert(ctx context.Context, s SQL) (load.Result, error) {
-	pool, err := s.open(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
+	pool := s.open(ctx)
 	defer pool.Close()
 	for _, statement := range []string{createReminders, indexTokens, indexDue} {
-		if _, err := pool.Exec(ctx, statement); err != nil {
-			return load.Result{}, fmt.Errorf("make the table: %w", err)
-		}
+		must.Get(pool.Exec(ctx, statement))
 	}
 	const due = 1_800_000_000_000_000
 	vector := rand.Text() // of this run
@@ -63,11 +58,11 @@ type Bulk struct {
 	// First is when the first of them is due, in microseconds since 1970, and Span over how
 	// many microseconds from then on the others are, spread over all buckets. Of so many as
 	// Every one is due at Past instead, unless it is 0.
-	First, Span  int64
-	Every, Past  int64
-	App, Type    string
-	Actors       int
-	Method, Spec string // what the store keeps of it, with %s for the due time
+	First, Span int64
+	Every, Past int64
+	App, Type   string
+	Actors      int
+	Spec        string // what the store keeps of it, with %s for the due time
 }
 
 // BulkBucket is a bucket that they are written into.
@@ -80,14 +75,9 @@ type BulkBucket struct {
 // Load plays [BulkRole]. The rows are those of reminders that were set and not touched
 // since.
 func Load(ctx context.Context, s Bulk) (written int, err error) {
-	conn, err := pgx.Connect(ctx, s.URL)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
-		return 0, err
-	}
+	conn := must.Get(pgx.Connect(ctx, s.URL))
+	defer must.Close(func() error { return conn.Close(context.WithoutCancel(ctx)) })
+	must.Get(conn.Exec(ctx, `SET synchronous_commit = off`))
 	for _, b := range s.Buckets {
 		n := min(b.Tokens, int64(s.Count-written))
 		// The n-th token of a bucket is not the n-th to be due.

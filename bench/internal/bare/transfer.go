@@ -73,10 +73,7 @@ func (r *row) next() []any {
 
 // transfer measures transfers, each on a connection of its own. A failed one ends the run.
 func transfer(ctx context.Context, s SQL, move func(ctx context.Context, c *pgx.Conn, rows [2]row) error) (load.Result, error) {
-	pool, err := s.open(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
+	pool := s.open(ctx)
 	defer pool.Close()
 	return load.Drive(ctx, s.Plan, func(ctx context.Context, worker, _, n int) error {
 		c, err := pool.Acquire(ctx)

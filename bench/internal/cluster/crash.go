@@ -1,15 +1,16 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
@@ -27,16 +28,13 @@ const (
 type held struct{ its, others map[int]bool }
 
 // holds asks another server which actors one holds.
-func holds(ctx context.Context, c *rig.Cluster, s *rig.Server, actors int) (held, error) {
+func holds(b *bar.B, c *rig.Cluster, s *rig.Server, actors int) held {
 	h := held{map[int]bool{}, map[int]bool{}}
 	asked := c.Servers[0]
 	if asked == s {
 		asked = c.Servers[1]
 	}
-	owners, err := role.Call[map[string][]int](ctx, wire.OwnersRole, wire.OwnersSpec{URL: asked.URL, Method: "Get", Actors: actors})
-	if err != nil {
-		return h, err
-	}
+	owners := bar.Call[map[string][]int](b, wire.OwnersRole, wire.OwnersSpec{URL: asked.URL, Method: "Get", Actors: actors})
 	for url, numbers := range owners {
 		for _, n := range numbers {
 			if url == s.URL {
@@ -47,105 +45,70 @@ func holds(ctx context.Context, c *rig.Cluster, s *rig.Server, actors int) (held
 		}
 	}
 	if len(h.its) == 0 || len(h.others) == 0 {
-		return h, fmt.Errorf("the server at %s holds %d of %d actors", s.URL, len(h.its), actors)
+		must.Check(fmt.Errorf("the server at %s holds %d of %d actors", s.URL, len(h.its), actors))
 	}
-	return h, nil
+	return h
 }
 
 // crash kills a server while load goes on, starts it again, and returns when it died.
-func crash(ctx context.Context, r *rig.Rig, c *rig.Cluster, s *rig.Server) (died time.Time, err error) {
-	if err := s.Kill(); err != nil {
-		return died, err
-	}
+func crash(b *bar.B, c *rig.Cluster, s *rig.Server) (died time.Time) {
+	must.Check(s.Kill())
 	died = time.Now()
-	if err := pause(ctx, after); err != nil {
-		return died, err
-	}
-	if err := s.Start(ctx); err != nil {
-		return died, err
-	}
-	if err := c.Settled(ctx); err != nil {
-		return died, err
-	}
-	return died, pause(ctx, r.Warmup)
+	b.Pause(after)
+	restart(b, c, s)
+	return died
+}
+
+// crashed is a server's crash.
+type crashed struct {
+	held
+	quiet window // before it
+	died  time.Time
 }
 
 // hostCrash is cluster.3. The worst of the runs counts.
-func hostCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return withCluster(ctx, r, servers, func(c *rig.Cluster, _ int) (err error) {
-		actors := r.Count(crashActors)
-		rate, err := third(ctx, r, rec, c, actors)
-		if err != nil {
-			return err
+func hostCrash(b *bar.B) {
+	c, _ := serve(b, servers)
+	actors := b.Count(crashActors)
+	rate := third(b, c, actors)
+	s := calls(c)
+	s.Keys = true // what was under way at the server is made again
+	end := begin(b, s, load.TracePlan{Actors: actors, Rate: rate})
+	var crashes []crashed
+	b.Each(func(int) {
+		victim := c.Servers[0]
+		if victim == must.Get(c.Leader(b.Context())) {
+			victim = c.Servers[1]
 		}
-		s := calls(c)
-		s.Keys = true // what was under way at the server is made again
-		steady, err := begin(ctx, s, load.TracePlan{Actors: actors, Rate: rate})
-		if err != nil {
-			return err
-		}
-		defer func() {
-			_, endErr := steady.end()
-			err = errors.Join(err, endErr)
-		}()
-		type crashed struct {
-			held
-			quiet window
-			died  time.Time
-		}
-		var crashes []crashed
-		for range r.Runs {
-			leader, err := c.Leader(ctx)
-			if err != nil {
-				return err
-			}
-			victim := c.Servers[0]
-			if victim == leader {
-				victim = c.Servers[1]
-			}
-			quiet := window{from: time.Now()}
-			h, err := holds(ctx, c, victim, actors)
-			if err != nil {
-				return err
-			}
-			if err := pause(ctx, r.Warmup); err != nil {
-				return err
-			}
-			quiet.to = time.Now()
-			died, err := crash(ctx, r, c, victim)
-			if err != nil {
-				return err
-			}
-			crashes = append(crashes, crashed{h, quiet, died})
-		}
-		all, err := steady.end()
-		if err != nil {
-			return err
-		}
-		back, pause := time.Duration(0), time.Duration(0)
-		for i, k := range crashes {
-			window := window{k.died, k.died.Add(after)}
-			its := firsts(all.within(window).of(k.its))
-			if len(its) < len(k.its) {
-				rec.Note("run %d: %d of the %d actors did not answer within %v", i+1, len(k.its)-len(its), len(k.its), after)
-				back = max(back, after)
-			}
-			others := all.within(window).of(k.others)
-			before := all.within(k.quiet).those(func(c load.Traced) bool { return c.Ended().Before(k.died) })
-			last := its.last().Sub(k.died)
-			back, pause = max(back, last), max(pause, others.quantile(1))
-			rec.Note("run %d: its %d actors answered again within %.0f ms; calls of the others' %d: p99 %.1f ms, longest %s; in the second before: p99 %.1f ms, longest %.1f ms", i+1,
-				len(k.its), millis(last), len(k.others), millis(others.quantile(0.99)), others.slowest(k.died),
-				millis(before.quantile(0.99)), millis(before.quantile(1)))
-		}
-		rec.Compare("its actors answer elsewhere", millis(back), millis(elsewhere))
-		rec.Compare("longest pause of others' actors", millis(pause), millis(unmoved))
-		rec.Compare("failed calls", float64(len(all.failed())), float64(len(all)))
-		if why := all.why(); why != "" {
-			rec.Note("failed: %s", why)
-		}
-		return nil
+		k := crashed{quiet: window{from: time.Now()}, held: holds(b, c, victim, actors)}
+		b.Pause(b.Warmup)
+		k.quiet.to = time.Now()
+		k.died = crash(b, c, victim)
+		crashes = append(crashes, k)
 	})
+	all := end()
+	back, pause := time.Duration(0), time.Duration(0)
+	for i, k := range crashes {
+		window := window{k.died, k.died.Add(after)}
+		its := firsts(all.within(window).of(k.its))
+		if len(its) < len(k.its) {
+			b.Note("run %d: %d of the %d actors did not answer within %v", i+1, len(k.its)-len(its), len(k.its), after)
+			back = max(back, after)
+		}
+		others := all.within(window).of(k.others)
+		before := all.within(k.quiet).those(func(c load.Traced) bool { return c.Ended().Before(k.died) })
+		last := its.last().Sub(k.died)
+		back, pause = max(back, last), max(pause, others.quantile(1))
+		b.Note("run %d: its %d actors answered again within %.0f ms; calls of the others' %d: p99 %.1f ms, longest %s; in the second before: p99 %.1f ms, longest %.1f ms", i+1,
+			len(k.its), bar.Millis(last), len(k.others), bar.Millis(others.quantile(0.99)), others.slowest(k.died),
+			bar.Millis(before.quantile(0.99)), bar.Millis(before.quantile(1)))
+	}
+	b.Compare("its actors answer elsewhere", bar.Millis(back), bar.Millis(elsewhere))
+	b.Compare("longest pause of others' actors", bar.Millis(pause), bar.Millis(unmoved))
+	b.Compare("failed calls", float64(len(all.failed())), float64(len(all)))
+	if why := all.why(); why != "" {
+		b.Note("failed: %s", why)
+	}
 }
 
 // firsts returns the first call of each actor that was answered.
@@ -156,11 +119,7 @@ func firsts(t trace) trace {
 			first[c.Actor] = c
 		}
 	}
-	var all trace
-	for _, c := range first {
-		all = append(all, c)
-	}
-	return all
+	return slices.Collect(maps.Values(first))
 }
 
 const (
@@ -171,92 +130,49 @@ const (
 )
 
 // leaderCrash is cluster.4. The worst of the runs counts.
-func leaderCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return withCluster(ctx, r, servers, func(c *rig.Cluster, _ int) (err error) {
-		actors := r.Count(crashActors)
-		rate, err := third(ctx, r, rec, c, actors)
-		if err != nil {
-			return err
+func leaderCrash(b *bar.B) {
+	c, _ := serve(b, servers, "--sticky")
+	actors := b.Count(crashActors)
+	rate := third(b, c, actors)
+	s := calls(c)
+	s.Keys = true // what was under way at the server is made again
+	endActive := begin(b, s, load.TracePlan{Actors: actors, Rate: rate})
+	endFresh := begin(b, s, load.TracePlan{First: fresh, Actors: fresh, Rate: freshRate})
+	b.Pause(2 * b.Warmup) // the client learns who holds what
+	var crashes []crashed
+	b.Each(func(int) {
+		leader := must.Get(c.Leader(b.Context()))
+		k := crashed{held: holds(b, c, leader, actors)}
+		k.died = crash(b, c, leader)
+		crashes = append(crashes, k)
+	})
+	calls, acquisitions := endActive(), endFresh()
+	failed, made, resumed := 0, 0, time.Duration(0)
+	for i, k := range crashes {
+		both := calls.within(window{k.died.Add(-time.Second), k.died.Add(after)})
+		others, its := both.of(k.others), both.of(k.its)
+		failed, made = failed+len(both.failed()), made+len(both)
+		if why := both.why(); why != "" {
+			b.Note("run %d: failed: %s", i+1, why)
 		}
-		s := calls(c)
-		s.Keys = true // what was under way at the server is made again
-		active, err := begin(ctx, s, load.TracePlan{Actors: actors, Rate: rate})
-		if err != nil {
-			return err
+		// Those that had to wait: all that began in the second after.
+		waited := acquisitions.within(window{k.died, k.died.Add(time.Second)})
+		if len(waited) == 0 {
+			must.Check(errors.New("no acquisition was begun after the leader had died"))
 		}
-		acquired, err := begin(ctx, s, load.TracePlan{First: fresh, Actors: fresh, Rate: freshRate})
-		defer func() {
-			_, activeErr := active.end()
-			if acquired != nil {
-				_, acquiredErr := acquired.end()
-				err = errors.Join(err, acquiredErr)
-			}
-			err = errors.Join(err, activeErr)
-		}()
-		if err != nil {
-			return err
+		last := waited.last().Sub(k.died)
+		resumed = max(resumed, last)
+		b.Note("run %d: %d calls of others' actors, p99 %.1f ms, longest %s, %d failed; %d calls of its own, longest %.0f ms, %d failed", i+1,
+			len(others), bar.Millis(others.quantile(0.99)), others.slowest(k.died), len(others.failed()), len(its), bar.Millis(its.quantile(1)), len(its.failed()))
+		b.Note("run %d: %d acquisitions were begun in the second after, %d of them failed; the first was answered after %.0f ms, the last after %.0f ms", i+1,
+			len(waited), len(waited.failed()), bar.Millis(first(waited).Sub(k.died)), bar.Millis(last))
+		if why := waited.why(); why != "" {
+			b.Note("run %d: failed: %s", i+1, why)
+			resumed = max(resumed, after)
 		}
-		type crashed struct {
-			held
-			died time.Time
-		}
-		var crashes []crashed
-		if err := pause(ctx, 2*r.Warmup); err != nil { // the client learns who holds what
-			return err
-		}
-		for range r.Runs {
-			leader, err := c.Leader(ctx)
-			if err != nil {
-				return err
-			}
-			h, err := holds(ctx, c, leader, actors)
-			if err != nil {
-				return err
-			}
-			died, err := crash(ctx, r, c, leader)
-			if err != nil {
-				return err
-			}
-			crashes = append(crashes, crashed{h, died})
-		}
-		calls, err := active.end()
-		if err != nil {
-			return err
-		}
-		acquisitions, err := acquired.end()
-		if err != nil {
-			return err
-		}
-		failed, made, resumed := 0, 0, time.Duration(0)
-		for i, k := range crashes {
-			window := window{k.died.Add(-time.Second), k.died.Add(after)}
-			others, its := calls.within(window).of(k.others), calls.within(window).of(k.its)
-			both := calls.within(window)
-			failed, made = failed+len(both.failed()), made+len(both)
-			if why := both.why(); why != "" {
-				rec.Note("run %d: failed: %s", i+1, why)
-			}
-			// Those that had to wait: all that began in the second after.
-			window.from, window.to = k.died, k.died.Add(time.Second)
-			waited := acquisitions.within(window)
-			if len(waited) == 0 {
-				return errors.New("no acquisition was begun after the leader had died")
-			}
-			last := waited.last().Sub(k.died)
-			resumed = max(resumed, last)
-			rec.Note("run %d: %d calls of others' actors, p99 %.1f ms, longest %s, %d failed; %d calls of its own, longest %.0f ms, %d failed", i+1,
-				len(others), millis(others.quantile(0.99)), others.slowest(k.died), len(others.failed()), len(its), millis(its.quantile(1)), len(its.failed()))
-			rec.Note("run %d: %d acquisitions were begun in the second after, %d of them failed; the first was answered after %.0f ms, the last after %.0f ms", i+1,
-				len(waited), len(waited.failed()), millis(first(waited).Sub(k.died)), millis(last))
-			if why := waited.why(); why != "" {
-				rec.Note("run %d: failed: %s", i+1, why)
-				resumed = max(resumed, after)
-			}
-		}
-		rec.Compare("failed calls of active actors", float64(failed), float64(made))
-		rec.Compare("acquisitions of new actors resume", millis(resumed), millis(elsewhere))
-		return nil
-	}, "--sticky")
+	}
+	b.Compare("failed calls of active actors", float64(failed), float64(made))
+	b.Compare("acquisitions of new actors resume", bar.Millis(resumed), bar.Millis(elsewhere))
 }
 
 // first returns when the first of some calls was answered.

@@ -2,20 +2,16 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/scheduler"
-	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
 const (
@@ -28,12 +24,6 @@ const (
 	leaderTimeout = 5 * time.Minute
 )
 
-// leaderSpec says how many actors to grant, and what their IDs look like.
-type leaderSpec struct {
-	Entries  int
-	IDFormat string // of one number
-}
-
 // leaderResult has the leader's memory for an entry in bytes, and its processor time for
 // an acquisition.
 type leaderResult struct {
@@ -42,35 +32,27 @@ type leaderResult struct {
 }
 
 // leaderCosts is the leader's part of cluster.5.
-func leaderCosts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	for run := range r.Runs {
-		res, err := role.Call[leaderResult](ctx, leaderRole, leaderSpec{r.Count(leaderEntries), "customer-%08d"})
-		if err != nil {
-			return err
-		}
-		rec.Compare("an entry in the leader", res.Bytes, entryLimit)
-		rec.Compare("acquisitions on one processor", float64(time.Second)/float64(res.CPU), grantRate)
-		rec.Note("run %d, %d sticky actors with IDs of 17 bytes: %.1f B each in the leader; %v of processor time for an acquisition, encoding and decoding of both messages included",
-			run+1, r.Count(leaderEntries), res.Bytes, res.CPU)
-	}
-	res, err := role.Call[leaderResult](ctx, leaderRole, leaderSpec{r.Count(leaderEntries), "0f8fad5b-d9cb-469f-a165-%012d"})
-	if err == nil {
-		rec.Note("with IDs of 36 bytes: %.1f B and %v", res.Bytes, res.CPU)
-	}
-	return err
+func leaderCosts(b *bar.B) {
+	entries := b.Count(leaderEntries)
+	b.Each(func(run int) {
+		res := bar.Call[leaderResult](b, leaderRole, leaderSpec{entries, "customer-%08d"})
+		b.Compare("an entry in the leader", res.Bytes, entryLimit)
+		b.Compare("acquisitions on one processor", float64(time.Second)/float64(res.CPU), grantRate)
+		b.Note("run %d, %d sticky actors with IDs of 17 bytes: %.1f B each in the leader; %v of processor time for an acquisition, encoding and decoding of both messages included",
+			run, entries, res.Bytes, res.CPU)
+	})
+	res := bar.Call[leaderResult](b, leaderRole, leaderSpec{entries, "0f8fad5b-d9cb-469f-a165-%012d"})
+	b.Note("with IDs of 36 bytes: %.1f B and %v", res.Bytes, res.CPU)
 }
 
 // runLeader plays [leaderRole]: a leader, and the messages of one host, on one processor.
-func runLeader(ctx context.Context, s leaderSpec) (res leaderResult, err error) {
+func runLeader(ctx context.Context, s leaderSpec) (leaderResult, error) {
 	runtime.GOMAXPROCS(1)
 	const length = time.Hour // nothing is to be renewed
-	db, remove, err := openStore(ctx)
-	if err != nil {
-		return res, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
+	db, remove := openStore(ctx)
+	defer must.Close(remove)
 	led := make(chan uint64, 1)
-	leader, err := scheduler.New(scheduler.Config{
+	leader := must.Get(scheduler.New(scheduler.Config{
 		Store: db, Lease: length, Logger: slog.New(slog.DiscardHandler),
 		Self: actor.Host{Name: "leader", Cluster: clusterName, Address: "127.0.0.1:1", Roles: []string{scheduler.RoleScheduler}},
 		Events: scheduler.Events{Led: func(epoch uint64, leads bool) {
@@ -78,21 +60,13 @@ func runLeader(ctx context.Context, s leaderSpec) (res leaderResult, err error) 
 				led <- epoch
 			}
 		}},
-	})
-	if err != nil {
-		return res, err
-	}
-	if err := leader.Start(ctx); err != nil {
-		return res, err
-	}
-	defer func() { err = errors.Join(err, leader.Stop(context.WithoutCancel(ctx))) }()
-	self, err := db.RegisterHost(ctx, actor.Host{
+	}))
+	must.Check(leader.Start(ctx))
+	defer must.Close(func() error { return leader.Stop(context.WithoutCancel(ctx)) })
+	self := must.Get(db.RegisterHost(ctx, actor.Host{
 		ID: "host", Name: "host", Cluster: clusterName, Address: "127.0.0.1:2", Roles: []string{scheduler.RoleHost},
 		MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol,
-	}, length)
-	if err != nil {
-		return res, err
-	}
+	}, length))
 	ctx, end := context.WithTimeoutCause(ctx, leaderTimeout, fmt.Errorf("not all was granted within %v", leaderTimeout))
 	defer end()
 	h := newAsking(ctx, s)
@@ -100,44 +74,26 @@ func runLeader(ctx context.Context, s leaderSpec) (res leaderResult, err error) 
 	case epoch := <-led:
 		h.greet(self, epoch)
 	case <-ctx.Done():
-		return res, context.Cause(ctx)
+		return leaderResult{}, context.Cause(ctx)
 	}
 	served := make(chan error, 1)
 	go func() { served <- leader.Serve(ctx, h) }()
-	wait := func(outcome <-chan error) error {
+	wait := func(outcome <-chan error) {
 		select {
 		case err := <-outcome:
-			return err
+			must.Check(err)
 		case err := <-served:
-			return fmt.Errorf("the leader ended the session: %w", err)
+			must.Check(fmt.Errorf("the leader ended the session: %w", err))
 		}
 	}
-	if err := wait(h.ready); err != nil {
-		return res, err
-	}
+	wait(h.ready)
 	before, cpu := heap(), usage.Self()
 	close(h.begin)
-	if err := wait(h.done); err != nil {
-		return res, err
-	}
+	wait(h.done)
 	cpu = usage.Self() - cpu
-	res = leaderResult{Bytes: (heap() - before) / float64(s.Entries), CPU: cpu / time.Duration(s.Entries)}
+	res := leaderResult{Bytes: (heap() - before) / float64(s.Entries), CPU: cpu / time.Duration(s.Entries)}
 	runtime.KeepAlive(leader)
 	return res, nil
-}
-
-const clusterName = "bench"
-
-// openStore opens a store in a new folder, which remove removes.
-func openStore(ctx context.Context) (db *embedded.Store, remove func() error, err error) {
-	dir, err := os.MkdirTemp("", "greenroom-bench-")
-	if err != nil {
-		return nil, nil, err
-	}
-	if db, err = embedded.Open(ctx, embedded.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return db, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, nil
 }
 
 // heap returns the bytes that are in use.

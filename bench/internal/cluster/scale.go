@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +15,9 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
@@ -43,7 +45,7 @@ type scaleSpec struct {
 }
 
 // scaleResult is what a cluster of one size said: while nothing happened, for all types
-// to get their places, when a host joined, when one left in order, and when another one
+// to get their places, when a host joined, when one left gracefully, and when another one
 // came to lead.
 type scaleResult struct {
 	Hosts                              int
@@ -72,7 +74,7 @@ func Scale(ctx context.Context, r *rig.Rig, command string) (string, error) {
 		}
 		s := res.Steady
 		fmt.Fprintf(&b, "| %d | %d | %.0f/s | %.1f KB/s | %.0f/s | %.1f ms/s | %s | %s | %s |\n", size.Hosts, size.Types, s.rate(s.Messages), s.rate(s.Bytes)/1e3, s.rate(s.Statements),
-			millis(s.CPU)/s.Took.Seconds(), res.Join, res.Leave, res.Leader)
+			bar.Millis(s.CPU)/s.Took.Seconds(), res.Join, res.Leave, res.Leader)
 	}
 	return b.String(), nil
 }
@@ -81,7 +83,7 @@ func (t scaleTraffic) rate(n int64) float64 { return float64(n) / t.Took.Seconds
 
 // String says what a change took.
 func (t scaleTraffic) String() string {
-	return fmt.Sprintf("%.1f MB, %d messages, %.0f ms of processor time, %.1f s", float64(t.Bytes)/1e6, t.Messages, millis(t.CPU), t.Took.Seconds())
+	return fmt.Sprintf("%.1f MB, %d messages, %.0f ms of processor time, %.1f s", float64(t.Bytes)/1e6, t.Messages, bar.Millis(t.CPU), t.Took.Seconds())
 }
 
 // scaled is a cluster of schedulers.
@@ -97,43 +99,29 @@ type scaled struct {
 
 // runScale plays [scaleRole].
 func runScale(ctx context.Context, s scaleSpec) (res scaleResult, err error) {
-	db, remove, err := openStore(ctx)
-	if err != nil {
-		return res, err
-	}
+	db, remove := openStore(ctx)
+	defer must.Close(remove)
 	c := &scaled{hosts: map[string]*scheduler.Service{}}
 	c.store = &countedStore{db, &c.statements}
 	for i := range s.Types {
 		c.types = append(c.types, scheduler.Type{App: actor.DefaultApp, Name: fmt.Sprint("Type", i), Placement: abi.PlacementRing, Generation: 1})
 	}
-	defer func() {
-		c.stop(context.WithoutCancel(ctx))
-		err = errors.Join(err, remove())
-	}()
+	defer c.stop(context.WithoutCancel(ctx))
+	during := func(change func() error) scaleTraffic { return must.Get(c.during(ctx, change)) }
 	res.Hosts = s.Hosts
-	if res.Begin, err = c.during(ctx, func() error {
-		for i := range s.Hosts {
-			if err := c.start(ctx, i); err != nil {
-				return err
-			}
+	res.Begin = during(func() (err error) {
+		for i := 0; i < s.Hosts && err == nil; i++ {
+			err = c.start(ctx, i)
 		}
-		return nil
-	}); err != nil {
-		return res, err
-	}
+		return err
+	})
 	before, began, cpu := c.traffic(), time.Now(), usage.Self()
-	if err := pause(ctx, s.Steady); err != nil {
-		return res, err
-	}
+	must.Check(load.Pause(ctx, s.Steady))
 	res.Steady = c.since(before, began, cpu)
-	if res.Join, err = c.during(ctx, func() error { return c.start(ctx, s.Hosts) }); err != nil {
-		return res, err
-	}
-	if res.Leave, err = c.during(ctx, func() error { return c.leave(ctx, address(s.Hosts)) }); err != nil {
-		return res, err
-	}
-	res.Leader, err = c.during(ctx, func() error { return c.leave(ctx, c.leader()) })
-	return res, err
+	res.Join = during(func() error { return c.start(ctx, s.Hosts) })
+	res.Leave = during(func() error { return c.leave(ctx, address(s.Hosts)) })
+	res.Leader = during(func() error { return c.leave(ctx, c.leader()) })
+	return res, nil
 }
 
 // leader returns the address of the host that leads, empty if none does.
@@ -167,7 +155,7 @@ func (c *scaled) start(ctx context.Context, i int) error {
 	return s.Start(ctx)
 }
 
-// leave has a host leave in order.
+// leave has a host hand over, and leave.
 func (c *scaled) leave(ctx context.Context, at string) error {
 	c.mu.Lock()
 	h := c.hosts[at]
@@ -208,7 +196,7 @@ func (c *scaled) during(ctx context.Context, change func() error) (scaleTraffic,
 			t.Took = time.Unix(0, c.ordered.Load()).Sub(began)
 			return t, nil
 		}
-		if err := pause(ctx, scaleQuiet/10); err != nil {
+		if err := load.Pause(ctx, scaleQuiet/10); err != nil {
 			return scaleTraffic{}, err
 		}
 	}
@@ -324,6 +312,8 @@ func (w *wireStream) get(from <-chan []byte, m proto.Message) error {
 type noActors struct{}
 
 func (noActors) HandOver(context.Context, func(actor.Key) bool) error { return nil }
+
+func (noActors) InChains() []actor.Key { return nil }
 func (noActors) DropAll()                                             {}
 
 // countedStore counts statements.

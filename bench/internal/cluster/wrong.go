@@ -8,97 +8,63 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
-// wrongActors are those of which a server holds its part.
+// wrongActors is how many actors the servers share.
 const wrongActors = 30_000
 
 // wrongServer is cluster.5.
-func wrongServer(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	err := withCluster(ctx, r, servers, func(c *rig.Cluster, database int) error {
-		actors := r.Count(wrongActors)
-		if err := fill(ctx, c, actors); err != nil {
-			return err
-		}
+func wrongServer(b *bar.B) {
+	b.Scope(func() {
+		c, database := serve(b, servers, "--sticky")
+		actors := b.Count(wrongActors)
+		fill(b, c, actors)
 		url := c.Servers[0].URL
-		owners, err := role.Call[map[string][]int](ctx, wire.OwnersRole, wire.OwnersSpec{URL: url, Method: "Get", Actors: actors})
-		if err != nil {
-			return err
-		}
+		owners := bar.Call[map[string][]int](b, wire.OwnersRole, wire.OwnersSpec{URL: url, Method: "Get", Actors: actors})
 		local, remote := owners[url], owners[c.Servers[1].URL]
 		n := min(len(local), len(remote))
 		if n == 0 {
-			return fmt.Errorf("of %d actors the first server holds %d and the second one %d; use more", actors, len(local), len(remote))
+			must.Check(fmt.Errorf("of %d actors the first server holds %d and the second one %d; use more", actors, len(local), len(remote)))
 		}
-		rec.Note("%d actors of the server that is called, and as many of another one; the processes of the caller, of all servers and of PostgreSQL are counted", n)
+		b.Note("%d actors of the server that is called, and as many of another one; the processes of the caller, of all servers and of PostgreSQL are counted", n)
 		watch := c.Watch()
 		watch["PostgreSQL"] = database
-		call := func(what string, run int, pick []int, readOnly bool) (load.Result, error) {
+		call := func(what string, run int, pick []int, readOnly bool) load.Result {
 			s := calls(c)
-			s.URLs, s.Forget, s.Pick = nil, true, pick[:n]
-			s.Plan = load.Plan{Outstanding: many, Actors: n, Warmup: r.Warmup, Duration: r.Duration, Watch: watch}
+			s.URLs, s.Forget, s.Pick, s.Plan = nil, true, pick[:n], b.Plan(many, actors, watch)
 			if readOnly {
 				s.Method, s.Payload, s.ReadOnly = "Get", "", true
 			}
-			return called(ctx, rec, what, run, s)
+			return b.Measure(what, run, wire.Role, s)
 		}
-		before, err := acquisitions(ctx, c)
-		if err != nil {
-			return err
-		}
-		forwarded := int64(0)
-		for run := 1; run <= r.Runs; run++ {
-			base, err := call("turns where they belong", run, local, false)
-			if err != nil {
-				return err
-			}
-			res, err := call("turns on the wrong server", run, remote, false)
-			if err != nil {
-				return err
-			}
-			forwarded += res.Calls
-			rec.Compare("turns, CPU", micros(res.CPUPerCall()), micros(base.CPUPerCall()))
-			base, err = call("reads where they belong", run, local, true)
-			if err != nil {
-				return err
-			}
-			if res, err = call("reads on the wrong server", run, remote, true); err != nil {
-				return err
-			}
-			forwarded += res.Calls
-			rec.Note("run %d, reads: %.1f µs of processor time on the wrong server, %.1f where they belong: %.2f times",
-				run, micros(res.CPUPerCall()), micros(base.CPUPerCall()), micros(res.CPUPerCall())/micros(base.CPUPerCall()))
-		}
-		asked, err := acquisitions(ctx, c)
-		if err != nil {
-			return err
-		}
-		rec.Compare("acquisitions of known owners", asked-before, float64(forwarded))
-		return nil
-	}, "--sticky")
-	if err != nil {
-		return err
-	}
-	return leaderCosts(ctx, r, rec)
+		before, forwarded := acquisitions(b, c), int64(0)
+		b.Each(func(run int) {
+			base := call("turns where they belong", run, local, false)
+			turns := call("turns on the wrong server", run, remote, false)
+			b.Compare("turns, CPU", bar.Micros(turns.CPUPerCall()), bar.Micros(base.CPUPerCall()))
+			base = call("reads where they belong", run, local, true)
+			reads := call("reads on the wrong server", run, remote, true)
+			forwarded += turns.Calls + reads.Calls
+			b.Note("run %d, reads: %.1f µs of processor time on the wrong server, %.1f where they belong: %.2f times",
+				run, bar.Micros(reads.CPUPerCall()), bar.Micros(base.CPUPerCall()), bar.Micros(reads.CPUPerCall())/bar.Micros(base.CPUPerCall()))
+		})
+		b.Compare("acquisitions of known owners", acquisitions(b, c)-before, float64(forwarded))
+	})
+	leaderCosts(b)
 }
 
 // acquisitions returns how often the servers have asked the leader for an actor.
-func acquisitions(ctx context.Context, c *rig.Cluster) (sum float64, err error) {
+func acquisitions(b *bar.B, c *rig.Cluster) (sum float64) {
 	for _, url := range c.URLs() {
-		n, err := counted(ctx, url, "greenroom_sticky_acquire_total")
-		if err != nil {
-			return 0, err
-		}
-		sum += n
+		sum += must.Get(counted(b.Context(), url, "greenroom_sticky_acquire_total"))
 	}
-	return sum, nil
+	return sum
 }
 
 // counted returns the sum of a server's counter over its labels.
@@ -130,5 +96,3 @@ func counted(ctx context.Context, url, name string) (sum float64, err error) {
 	}
 	return sum, errors.Join(err, lines.Err())
 }
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -22,35 +22,28 @@ const (
 
 // calls compares calls beside each flood with the same calls alone.
 func calls(floods ...string) func(context.Context, *rig.Rig, *bar.Record) error {
-	return func(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-		return eachRun(ctx, r, func(run int, s *site) error {
-			alone, err := call(ctx, r, s)
-			if err != nil {
-				return err
-			}
-			for _, flood := range floods {
-				var beside []load.Traced
-				count, err := during(ctx, s, flood, time.Now(), func() (err error) {
-					beside, err = call(ctx, r, s)
-					return err
+	return bar.Of(func(b *bar.B) {
+		eachRun(b, func(run int, s *site) {
+			call := func() []load.Traced {
+				return traced(b, b.Duration, wire.TraceRole, wire.TraceSpec{
+					Spec: wire.Spec{
+						URL: s.URL, Protocol: wire.Unary, App: s.neighbour.Name, Token: s.neighbour.Token, Attempts: 1, Method: "Add", Payload: "1",
+					},
+					Trace: load.TracePlan{Actors: actors, Rate: rate, Timeout: patience},
 				})
-				if err != nil {
-					return err
-				}
-				rec.Note("%s, run %d: %s", flood, run, count)
-				compare(rec, flood, run, alone, beside)
 			}
-			return nil
+			alone := call()
+			for _, flood := range floods {
+				beside(b, s, flood, run, alone, call)
+			}
 		})
-	}
+	})
 }
 
-// call makes the neighbour's calls.
-func call(ctx context.Context, r *rig.Rig, s *site) ([]load.Traced, error) {
-	return traced(ctx, r.Warmup, r.Duration, wire.TraceRole, wire.TraceSpec{
-		Spec: wire.Spec{
-			URL: s.URL, Protocol: wire.Unary, App: s.neighbour.Name, Token: s.neighbour.Token, Attempts: 1, Method: "Add", Payload: "1",
-		},
-		Trace: load.TracePlan{Actors: actors, Rate: rate, Timeout: patience},
-	})
+// beside compares calls alone with those of call while the server is flooded.
+func beside(b *bar.B, s *site, flood string, run int, alone []load.Traced, call func() []load.Traced) {
+	var calls []load.Traced
+	count := during(b, s, flood, time.Now(), func() { calls = call() })
+	b.Note("%s, run %d: %s", flood, run, count)
+	compare(b, flood, run, alone, calls)
 }

@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
@@ -46,18 +45,18 @@ func besides(floods ...string) []bar.Check {
 }
 
 // compare holds calls beside a flood against those alone.
-func compare(rec *bar.Record, flood string, run int, alone, beside []load.Traced) {
-	without, failed := summary(rec, "alone", run, alone)
+func compare(b *bar.B, flood string, run int, alone, beside []load.Traced) {
+	without, failed := summary(b, "alone", run, alone)
 	if failed > 0 {
-		rec.Note("run %d: what failed without a flood is not held against it", run)
+		b.Note("run %d: what failed without a flood is not held against it", run)
 	}
-	with, failed := summary(rec, flood, run, beside)
-	rec.Compare(p99(flood).Name, millis(with.P99), millis(without.P99))
-	rec.Compare(failures(flood).Name, float64(failed), 1)
+	with, failed := summary(b, flood, run, beside)
+	b.Compare(p99(flood).Name, bar.Millis(with.P99), bar.Millis(without.P99))
+	b.Compare(failures(flood).Name, float64(failed), 1)
 }
 
 // summary adds calls to the table, and those that failed to the notes.
-func summary(rec *bar.Record, what string, run int, calls []load.Traced) (res load.Result, failed int) {
+func summary(b *bar.B, what string, run int, calls []load.Traced) (res load.Result, failed int) {
 	reasons := map[string]int{}
 	took := make([]time.Duration, len(calls))
 	first, last := calls[0].Began, calls[0].Began
@@ -69,22 +68,14 @@ func summary(rec *bar.Record, what string, run int, calls []load.Traced) (res lo
 		}
 	}
 	for why, times := range reasons {
-		rec.Note("%s, run %d: %d of %d failed: %s", what, run, times, len(calls), why)
+		b.Note("%s, run %d: %d of %d failed: %s", what, run, times, len(calls), why)
 	}
 	res = result(took, time.Duration(last-first))
-	rec.Measured(what, run, res)
+	b.Measured(what, run, res)
 	return res, failed
 }
 
 // result is what a table shows of durations.
 func result(took []time.Duration, of time.Duration) load.Result {
-	slices.Sort(took)
-	res := load.Result{Calls: int64(len(took)), Seconds: of.Seconds()}
-	if n := len(took); n > 0 {
-		const percent = 100
-		res.P50, res.P99 = took[n/2], took[n*99/percent]
-	}
-	return res
+	return load.Result{Calls: int64(len(took)), Seconds: of.Seconds(), P50: load.Quantile(took, 0.5), P99: load.Quantile(took, 0.99)}
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -27,15 +27,15 @@ func Bars() []bar.Bar {
 		{
 			Name: "fair.3", Title: "how late reminders fire, 100 a second, beside 100,000 reminders of another app, against the same reminders alone",
 			Checks: []bar.Check{late(instant), late(failing)},
-			Run:    lateness,
+			Run:    bar.Of(lateness),
 		},
 		{
 			Name: "fair.4", Title: "deploys of a small module, two a second, beside 64 heavy uploads of another app, against the same deploys alone",
-			Checks: besides(heavy), Run: deploys,
+			Checks: besides(heavy), Run: bar.Of(deploys),
 		},
 		{
 			Name: "fair.5", Title: "first calls of eight types after a restart with an empty cache, beside first calls of ten heavy modules of another app, against the same alone",
-			Checks: besides(restart), Run: restarts,
+			Checks: besides(restart), Run: bar.Of(restarts),
 		},
 	}
 }

@@ -3,11 +3,11 @@ package fair
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/internal/hostile"
 )
 
@@ -52,17 +52,13 @@ func flood(ctx context.Context, raw json.RawMessage, say func(any) error) error 
 }
 
 // during floods the server while f runs.
-func during(ctx context.Context, s *site, flood string, due time.Time, f func() error) (floodCount, error) {
-	var count floodCount
-	p, err := role.Start(ctx, floodRole, floodSpec{App: s.tenant, Flood: flood, Due: due})
-	if err != nil {
-		return count, err
-	}
-	var prepared bool
-	if err := p.Answer(&prepared); err != nil {
-		return count, err
-	}
-	err = f()
-	p.End()
-	return count, errors.Join(err, p.Answer(&count), p.Close())
+func during(b *bar.B, s *site, flood string, due time.Time, f func()) (count floodCount) {
+	b.Scope(func() {
+		var prepared bool
+		p := b.Start(floodRole, floodSpec{App: s.tenant, Flood: flood, Due: due}, &prepared)
+		f()
+		p.End()
+		must.Check(p.Answer(&count))
+	})
+	return count
 }

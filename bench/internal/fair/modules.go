@@ -7,12 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/internal/hostile"
 )
 
@@ -40,27 +39,11 @@ func deployer(ctx context.Context, raw json.RawMessage, say func(any) error) err
 }
 
 // deploys is fair.4.
-func deploys(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return eachRun(ctx, r, func(run int, s *site) error {
-		deploy := func() ([]load.Traced, error) {
-			const enough = 2 // there are few of them
-			return traced(ctx, r.Warmup, enough*r.Duration, deployRole, s.neighbour)
-		}
-		alone, err := deploy()
-		if err != nil {
-			return err
-		}
-		var beside []load.Traced
-		count, err := during(ctx, s, heavy, time.Now(), func() (err error) {
-			beside, err = deploy()
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		rec.Note("%s, run %d: %s", heavy, run, count)
-		compare(rec, heavy, run, alone, beside)
-		return nil
+func deploys(b *bar.B) {
+	eachRun(b, func(run int, s *site) {
+		const enough = 2 // there are few of them
+		deploy := func() []load.Traced { return traced(b, enough*b.Duration, deployRole, s.neighbour) }
+		beside(b, s, heavy, run, deploy(), deploy)
 	})
 }
 
@@ -72,94 +55,47 @@ const (
 )
 
 // restarts is fair.5. One server has the neighbour alone, the other one both.
-func restarts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	quiet, err := openTypes(ctx, r, 0)
-	if err != nil {
-		return err
-	}
-	defer quiet.close() //nolint:errcheck // it has measured
-	loud, err := openTypes(ctx, r, heavyModules)
-	if err != nil {
-		return err
-	}
-	defer loud.close() //nolint:errcheck // it has measured
-	for run := 1; run <= r.Runs; run++ {
-		alone, err := firstCalls(ctx, quiet, 0)
-		if err != nil {
-			return err
-		}
-		beside, err := firstCalls(ctx, loud, heavyModules)
-		if err != nil {
-			return err
-		}
-		compare(rec, restart, run, alone, beside)
-	}
-	return nil
+func restarts(b *bar.B) {
+	quiet, loud := openTypes(b, 0), openTypes(b, heavyModules)
+	b.Each(func(run int) {
+		compare(b, restart, run, firstCalls(b, quiet, 0), firstCalls(b, loud, heavyModules))
+	})
 }
 
 // openTypes starts a server with the neighbour's types and so many heavy modules of the
 // tenant, and stops it.
-func openTypes(ctx context.Context, r *rig.Rig, heavy int) (*site, error) {
-	s, err := open(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+func openTypes(b *bar.B, heavy int) *site {
+	s := open(b)
 	for n := range smallTypes {
-		if err == nil {
-			err = s.neighbour.Deploy(ctx, hostile.Idle(typeOf("Small", n), n))
-		}
+		must.Check(s.neighbour.Deploy(b.Context(), hostile.Idle(typeOf("Small", n), n)))
 	}
 	for n := range heavy {
-		if err == nil {
-			err = s.tenant.Deploy(ctx, hostile.Heavy(typeOf("Heavy", n), n))
-		}
+		must.Check(s.tenant.Deploy(b.Context(), hostile.Heavy(typeOf("Heavy", n), n)))
 	}
-	if err == nil {
-		err = s.Stop()
-	}
-	if err != nil {
-		_ = s.close()
-		return nil, err
-	}
-	return s, nil
+	must.Check(s.Stop())
+	return s
 }
 
 func typeOf(name string, n int) string { return fmt.Sprint(name, n) }
 
 // firstCalls starts the server with an empty cache, has the tenant call its heavy modules, and
 // returns the neighbour's first calls.
-func firstCalls(ctx context.Context, s *site, heavy int) ([]load.Traced, error) {
-	if err := os.RemoveAll(filepath.Join(s.dir, "data", "cache")); err != nil {
-		return nil, err
-	}
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
-	loud, err := s.tenant.Client()
-	if err != nil {
-		return nil, err
-	}
-	quiet, err := s.neighbour.Client()
-	if err != nil {
-		return nil, err
-	}
-	until, stop := context.WithCancel(ctx)
+func firstCalls(b *bar.B, s *site, heavy int) []load.Traced {
+	must.Check(os.RemoveAll(filepath.Join(s.dir, "data", "cache")))
+	must.Check(s.Start(b.Context()))
+	loud, quiet := must.Get(s.tenant.Client()), must.Get(s.neighbour.Client())
+	until, stop := context.WithCancel(b.Context())
 	defer stop()
 	var calls sync.WaitGroup
-	var asked atomic.Int64
 	for n := range heavy {
 		calls.Go(func() {
 			for until.Err() == nil {
-				asked.Add(1)
 				_, _ = loud.Invoke(until, typeOf("Heavy", n), "x", "Do", nil)
 			}
 		})
 	}
-	// The neighbour's come after those of the tenant.
-	if err := sleep(ctx, soon); err != nil {
-		return nil, err
-	}
-	once, end := context.WithTimeout(ctx, smallTypes*soon-soon/2)
+	b.Pause(soon) // the neighbour's calls come after those of the tenant
+	once, end := context.WithTimeout(b.Context(), smallTypes*soon-soon/2)
 	defer end()
 	all := load.Trace(once, load.TracePlan{Actors: smallTypes, Rate: float64(time.Second / soon), Timeout: time.Minute}, func(ctx context.Context, _, n, _ int) error {
 		_, err := quiet.Invoke(ctx, typeOf("Small", n), "x", "Do", nil)
@@ -168,5 +104,6 @@ func firstCalls(ctx context.Context, s *site, heavy int) ([]load.Traced, error) 
 	stop()
 	calls.Wait()
 	_, _ = loud.Close(), quiet.Close()
-	return all, s.Kill()
+	must.Check(s.Kill())
+	return all
 }

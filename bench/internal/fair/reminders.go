@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,7 +9,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 const (
@@ -26,99 +26,72 @@ const (
 )
 
 // lateness is fair.3.
-func lateness(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+func lateness(b *bar.B) {
 	for _, flood := range []string{instant, failing} {
-		err := eachRun(ctx, r, func(run int, s *site) error {
+		eachRun(b, func(run int, s *site) {
 			const soon = 2 * time.Second
-			alone, err := fire(ctx, r, s, "alone", time.Now().Add(soon))
-			if err != nil {
-				return err
-			}
-			var beside []time.Duration
+			without := result(fire(b, s, "alone", time.Now().Add(soon)), b.Duration)
 			due := time.Now().Add(lead)
-			if _, err = during(ctx, s, flood, due, func() (err error) {
+			var with load.Result
+			during(b, s, flood, due, func() {
 				if time.Until(due) < soon {
-					return fmt.Errorf("the flood %q was not prepared within %v", flood, lead-soon)
+					must.Check(fmt.Errorf("the flood %q was not prepared within %v", flood, lead-soon))
 				}
-				beside, err = fire(ctx, r, s, "beside", due)
-				return err
-			}); err != nil {
-				return err
-			}
-			without, with := result(alone, r.Duration), result(beside, r.Duration)
-			rec.Measured("alone", run, without)
-			rec.Measured(flood, run, with)
-			rec.Compare(late(flood).Name, millis(with.P99), millis(without.P99))
-			return nil
+				with = result(fire(b, s, "beside", due), b.Duration)
+			})
+			b.Measured("alone", run, without)
+			b.Measured(flood, run, with)
+			b.Compare(late(flood).Name, bar.Millis(with.P99), bar.Millis(without.P99))
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // fire sets the neighbour's reminders, evenly from due on, and returns how late each has
 // fired.
-func fire(ctx context.Context, r *rig.Rig, s *site, name string, due time.Time) ([]time.Duration, error) {
+func fire(b *bar.B, s *site, name string, due time.Time) []time.Duration {
 	hc := s.neighbour.HTTP()
 	defer hc.CloseIdleConnections()
 	reminders := greenroomv1connect.NewReminderServiceClient(hc, s.URL)
 	var set errgroup.Group
 	const callers = 8
 	set.SetLimit(callers)
-	n := int(r.Duration.Seconds() * firings)
+	n := int(b.Duration.Seconds() * firings)
 	for i := range n {
 		set.Go(func() error {
 			at := due.Add(time.Duration(i) * time.Second / firings)
-			return s.neighbour.Remind(ctx, reminders, "Alarm", actorOf(name, i), fmt.Sprint("r", i), "Ring", at)
+			return s.neighbour.Remind(b.Context(), reminders, "Alarm", actorOf(name, i), fmt.Sprint("r", i), "Ring", at)
 		})
 	}
-	if err := set.Wait(); err != nil {
-		return nil, fmt.Errorf("set reminders: %w", err)
-	}
+	must.Check(set.Wait())
 	if time.Now().After(due) {
-		return nil, fmt.Errorf("%d reminders were not set in time", n)
+		must.Check(fmt.Errorf("%d reminders were not set in time", n))
 	}
-	if err := sleep(ctx, time.Until(due.Add(r.Duration))); err != nil {
-		return nil, err
-	}
-	return fired(ctx, s, name, n, due.Add(r.Duration+grace))
+	b.Pause(time.Until(due.Add(b.Duration)))
+	return fired(b, s, name, n, due.Add(b.Duration+grace))
 }
 
 func actorOf(name string, i int) string { return fmt.Sprint(name, "-", i%alarms) }
 
 // fired waits until n reminders have fired, and returns how late each has.
-func fired(ctx context.Context, s *site, name string, n int, until time.Time) ([]time.Duration, error) {
-	c, err := s.neighbour.Client()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }()
+func fired(b *bar.B, s *site, name string, n int, until time.Time) []time.Duration {
+	c := must.Get(s.neighbour.Client())
+	defer must.Close(c.Close)
 	for {
 		var late []time.Duration
 		for i := range alarms {
-			reply, err := c.Query(ctx, "Alarm", actorOf(name, i), "Fired", nil)
-			if err != nil {
-				return nil, err
-			}
+			reply := must.Get(c.Query(b.Context(), "Alarm", actorOf(name, i), "Fired", nil))
 			var alarm struct{ Late []int64 }
-			if err := json.Unmarshal(reply.Payload, &alarm); err != nil {
-				return nil, err
-			}
+			must.Check(json.Unmarshal(reply.Payload, &alarm))
 			for _, micros := range alarm.Late {
 				late = append(late, time.Duration(micros)*time.Microsecond)
 			}
 		}
 		if len(late) >= n {
-			return late, nil
+			return late
 		}
 		if time.Now().After(until) {
-			return nil, fmt.Errorf("%d of %d reminders fired within %v of the last", len(late), n, grace)
+			must.Check(fmt.Errorf("%d of %d reminders fired within %v of the last", len(late), n, grace))
 		}
-		const pause = 200 * time.Millisecond
-		if err := sleep(ctx, pause); err != nil {
-			return nil, err
-		}
+		b.Pause(200 * time.Millisecond)
 	}
 }

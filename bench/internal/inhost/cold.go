@@ -2,14 +2,12 @@ package inhost
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
@@ -33,55 +31,33 @@ const coldType = "Pinned"
 
 // Cold plays [ColdRole]. The actors are written by another host on the same store,
 // so that theirs is cold and the store warm.
-func Cold(ctx context.Context, s ColdSpec) (res ColdResult, err error) {
-	st, err := embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})
-	if err != nil {
-		return res, err
-	}
-	p, err := assemble(ctx, st, s.Wasm)
-	if err != nil {
-		return res, err
-	}
-	defer func() { err = p.end(err) }()
+func Cold(ctx context.Context, s ColdSpec) (ColdResult, error) {
+	p := assemble(ctx, must.Get(embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})), s.Wasm)
+	defer must.Close(p.end)
 	cfg := p.host
 	cfg.MaxActivations = 2 * s.Actors
-	during := func(body func(call func(method string, n int) error) error) error {
-		h, err := host.New(cfg)
-		if err != nil {
-			return err
-		}
-		if err := h.Start(ctx); err != nil {
-			return err
-		}
-		err = body(func(method string, n int) error {
+	during := func(body func(call func(method string, n int) error)) {
+		h := must.Get(host.New(cfg))
+		must.Check(h.Start(ctx))
+		defer must.Close(func() error { return h.Stop(ctx) })
+		body(func(method string, n int) error {
 			_, err := h.Invoke(ctx, actor.Invocation{ID: "bench", Method: method, Payload: actor.Payload{Data: []byte("1")},
 				Key: actor.Key{App: actor.DefaultApp, Type: coldType, ID: "c" + strconv.Itoa(n)}})
 			return err
 		})
-		return errors.Join(err, h.Stop(ctx))
 	}
-	err = during(func(call func(string, int) error) error {
-		_, err := load.Drive(ctx, load.Plan{Outstanding: 256, Actors: s.Actors + 1, Once: true},
-			func(_ context.Context, _, n, _ int) error { return call("Add", n) })
-		return err
+	during(func(call func(string, int) error) {
+		must.Get(load.Drive(ctx, load.Plan{Outstanding: 256, Actors: s.Actors + 1, Once: true},
+			func(_ context.Context, _, n, _ int) error { return call("Add", n) }))
 	})
-	if err != nil {
-		return res, err
-	}
 	took := make([]time.Duration, s.Actors)
-	err = during(func(call func(string, int) error) error {
-		if err := call("Look", s.Actors); err != nil { // with what a host does once
-			return err
-		}
+	during(func(call func(string, int) error) {
+		must.Check(call("Look", s.Actors)) // with what a host does once
 		for n := range took {
 			began := time.Now()
-			if err := call("Look", n); err != nil {
-				return fmt.Errorf("actor %d: %w", n, err)
-			}
+			must.Check(call("Look", n))
 			took[n] = time.Since(began)
 		}
-		return nil
 	})
-	slices.Sort(took)
-	return ColdResult{P50: took[len(took)/2], P99: took[len(took)*99/100]}, err
+	return ColdResult{P50: load.Quantile(took, 0.5), P99: load.Quantile(took, 0.99)}, nil
 }

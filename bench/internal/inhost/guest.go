@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
@@ -35,48 +36,29 @@ type GuestSpec struct {
 const guestMemory = 64 << 20
 
 // Guest plays [GuestRole].
-func Guest(ctx context.Context, s GuestSpec) (res load.Result, err error) {
-	turn, end, err := s.Open(ctx)
-	if err != nil {
-		return res, err
-	}
-	res, err = load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error { return turn(ctx, target) })
-	return res, errors.Join(err, end())
+func Guest(ctx context.Context, s GuestSpec) (load.Result, error) {
+	turn, end := s.Open(ctx)
+	defer must.Close(end)
+	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error { return turn(ctx, target) })
 }
 
 // Open makes one instance that runs the turns of all actors of the plan, and is made
 // as it was between two of them. turn runs one of an actor; one goroutine at a time
 // calls it. end closes the instance.
-func (s GuestSpec) Open(ctx context.Context) (turn func(ctx context.Context, target int) error, end func() error, err error) {
-	module, err := os.ReadFile(s.Wasm)
-	if err != nil {
-		return nil, nil, err
-	}
-	engine, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}})
-	if err != nil {
-		return nil, nil, err
-	}
-	end = func() error { return engine.Close(ctx) } // with its instances
-	program, err := engine.Load(ctx, actor.DigestOf(module), func(context.Context) ([]byte, error) { return module, nil })
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	guest, err := program.NewInstance(ctx, guestMemory)
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	end = func() error { return errors.Join(guest.Close(ctx), engine.Close(ctx)) }
-
+func (s GuestSpec) Open(ctx context.Context) (turn func(ctx context.Context, target int) error, end func() error) {
+	module := must.Get(os.ReadFile(s.Wasm))
+	engine := must.Get(wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}}))
+	program := must.Get(engine.Load(ctx, actor.DigestOf(module), func(context.Context) ([]byte, error) { return module, nil }))
+	guest := must.Get(program.NewInstance(ctx, guestMemory))
 	all := make([]aloneActor, s.Plan.Actors)
 	t := &aloneTurn{now: time.Now()}
 	fill := GuestSpec{Method: "Fill", Payload: strconv.Itoa(s.StateBytes)}
 	for i := range all {
 		all[i] = aloneActor{id: "c" + strconv.Itoa(i), state: &overlay.State{}}
-		if err := t.run(ctx, guest, &all[i], fill); err != nil {
-			return nil, nil, errors.Join(err, end())
-		}
+		must.Check(t.run(ctx, guest, &all[i], fill))
 	}
-	return func(ctx context.Context, target int) error { return t.run(ctx, guest, &all[target], s) }, end, nil
+	return func(ctx context.Context, target int) error { return t.run(ctx, guest, &all[target], s) },
+		func() error { return errors.Join(guest.Close(ctx), engine.Close(ctx)) }
 }
 
 // aloneActor is an actor of [GuestSpec.Open].

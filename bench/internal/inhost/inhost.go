@@ -4,12 +4,11 @@ package inhost
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -28,7 +27,6 @@ type Spec struct {
 	Method        string
 	Payload       string // JSON
 	ReadOnly      bool
-	Keys          bool // an idempotency key for every call
 	// Transfers has each call go to the first actor of a pair, with the number of the second
 	// as the payload.
 	Transfers bool
@@ -39,75 +37,57 @@ type Spec struct {
 // Load plays [Role]: it calls every actor once, which fills and activates it,
 // and then measures.
 func Load(ctx context.Context, s Spec) (res load.Result, err error) {
-	err = s.during(ctx, func(h *host.Host, r *reminderParts) error {
-		if err := r.begin(ctx); err != nil {
-			return err
-		}
-		res, err = s.drive(ctx, h)
-		return err
+	s.during(ctx, func(h *host.Host, r *reminderParts) {
+		r.begin(ctx)
+		res = s.drive(ctx, h)
 	})
-	return res, err
+	return res, nil
 }
 
 // during hosts the actors, filled and activated, while f runs. Reminders have not begun;
 // r is nil without.
-func (s Spec) during(ctx context.Context, f func(h *host.Host, r *reminderParts) error) (err error) {
-	st, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	p, err := assemble(ctx, st, s.Wasm)
-	if err != nil {
-		return err
-	}
-	defer func() { err = p.end(err) }()
+func (s Spec) during(ctx context.Context, f func(h *host.Host, r *reminderParts)) {
+	st := s.open(ctx)
+	p := assemble(ctx, st, s.Wasm)
+	defer must.Close(p.end)
 	cfg := p.host
 	cfg.MaxActivations = 2 * s.Plan.Actors
 	cfg.Pipeline.CallersCommit = s.StoreURL == "" // as package node has it
 	var reminders *reminderParts
 	if s.Reminders {
 		reminders = &reminderParts{store: st}
-		if err := reminders.renew(0); err != nil {
-			return err
-		}
+		reminders.renew(0)
 		cfg.Reminders = reminders
 	}
-	h, err := host.New(cfg)
-	if err != nil {
-		return err
-	}
-	if err := h.Start(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.Stop(ctx)) }()
+	h := must.Get(host.New(cfg))
+	must.Check(h.Start(ctx))
+	defer must.Close(func() error { return h.Stop(ctx) })
 
 	fill := Spec{
 		Plan:   load.Plan{Outstanding: 256, Actors: s.Plan.Actors, Once: true},
 		Method: "Fill", Payload: strconv.Itoa(s.StateBytes),
 	}
-	if _, err := load.Drive(ctx, fill.Plan, fill.call(h)); err != nil {
-		return err
-	}
+	must.Get(load.Drive(ctx, fill.Plan, fill.call(h)))
 	if reminders != nil {
 		reminders.host = h
-		defer func() { err = errors.Join(err, reminders.Stop(ctx)) }() // of the service that there is by then
+		defer must.Close(func() error { return reminders.Stop(ctx) }) // of the service that there is by then
 	}
-	return f(h, reminders)
+	f(h, reminders)
 }
 
 // drive measures the calls.
-func (s Spec) drive(ctx context.Context, h *host.Host) (load.Result, error) {
+func (s Spec) drive(ctx context.Context, h *host.Host) load.Result {
 	if s.Plan.Outstanding == 1 {
-		return load.Drive(ctx, s.Plan, s.call(h))
+		return must.Get(load.Drive(ctx, s.Plan, s.call(h)))
 	}
-	return load.DriveBegun(ctx, s.Plan, s.begin(h))
+	return must.Get(load.DriveBegun(ctx, s.Plan, s.begin(h)))
 }
 
-func (s Spec) open(ctx context.Context) (store.Store, error) {
+func (s Spec) open(ctx context.Context) store.Store {
 	if s.StoreURL != "" {
-		return sqlstore.Open(ctx, sqlstore.Config{URL: s.StoreURL, Logger: quiet})
+		return must.Get(sqlstore.Open(ctx, sqlstore.Config{URL: s.StoreURL, Logger: quiet}))
 	}
-	return embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})
+	return must.Get(embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet}))
 }
 
 // call waits for each call, as a caller that has a goroutine for it.
@@ -127,18 +107,12 @@ func (s Spec) begin(h *host.Host) load.Begin {
 	}
 }
 
-// receiver is called with the error of a call that ended, nil if it succeeded.
-type receiver func(error)
-
-func (r receiver) Answer(_ actor.Reply, err error) { r(err) }
-
 // invocations returns what makes the calls of the plan.
 func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 	keys := make([]actor.Key, s.Plan.Actors)
 	for i := range keys {
 		keys[i] = actor.Key{App: actor.DefaultApp, Type: "Counter", ID: "c" + strconv.Itoa(i)}
 	}
-	run := strconv.FormatInt(time.Now().UnixNano(), 36)
 	payload := actor.Payload{Data: []byte(s.Payload)}
 	return func(worker, target, n int) actor.Invocation {
 		payload := payload
@@ -146,10 +120,6 @@ func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 			from, to := load.Pair(worker, n, s.Plan.Actors)
 			target, payload.Data = from, strconv.AppendInt(nil, int64(to), 10)
 		}
-		inv := actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
-		if s.Keys {
-			inv.IdempotencyKey = run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)
-		}
-		return inv
+		return actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 	}
 }

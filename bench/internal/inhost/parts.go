@@ -6,9 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
@@ -21,54 +21,23 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // parts is what hosts run on: a store, an engine, and a module that is deployed.
 type parts struct {
-	host  host.Config // to add to
-	close []func() error
+	host host.Config // to add to
+	end  func() error
 }
 
-// assemble makes parts on a store, which is theirs from then on, also after an
-// error; end closes them.
-func assemble(ctx context.Context, st store.Store, wasmFile string) (*parts, error) {
-	p := &parts{close: []func() error{st.Close}}
-	engine, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}})
-	if err != nil {
-		return nil, p.end(err)
+// assemble makes parts on a store, which is theirs from then on; end closes them.
+func assemble(ctx context.Context, st store.Store, wasmFile string) *parts {
+	engine := must.Get(wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}}))
+	mods := must.Get(modules.New(modules.Config{Store: st, Inspector: engine, Logger: quiet}))
+	must.Check(mods.Start(ctx))
+	m := must.Get(mods.Upload(ctx, actor.DefaultApp, bytes.NewReader(must.Get(os.ReadFile(wasmFile))), func(modules.Stage) {}))
+	must.Get2(mods.Deploy(ctx, modules.DeployRequest{App: actor.DefaultApp, Digest: m.Digest}))
+	p := &parts{
+		host: host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet},
+		end:  func() error { return errors.Join(mods.Stop(ctx), engine.Close(ctx), st.Close()) },
 	}
-	p.close = append(p.close, func() error { return engine.Close(ctx) })
-	mods, err := modules.New(modules.Config{Store: st, Inspector: engine, Logger: quiet})
-	if err != nil {
-		return nil, p.end(err)
-	}
-	if err := mods.Start(ctx); err != nil {
-		return nil, p.end(err)
-	}
-	p.close = append(p.close, func() error { return mods.Stop(ctx) })
-	if err := deploy(ctx, mods, wasmFile); err != nil {
-		return nil, p.end(err)
-	}
-	p.host = host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet}
 	if !st.Shared() {
 		p.host.Pipeline = pipeline.Disk()
 	}
-	return p, nil
-}
-
-// end closes the parts, the last one first, and returns err with what went wrong.
-func (p *parts) end(err error) error {
-	for _, closePart := range slices.Backward(p.close) {
-		err = errors.Join(err, closePart())
-	}
-	return err
-}
-
-func deploy(ctx context.Context, mods *modules.Service, path string) error {
-	module, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	m, err := mods.Upload(ctx, actor.DefaultApp, bytes.NewReader(module), func(modules.Stage) {})
-	if err != nil {
-		return err
-	}
-	_, _, err = mods.Deploy(ctx, modules.DeployRequest{App: actor.DefaultApp, Digest: m.Digest})
-	return err
+	return p
 }

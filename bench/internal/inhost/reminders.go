@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
@@ -25,66 +25,6 @@ const (
 	FireRole = "in-host-fire"
 )
 
-// reminderParts deliver reminders to a host in the same process.
-type reminderParts struct {
-	*reminder.Service
-	store store.Store
-	host  *host.Host // there before reminders start
-	// delivered, if not nil, is called for each delivery, on the goroutine that the delivery
-	// ends on.
-	delivered func(f actor.Firing, began time.Time, err error)
-}
-
-// renew makes a service that has not started; a window of 0 is the default.
-func (p *reminderParts) renew(window time.Duration) (err error) {
-	p.Service, err = reminder.New(reminder.Config{
-		Store: p.store, Deliverer: p, Logger: quiet, Window: window, Host: actor.HostID(actor.NewCommitID().String()),
-	})
-	return err
-}
-
-// begin begins to deliver, if there is anything to.
-func (p *reminderParts) begin(ctx context.Context) error {
-	if p == nil {
-		return nil
-	}
-	return p.Start(ctx)
-}
-
-// Deliver implements [reminder.Deliverer], as package node does.
-func (p *reminderParts) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
-	began := time.Now()
-	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f}
-	return p.host.Begin(ctx, inv, receiver(func(err error) {
-		if p.delivered != nil {
-			p.delivered(f, began, err)
-		}
-		ended(err)
-	})).GiveUp
-}
-
-// FindReminders implements [host.Reminders].
-func (p *reminderParts) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
-	return p.store.FindReminders(ctx, names)
-}
-
-func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
-	list, _, err := p.store.ListReminders(ctx, store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix, Limit: min(limit, store.MaxList)})
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
-	}
-	return names, err
-}
-
-func (p *reminderParts) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
-	return store.EarlierMessage(ctx, p.store, n)
-}
-
-func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
-	return store.ThinReminders(ctx, p.store, row, damaged)
-}
-
 // SteadySpec is a plan that is measured several times, one after the other.
 type SteadySpec struct {
 	Spec
@@ -93,22 +33,15 @@ type SteadySpec struct {
 
 // Steady plays [SteadyRole]. The parts after the first have no warmup.
 func Steady(ctx context.Context, s SteadySpec) (parts []load.Result, err error) {
-	err = s.during(ctx, func(h *host.Host, r *reminderParts) error {
-		if err := r.begin(ctx); err != nil {
-			return err
-		}
+	s.during(ctx, func(h *host.Host, r *reminderParts) {
+		r.begin(ctx)
 		spec := s.Spec
 		for range s.Parts {
-			res, err := spec.drive(ctx, h)
-			if err != nil {
-				return err
-			}
-			parts = append(parts, res)
+			parts = append(parts, spec.drive(ctx, h))
 			spec.Plan.Warmup = 0
 		}
-		return nil
 	})
-	return parts, err
+	return parts, nil
 }
 
 // FireSpec says which reminders fire, all of them the spec's method: first Burst that are
@@ -143,39 +76,32 @@ type Lateness struct{ P50, P99, Max time.Duration }
 // Fire plays [FireRole].
 func Fire(ctx context.Context, s FireSpec) (res FireResult, err error) {
 	s.Reminders = true
-	err = s.during(ctx, func(h *host.Host, r *reminderParts) error {
+	s.during(ctx, func(h *host.Host, r *reminderParts) {
 		if s.Plan.Duration > 0 {
 			// What is observed are the firings.
-			unobserved := load.Observed(ctx, func() (end func()) { return func() {} })
-			if res.Turns, err = s.drive(unobserved, h); err != nil {
-				return err
-			}
+			res.Turns = s.drive(load.Observed(ctx, func() (end func()) { return func() {} }), h)
 		}
 		began := time.Now()
-		burst, err := s.fire(ctx, r, s.Burst, func(int) time.Time { return began })
-		if err != nil {
-			return err
-		}
+		burst := s.fire(ctx, r, s.Burst, func(int) time.Time { return began })
 		res.Fired, res.Early = burst.middle(), burst.early()
 		if s.Steady == 0 {
-			return nil
+			return
 		}
 		res.Rate = res.Fired.Rate() * s.Share
 		n := int(res.Rate * s.Steady.Seconds())
 		// The first is due some time after all are set, and after the service has started.
 		first := time.Now().Add(time.Duration(float64(burst.setting)*float64(n)/float64(s.Burst)*2) + settle)
-		steady, err := s.fire(ctx, r, n, func(i int) time.Time {
+		steady := s.fire(ctx, r, n, func(i int) time.Time {
 			return first.Add(time.Duration(float64(i) / res.Rate * float64(time.Second)))
 		})
-		if err == nil && steady.set.After(first) {
-			err = fmt.Errorf("%d reminders were set only %v after the first was due", n, steady.set.Sub(first))
+		if steady.set.After(first) {
+			must.Check(fmt.Errorf("%d reminders were set only %v after the first was due", n, steady.set.Sub(first)))
 		}
 		res.Began = steady.late(func(f fired) time.Time { return f.began })
 		res.Committed = steady.late(func(f fired) time.Time { return f.ended })
 		res.Early += steady.early()
-		return err
 	})
-	return res, err
+	return res, nil
 }
 
 // settle is for what is left to do when reminders have been set: flushes, a first look at
@@ -195,12 +121,15 @@ type firings struct {
 }
 
 // fire sets n reminders, starts to deliver, and waits until each has fired once.
-func (s FireSpec) fire(ctx context.Context, r *reminderParts, n int, due func(i int) time.Time) (res firings, err error) {
+func (s FireSpec) fire(ctx context.Context, r *reminderParts, n int, due func(i int) time.Time) (res firings) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := s.renewWith(ctx, r, n, due, &res); err != nil {
-		return res, err
-	}
+	began := time.Now()
+	w := Writer{Store: r.store, Type: "Counter", Method: s.Method, Payload: s.Payload, Actors: s.Plan.Actors}
+	w.Write(ctx, n, due)
+	res.set = time.Now()
+	res.setting = res.set.Sub(began)
+	r.renew(0)
 	var mu sync.Mutex
 	var before map[string]time.Duration
 	all := make(chan struct{})
@@ -226,15 +155,14 @@ func (s FireSpec) fire(ctx context.Context, r *reminderParts, n int, due func(i 
 		}
 	}
 	defer load.Observe(ctx)()
-	if err := r.Start(ctx); err != nil {
-		return res, err
-	}
+	must.Check(r.Start(ctx))
+	defer must.Close(func() error { return r.Stop(context.WithoutCancel(ctx)) })
 	select {
 	case <-all:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		must.Check(context.Cause(ctx))
 	}
-	return res, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
+	return res
 }
 
 // used is the processor time of this process and of those that the plan watches.
@@ -246,18 +174,6 @@ func (s FireSpec) used() map[string]time.Duration {
 	return used
 }
 
-// renewWith sets n reminders and makes a service that has not started.
-func (s FireSpec) renewWith(ctx context.Context, r *reminderParts, n int, due func(i int) time.Time, res *firings) error {
-	began := time.Now()
-	w := Writer{Store: r.store, Type: "Counter", Method: s.Method, Payload: s.Payload, Actors: s.Plan.Actors}
-	if err := w.Write(ctx, n, due); err != nil {
-		return err
-	}
-	res.set = time.Now()
-	res.setting = res.set.Sub(began)
-	return r.renew(0)
-}
-
 // middle is what was measured between the first tenth and the last.
 func (f *firings) middle() load.Result {
 	n := len(f.list)
@@ -266,10 +182,9 @@ func (f *firings) middle() load.Result {
 	for i, x := range part {
 		took[i] = x.ended.Sub(x.began)
 	}
-	slices.Sort(took)
 	return load.Result{
 		Calls: int64(len(part) - 1), Seconds: part[len(part)-1].ended.Sub(part[0].ended).Seconds(),
-		P50: took[len(took)/2], P99: took[len(took)*99/100], CPU: f.cpu,
+		P50: load.Quantile(took, 0.5), P99: load.Quantile(took, 0.99), CPU: f.cpu,
 	}
 }
 
@@ -283,15 +198,11 @@ func (f *firings) early() (n int) {
 }
 
 func (f *firings) late(at func(fired) time.Time) Lateness {
-	if len(f.list) == 0 {
-		return Lateness{}
-	}
 	late := make([]time.Duration, len(f.list))
 	for i, x := range f.list {
 		late[i] = at(x).Sub(x.due)
 	}
-	slices.Sort(late)
-	return Lateness{P50: late[len(late)/2], P99: late[len(late)*99/100], Max: late[len(late)-1]}
+	return Lateness{P50: load.Quantile(late, 0.5), P99: load.Quantile(late, 0.99), Max: load.Quantile(late, 1)}
 }
 
 // Writer writes reminders that fire once into a store, from buckets that nobody owns, as
@@ -310,46 +221,34 @@ const (
 )
 
 // Write writes n of them.
-func (w Writer) Write(ctx context.Context, n int, due func(i int) time.Time) error {
+func (w Writer) Write(ctx context.Context, n int, due func(i int) time.Time) {
 	planner, now := reminder.NewPlanner(), time.Now()
 	var bucket actor.Bucket
 	var commits []actor.Commit
 	run := strconv.FormatInt(now.UnixNano(), 36)
 	for i := range n {
 		if i%actor.BucketSize == 0 {
-			b, err := w.bucket(ctx)
-			if err != nil {
-				return err
-			}
-			bucket = b
+			bucket = w.bucket(ctx)
 		}
-		made, err := planner.Prepare(actor.ReminderSpec{
+		made := must.Get(planner.Prepare(actor.ReminderSpec{
 			Key:  actor.Key{App: actor.DefaultApp, Type: w.Type, ID: "c" + strconv.Itoa(i%w.Actors)},
 			Name: run + "-" + strconv.Itoa(i), Method: w.Method, Payload: actor.Payload{Data: []byte(w.Payload)}, Schedule: actor.Schedule{At: due(i)},
-		}, bucket.Token(uint32(i%actor.BucketSize)), now)
-		if err != nil {
-			return err
-		}
+		}, bucket.Token(uint32(i%actor.BucketSize)), now))
 		if i%setGroup == 0 {
 			commits = append(commits, actor.CommitOf())
 		}
 		e := &commits[len(commits)-1].Reminders
 		e.Set = append(e.Set, made)
 		if len(commits) == setCommits && len(e.Set) == setGroup || i == n-1 {
-			if err := errors.Join(w.Store.Commit(ctx, commits)...); err != nil {
-				return err
-			}
+			must.Check(errors.Join(w.Store.Commit(ctx, commits)...))
 			commits = nil
 		}
 	}
-	return nil
 }
 
 // bucket allocates a bucket that is closed at once.
-func (w Writer) bucket(ctx context.Context) (actor.Bucket, error) {
-	row, err := w.Store.AllocateBucket(ctx, actor.DefaultApp, "bench", actor.Vector([]byte("benchmrk")))
-	if err != nil {
-		return actor.Bucket{}, err
-	}
-	return row.Bucket, w.Store.CloseBucket(ctx, row.Bucket)
+func (w Writer) bucket(ctx context.Context) actor.Bucket {
+	row := must.Get(w.Store.AllocateBucket(ctx, actor.DefaultApp, "bench", actor.Vector([]byte("benchmrk"))))
+	must.Check(w.Store.CloseBucket(ctx, row.Bucket))
+	return row.Bucket
 }

@@ -2,7 +2,6 @@ package inhost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
@@ -50,21 +51,15 @@ func (s StoreSpec) due(i int) time.Time {
 // Store plays [StoreRole]. On the embedded store it writes the reminders; in a database it
 // allocates the buckets alone, and others write into them.
 func Store(ctx context.Context, s StoreSpec) (buckets []actor.Bucket, err error) {
-	st, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
+	st := s.open(ctx)
+	defer must.Close(st.Close)
 	w := Writer{Store: st, Type: "Counter", Method: s.Method, Payload: s.Payload, Actors: s.Plan.Actors}
 	if s.StoreURL == "" {
-		return nil, w.Write(ctx, s.Count, s.due)
+		w.Write(ctx, s.Count, s.due)
+		return nil, nil
 	}
 	for n := 0; n < s.Count; n += actor.BucketSize {
-		b, err := w.bucket(ctx)
-		if err != nil {
-			return nil, err
-		}
-		buckets = append(buckets, b)
+		buckets = append(buckets, w.bucket(ctx))
 	}
 	return buckets, nil
 }
@@ -93,24 +88,14 @@ const windowSettle = 10 * time.Second
 // Window plays [WindowRole].
 func Window(ctx context.Context, s WindowSpec) (res WindowResult, err error) {
 	s.Reminders = true
-	err = s.during(ctx, func(_ *host.Host, r *reminderParts) error {
-		if err := r.renew(s.Window); err != nil {
-			return err
-		}
+	s.during(ctx, func(_ *host.Host, r *reminderParts) {
+		r.renew(s.Window)
 		res.Bare = usage.Resident(os.Getpid())
 		began := time.Now()
-		if err := r.Start(ctx); err != nil {
-			return err
-		}
+		must.Check(r.Start(ctx))
 		var until time.Time
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
 		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+			must.Check(load.Pause(ctx, 20*time.Millisecond))
 			stats := r.Stats()
 			res.InMemory, res.Buckets = max(res.InMemory, stats.InMemory), max(res.Buckets, stats.Buckets)
 			res.Resident = max(res.Resident, usage.Resident(os.Getpid()))
@@ -118,13 +103,13 @@ func Window(ctx context.Context, s WindowSpec) (res WindowResult, err error) {
 			case until.IsZero() && res.InMemory >= s.Expect*95/100:
 				res.Took, until = now.Sub(began), now.Add(windowSettle)
 			case until.IsZero() && now.Sub(began) > windowTimeout:
-				return fmt.Errorf("%d reminders were in memory after %v, and %d are in the window", res.InMemory, windowTimeout, s.Expect)
+				must.Check(fmt.Errorf("%d reminders were in memory after %v, and %d are in the window", res.InMemory, windowTimeout, s.Expect))
 			case !until.IsZero() && now.After(until):
-				return nil
+				return
 			}
 		}
 	})
-	return res, err
+	return res, nil
 }
 
 const windowTimeout = 2 * time.Minute
@@ -147,12 +132,10 @@ type TakeOverResult struct {
 // TakeOver plays [TakeOverRole].
 func TakeOver(ctx context.Context, s TakeOverSpec) (res TakeOverResult, err error) {
 	s.Reminders = true
-	err = s.during(ctx, func(_ *host.Host, r *reminderParts) error {
+	s.during(ctx, func(_ *host.Host, r *reminderParts) {
 		watch := &assignments{Store: r.store}
 		r.store = watch
-		if err := r.renew(s.Window); err != nil {
-			return err
-		}
+		r.renew(s.Window)
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		var n atomic.Int64
@@ -175,22 +158,19 @@ func TakeOver(ctx context.Context, s TakeOverSpec) (res TakeOverResult, err erro
 				close(all)
 			}
 		}
-		if err := r.Start(ctx); err != nil {
-			return err
-		}
+		must.Check(r.Start(ctx))
 		select {
 		case <-all:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			must.Check(context.Cause(ctx))
 		case <-time.After(windowTimeout):
-			return fmt.Errorf("%d of %d reminders that are due had fired after %v", n.Load(), s.Due, windowTimeout)
+			must.Check(fmt.Errorf("%d of %d reminders that are due had fired after %v", n.Load(), s.Due, windowTimeout))
 		}
 		stats := r.Stats()
 		from, to, buckets := watch.times()
 		res = TakeOverResult{First: first.Sub(from), Last: last.Sub(from), Buckets: buckets, InMemory: stats.InMemory, Assigned: to.Sub(from)}
-		return nil
 	})
-	return res, err
+	return res, nil
 }
 
 // assignments notes when buckets are assigned.

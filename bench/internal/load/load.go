@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ type Plan struct {
 	// Once calls every actor once, in order, instead of for Duration.
 	Once bool
 	// Rate is how many calls are due in a second, evenly spaced and whatever
-	// becomes of them: each is made by the first of Outstanding callers who is
+	// their outcomes: each is made by the first of Outstanding callers who is
 	// free, and its latency counts from when it was due if none was. 0: each
 	// caller calls again at once.
 	Rate float64
@@ -147,7 +148,7 @@ func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *drive
 	defer cancel(nil)
 	d := &driver{plan: p, workers: make([]worker, p.Outstanding), started: time.Now()}
 	for i := range d.workers {
-		d.workers[i].init(i)
+		d.workers[i].random = rand.New(rand.NewPCG(uint64(i), 1))
 	}
 
 	before := d.snap() // every call of Once comes after it
@@ -157,11 +158,11 @@ func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *drive
 		await()
 		after = d.snap()
 	} else {
-		wait(ctx, p.Warmup)
+		_ = Pause(ctx, p.Warmup) // its end is that of the run
 		d.measuring.Store(true)
 		end := Observe(ctx)
 		before = d.snap()
-		wait(ctx, p.Duration)
+		_ = Pause(ctx, p.Duration)
 		after = d.snap()
 		end()
 		d.done.Store(true)
@@ -173,13 +174,24 @@ func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *drive
 	return d.result(before, after), nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// Pause waits, or returns why ctx has ended.
+func Pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-t.C:
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
+}
+
+// Quantile returns the duration below which the share q of durations lies, which it sorts; 0
+// if there are none.
+func Quantile(of []time.Duration, q float64) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return of[int(q*float64(len(of)-1))]
 }
 
 // driver is one run of a plan.
@@ -192,20 +204,14 @@ type driver struct {
 	done      atomic.Bool
 }
 
-// worker has one call outstanding. The padding keeps the counters of two
-// workers out of one cache line.
+// worker has one call outstanding. It is larger than a cache line, so that the counters of two
+// workers share none.
 type worker struct {
 	calls   atomic.Int64
-	latency *histogram
+	latency []time.Duration
 	random  *rand.Rand
 	n       int // calls begun
 	began   time.Time
-	_       [24]byte
-}
-
-func (w *worker) init(i int) {
-	w.latency = new(histogram)
-	w.random = rand.New(rand.NewPCG(uint64(i), 1))
 }
 
 // next says which actor the worker calls, false if it is to end.
@@ -233,7 +239,7 @@ func (d *driver) due(ctx context.Context) time.Time {
 	n := d.called.Add(1) - 1
 	due := d.started.Add(time.Duration(float64(n) / d.plan.Rate * float64(time.Second)))
 	if early := time.Until(due); early > 0 {
-		wait(ctx, early)
+		_ = Pause(ctx, early)
 		return time.Now()
 	}
 	return due
@@ -250,7 +256,7 @@ func (d *driver) end(ctx context.Context, w *worker, target int, err error) erro
 	}
 	w.calls.Add(1)
 	if d.plan.Once || d.measuring.Load() {
-		w.latency.add(time.Since(w.began))
+		w.latency = append(w.latency, time.Since(w.began))
 	}
 	return nil
 }
@@ -304,13 +310,13 @@ func (d *driver) snap() snapshot {
 }
 
 func (d *driver) result(before, after snapshot) Result {
-	var all histogram
+	var all []time.Duration
 	for i := range d.workers {
-		all.merge(d.workers[i].latency)
+		all = append(all, d.workers[i].latency...)
 	}
 	r := Result{
 		Calls: after.calls - before.calls, Seconds: after.at.Sub(before.at).Seconds(),
-		P50: all.quantile(0.50), P99: all.quantile(0.99),
+		P50: Quantile(all, 0.50), P99: Quantile(all, 0.99),
 		CPU: make(map[string]time.Duration, len(after.cpu)),
 	}
 	for name, used := range after.cpu {

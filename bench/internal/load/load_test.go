@@ -10,30 +10,18 @@ import (
 	"time"
 )
 
-func TestHistogram(t *testing.T) {
-	var h histogram
-	for i := 1; i <= 1000; i++ {
-		h.add(time.Duration(i) * time.Microsecond)
+func TestQuantile(t *testing.T) {
+	var all []time.Duration
+	for i := 1000; i > 0; i-- {
+		all = append(all, time.Duration(i)*time.Microsecond)
 	}
-	for q, want := range map[float64]time.Duration{0.5: 500 * time.Microsecond, 0.99: 990 * time.Microsecond, 1: time.Millisecond} {
-		if got := h.quantile(q); got < want || float64(got) > 1.04*float64(want) {
-			t.Errorf("quantile(%v) = %v, want %v and 4 %% at most above", q, got, want)
+	for q, want := range map[float64]time.Duration{0: time.Microsecond, 0.5: 500 * time.Microsecond, 0.99: 990 * time.Microsecond, 1: time.Millisecond} {
+		if got := Quantile(all, q); got != want {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
-	if got := new(histogram).quantile(0.5); got != 0 {
+	if got := Quantile(nil, 0.5); got != 0 {
 		t.Errorf("quantile of nothing = %v", got)
-	}
-}
-
-func TestBucketsAreInOrder(t *testing.T) {
-	for v := range uint64(1 << 12) {
-		b := bucket(v)
-		if upper(b) < v || b > 0 && upper(b-1) >= v {
-			t.Fatalf("%d is in bucket %d, which ends at %d after %d", v, b, upper(b), upper(b-1))
-		}
-	}
-	if b := bucket(1<<63 + 1); upper(b) < 1<<63 {
-		t.Fatalf("the largest bucket ends at %d", upper(b))
 	}
 }
 
@@ -61,7 +49,7 @@ func both(t *testing.T, test func(t *testing.T, drive func(context.Context, Plan
 func TestDriveMeasuresAfterTheWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := Drive(t.Context(), Plan{Outstanding: 4, Actors: 10, Warmup: time.Second, Duration: 2 * time.Second},
-			func(ctx context.Context, _, _, _ int) error { wait(ctx, 10*time.Millisecond); return nil })
+			func(ctx context.Context, _, _, _ int) error { _ = Pause(ctx, 10*time.Millisecond); return nil })
 		want4Callers(t, r, err)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +88,7 @@ func TestRateCountsLatencyFromWhenACallIsDue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, err := Drive(t.Context(), Plan{Outstanding: 1, Actors: 10, Rate: c.rate, Warmup: time.Second, Duration: 2 * time.Second},
-					func(ctx context.Context, _, _, _ int) error { wait(ctx, 10*time.Millisecond); return nil })
+					func(ctx context.Context, _, _, _ int) error { _ = Pause(ctx, 10*time.Millisecond); return nil })
 				if err != nil {
 					t.Fatal(err)
 				}

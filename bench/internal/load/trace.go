@@ -44,7 +44,7 @@ func Trace(ctx context.Context, p TracePlan, call Call) []Traced {
 	for n := 0; ; n++ {
 		due := started.Add(time.Duration(float64(n) / p.Rate * float64(time.Second)))
 		if early := time.Until(due); early > 0 {
-			wait(ctx, early)
+			_ = Pause(ctx, early)
 		}
 		if ctx.Err() != nil {
 			break

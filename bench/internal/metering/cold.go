@@ -1,13 +1,10 @@
 package metering
 
 import (
-	"context"
 	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 )
 
 const (
@@ -17,24 +14,10 @@ const (
 )
 
 // cold is metering.4.
-func cold(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	module, _, err := r.Guest(ctx)
-	if err != nil {
-		return err
-	}
-	for run := range r.Runs {
-		dir, remove, err := r.Folder()
-		if err != nil {
-			return err
-		}
-		res, err := role.Call[inhost.ColdResult](ctx, inhost.ColdRole,
-			inhost.ColdSpec{Dir: dir, Wasm: module, Actors: r.Count(coldActors)})
-		remove()
-		if err != nil {
-			return err
-		}
-		rec.Note("run %d: median %s, p99 %s", run+1, res.P50, res.P99)
-		rec.Compare("median", float64(res.P50)/1e3, float64(coldLimit)/1e3)
-	}
-	return nil
+func cold(b *bar.B) {
+	b.Each(func(run int) {
+		res := bar.Call[inhost.ColdResult](b, inhost.ColdRole, inhost.ColdSpec{Dir: b.Folder(), Wasm: b.Guest(), Actors: b.Count(coldActors)})
+		b.Note("run %d: median %s, p99 %s", run, res.P50, res.P99)
+		b.Compare("median", bar.Micros(res.P50), bar.Micros(coldLimit))
+	})
 }

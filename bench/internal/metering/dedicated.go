@@ -3,14 +3,13 @@ package metering
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
@@ -37,69 +36,38 @@ type dedicatedResult struct {
 }
 
 // dedicated is metering.3.
-func dedicated(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	small, err := r.Build(ctx, "bench/smallguest", guestbuild.Cargo)
-	if err != nil {
-		return err
-	}
-	counter, _, err := r.Guest(ctx)
-	if err != nil {
-		return err
-	}
-	n := r.Count(dedicatedInstances)
-	for run := range r.Runs {
-		res, err := role.Call[dedicatedResult](ctx, dedicatedRole, dedicatedSpec{small, n})
-		if err != nil {
-			return err
-		}
-		rec.Compare("resident", res.Resident/1e3, residentLimit/1e3)
-		rec.Compare("heap target over twice the heap", res.HeapTarget/1e6, res.TwiceHeap/1e6)
-		rec.Note("run %d, %d instances, for each: %.1f KB resident, of it %.1f on Go's heap; %.1f KB in the kernel's tables",
-			run+1, n, res.Resident/1e3, res.Heap/1e3, res.Tables/1e3)
-	}
-	res, err := role.Call[dedicatedResult](ctx, dedicatedRole, dedicatedSpec{counter, n / 5})
-	if err != nil {
-		return err
-	}
-	rec.Note("the counter of bench/guest, written with the SDK, %d instances, for each: %.1f KB resident, of it %.1f on Go's heap; %.1f KB in the kernel's tables",
-		n/5, res.Resident/1e3, res.Heap/1e3, res.Tables/1e3)
-	return nil
+func dedicated(b *bar.B) {
+	small := b.Build("bench/smallguest", guestbuild.Cargo)
+	n := b.Count(dedicatedInstances)
+	b.Each(func(run int) {
+		res := bar.Call[dedicatedResult](b, dedicatedRole, dedicatedSpec{small, n})
+		b.Compare("resident", res.Resident/1e3, residentLimit/1e3)
+		b.Compare("heap target over twice the heap", res.HeapTarget/1e6, res.TwiceHeap/1e6)
+		b.Note("run %d, %d instances, for each: %s", run, n, res)
+	})
+	res := bar.Call[dedicatedResult](b, dedicatedRole, dedicatedSpec{b.Guest(), n / 5})
+	b.Note("the counter of bench/guest, written with the SDK, %d instances, for each: %s", n/5, res)
+}
+
+func (r dedicatedResult) String() string {
+	return fmt.Sprintf("%.1f KB resident, of it %.1f on Go's heap; %.1f KB in the kernel's tables", r.Resident/1e3, r.Heap/1e3, r.Tables/1e3)
 }
 
 // runDedicated plays [dedicatedRole].
-func runDedicated(ctx context.Context, s dedicatedSpec) (res dedicatedResult, err error) {
-	e, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{MaxInstances: s.Instances + 1}})
-	if err != nil {
-		return res, err
-	}
-	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
-	p, err := loadFile(ctx, e, s.Wasm)
-	if err != nil {
-		return res, err
-	}
+func runDedicated(ctx context.Context, s dedicatedSpec) (dedicatedResult, error) {
+	e := must.Get(wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{MaxInstances: s.Instances + 1}}))
+	defer must.Close(func() error { return e.Close(context.WithoutCancel(ctx)) }) // with its instances
+	p := must.Get(loadFile(ctx, e, s.Wasm))
 	held := make([]engine.Instance, 0, s.Instances)
-	defer func() {
-		for _, i := range held {
-			err = errors.Join(err, i.Close(ctx))
-		}
-	}()
-	add := func() error {
-		i, err := p.NewInstance(ctx, memoryLimit)
-		if err != nil {
-			return err
-		}
+	add := func() {
+		i := must.Get(p.NewInstance(ctx, memoryLimit))
 		held = append(held, i)
-		return i.Run(ctx, turn("c"+strconv.Itoa(len(held)), "Add", "1"), new(calls))
+		must.Check(i.Run(ctx, turn("c"+strconv.Itoa(len(held)), "Add", "1"), new(calls)))
 	}
-	if err := add(); err != nil { // with what is made once
-		return res, err
-	}
-	before := status()
-	heapBefore := heap()
+	add() // with what is made once
+	before, heapBefore := status(), heap()
 	for len(held) < s.Instances {
-		if err := add(); err != nil {
-			return res, err
-		}
+		add()
 	}
 	heapAfter := heap()
 	after := status()

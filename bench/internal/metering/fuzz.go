@@ -1,9 +1,7 @@
 package metering
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,25 +10,24 @@ import (
 	"strings"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // fuzzing is metering.6. It runs once: a finding is no matter of luck with the
 // machine.
-func fuzzing(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	cmd := exec.CommandContext(ctx, "build/fuzz.sh", "guests")
-	cmd.Dir, cmd.Env = r.Root, append(os.Environ(), "FUZZTIME=20s")
+func fuzzing(b *bar.B) {
+	cmd := exec.CommandContext(b.Context(), "build/fuzz.sh", "guests")
+	cmd.Dir, cmd.Env = b.Root, append(os.Environ(), "FUZZTIME=20s")
 	var out bytes.Buffer
-	cmd.Stdout = io.MultiWriter(&out, r.Log)
+	cmd.Stdout = io.MultiWriter(&out, b.Log)
 	cmd.Stderr = cmd.Stdout
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("fuzz: %w", err)
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		must.Check(fmt.Errorf("fuzz: %w", err))
 	}
 	targets, findings := 0, 0
-	for lines := bufio.NewScanner(&out); lines.Scan(); {
-		summary, ok := strings.CutPrefix(lines.Text(), "fuzzed ")
+	for line := range strings.Lines(out.String()) {
+		summary, ok := strings.CutPrefix(strings.TrimSpace(line), "fuzzed ")
 		if !ok {
 			continue
 		}
@@ -39,13 +36,12 @@ func fuzzing(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			findings++
 		}
 		if strings.Contains(summary, ": 0 executions") {
-			return fmt.Errorf("fuzz: %s", summary)
+			must.Check(fmt.Errorf("fuzz: %s", summary))
 		}
-		rec.Note("%s", summary)
+		b.Note("%s", summary)
 	}
 	if targets == 0 {
-		return errors.Join(errors.New("build/fuzz.sh fuzzed nothing"), err)
+		must.Check(errors.Join(errors.New("build/fuzz.sh fuzzed nothing"), err))
 	}
-	rec.Compare("findings", float64(findings), float64(targets))
-	return nil
+	b.Compare("findings", float64(findings), float64(targets))
 }

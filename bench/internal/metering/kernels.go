@@ -2,7 +2,6 @@ package metering
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,9 +13,9 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine/meter"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
 const (
@@ -52,77 +51,47 @@ type kernelTimes struct {
 }
 
 // overhead is metering.1.
-func overhead(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	var modules [2]string
-	for i, language := range []string{"go", "rust"} {
-		path, err := kernels(ctx, r, language)
-		if err != nil {
-			return err
-		}
-		modules[i] = path
-	}
-	for run := range r.Runs {
+func overhead(b *bar.B) {
+	languages := []string{"go", "rust"}
+	modules := []string{kernels(b, languages[0]), kernels(b, languages[1])}
+	b.Each(func(run int) {
 		sum, worst, n := 0.0, 0.0, 0.0
-		for i, language := range []string{"go", "rust"} {
-			times, err := role.Call[[]kernelTimes](ctx, kernelsRole, kernelsSpec{modules[i]})
-			if err != nil {
-				return err
-			}
-			for _, t := range times {
+		for i, language := range languages {
+			for _, t := range bar.Call[[]kernelTimes](b, kernelsRole, kernelsSpec{modules[i]}) {
 				sum, worst, n = sum+math.Log(t.Metered), max(worst, t.Metered), n+1
-				rec.Note("run %d, %s %s: %.1f ms, by place %.1f to %.1f; metered %.3f ×; with WithCloseOnContextDone %.2f ×",
-					run+1, language, t.Kernel, t.Plain*1e3, t.Quickest*1e3, t.Slowest*1e3, t.Metered, t.Closing)
+				b.Note("run %d, %s %s: %.1f ms, by place %.1f to %.1f; metered %.3f ×; with WithCloseOnContextDone %.2f ×",
+					run, language, t.Kernel, t.Plain*1e3, t.Quickest*1e3, t.Slowest*1e3, t.Metered, t.Closing)
 			}
 		}
-		rec.Compare("geometric mean", math.Exp(sum/n), 1)
-		rec.Compare("worst kernel", worst, 1)
-	}
-	return nil
+		b.Compare("geometric mean", math.Exp(sum/n), 1)
+		b.Compare("worst kernel", worst, 1)
+	})
 }
 
 // runKernels plays [kernelsRole].
 func runKernels(ctx context.Context, s kernelsSpec) (all []kernelTimes, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	module, err := os.ReadFile(s.Wasm)
-	if err != nil {
-		return nil, err
-	}
-	closing, err := newForm(ctx, module, true)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closing.rt.Close(ctx)) }()
+	module := must.Get(os.ReadFile(s.Wasm))
+	closing := newForm(ctx, module, true)
+	defer closing.close(ctx)
 	for _, w := range work {
 		all = append(all, kernelTimes{Kernel: w.kernel, Metered: 1, Quickest: math.Inf(1)})
 	}
 	for place := range places {
-		if err := runPlace(ctx, module, place, closing, all); err != nil {
-			return nil, err
-		}
+		runPlace(ctx, module, place, closing, all)
 	}
 	return all, nil
 }
 
 // runPlace adds to what all kernels took what they take at a place, the form that
 // closes at the first one only: it is slower by too much for chance to matter.
-func runPlace(ctx context.Context, module []byte, place int, closing *form, all []kernelTimes) (err error) {
-	module, err = moved(module, place)
-	if err != nil {
-		return err
-	}
-	metered, _, err := meter.Rewrite(module, meter.Config{})
-	if err != nil {
-		return err
-	}
-	var forms []*form
-	for _, wasm := range [][]byte{module, metered} {
-		f, err := newForm(ctx, wasm, false)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.rt.Close(ctx)) }()
-		forms = append(forms, f)
+func runPlace(ctx context.Context, module []byte, place int, closing *form, all []kernelTimes) {
+	module = must.Get(moved(module, place))
+	metered, _ := must.Get2(meter.Rewrite(module, meter.Config{}))
+	forms := []*form{newForm(ctx, module, false), newForm(ctx, metered, false)}
+	for _, f := range forms {
+		defer f.close(ctx)
 	}
 	if place == 0 {
 		forms = append(forms, closing)
@@ -132,10 +101,7 @@ func runPlace(ctx context.Context, module []byte, place int, closing *form, all 
 		times := 1
 		for round := range kernelRounds + 1 {
 			for j, f := range forms {
-				took, err := f.run(ctx, w.kernel, w.amount, times)
-				if err != nil {
-					return fmt.Errorf("kernel %s: %w", w.kernel, err)
-				}
+				took := f.run(ctx, w.kernel, w.amount, times)
 				if round > 0 { // the first one warms up
 					seconds[j] = append(seconds[j], took)
 				} else if j == 0 && took < kernelTime {
@@ -143,7 +109,7 @@ func runPlace(ctx context.Context, module []byte, place int, closing *form, all 
 				}
 			}
 		}
-		plain := median(seconds[0])
+		plain := bar.Median(seconds[0])
 		all[i].Plain += plain / places
 		all[i].Quickest, all[i].Slowest = min(all[i].Quickest, plain), max(all[i].Slowest, plain)
 		all[i].Metered *= math.Pow(medianRatio(seconds[1], seconds[0]), 1.0/places)
@@ -151,7 +117,6 @@ func runPlace(ctx context.Context, module []byte, place int, closing *form, all 
 			all[i].Closing = medianRatio(seconds[2], seconds[0])
 		}
 	}
-	return nil
 }
 
 func medianRatio(of, to []float64) float64 {
@@ -159,7 +124,7 @@ func medianRatio(of, to []float64) float64 {
 	for i := range of {
 		ratios[i] = of[i] / to[i]
 	}
-	return median(ratios)
+	return bar.Median(ratios)
 }
 
 // form is a module compiled by a bare wazero, and an instance of it.
@@ -170,77 +135,61 @@ type form struct {
 }
 
 // newForm compiles and instantiates. Refills cost nothing but the call.
-func newForm(ctx context.Context, module []byte, closing bool) (*form, error) {
-	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(closing))
-	f := &form{rt: rt}
-	_, err := wasi_snapshot_preview1.Instantiate(ctx, rt)
-	if err == nil {
-		i64s := []api.ValueType{api.ValueTypeI64}
-		_, err = rt.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
-			WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) { stack[0] = meter.MaxFuel }), i64s, i64s).
-			Export(meter.ImportRefill).Instantiate(ctx)
-	}
-	if err == nil {
-		f.compiled, err = rt.CompileModule(ctx, module)
-	}
-	if err == nil {
-		f.mod, err = rt.InstantiateModule(ctx, f.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
-	}
-	if err != nil {
-		return nil, errors.Join(err, rt.Close(ctx))
-	}
-	return f, nil
+func newForm(ctx context.Context, module []byte, closing bool) *form {
+	f := &form{rt: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(closing))}
+	must.Get(wasi_snapshot_preview1.Instantiate(ctx, f.rt))
+	i64s := []api.ValueType{api.ValueTypeI64}
+	must.Get(f.rt.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
+		WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) { stack[0] = meter.MaxFuel }), i64s, i64s).
+		Export(meter.ImportRefill).Instantiate(ctx))
+	f.compiled = must.Get(f.rt.CompileModule(ctx, module))
+	f.mod = must.Get(f.rt.InstantiateModule(ctx, f.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize")))
+	return f
 }
 
+// close is for defer.
+func (f *form) close(ctx context.Context) { _ = f.rt.Close(ctx) } // nothing is left to lose
+
 // run returns the processor seconds that a kernel takes, called so often.
-func (f *form) run(ctx context.Context, kernel string, amount uint64, times int) (float64, error) {
+func (f *form) run(ctx context.Context, kernel string, amount uint64, times int) float64 {
 	ctx, cancel := context.WithCancel(ctx) // one that can end, for closing
 	defer cancel()
 	fn := f.mod.ExportedFunction(kernel)
 	began := clock()
 	for range times {
 		if _, err := fn.Call(ctx, amount); err != nil {
-			return 0, err
+			must.Check(fmt.Errorf("kernel %s: %w", kernel, err))
 		}
 	}
-	return clock() - began, nil
+	return clock() - began
 }
 
 // instantiate returns the processor seconds that one more instance takes,
 // without what initializes it.
-func (f *form) instantiate(ctx context.Context) (float64, error) {
+func (f *form) instantiate(ctx context.Context) float64 {
 	began := clock()
-	mod, err := f.rt.InstantiateModule(ctx, f.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	mod := must.Get(f.rt.InstantiateModule(ctx, f.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions()))
 	took := clock() - began
-	if err != nil {
-		return 0, err
-	}
-	return took, mod.Close(ctx)
+	must.Check(mod.Close(ctx))
+	return took
 }
 
 // rewriteTimes is what rewriting and instantiating took, in processor seconds.
 type rewriteTimes struct {
-	Bytes                   int
-	Rewrite, Plain, Metered float64
-	Ratio                   float64 // of neighbouring instantiations
+	Bytes          int
+	Rewrite, Plain float64
+	Ratio          float64 // of neighbouring instantiations, metered to plain
 }
 
 // rewriting is metering.5.
-func rewriting(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	path, err := kernels(ctx, r, "go")
-	if err != nil {
-		return err
-	}
-	for run := range r.Runs {
-		t, err := role.Call[rewriteTimes](ctx, rewriteRole, kernelsSpec{path})
-		if err != nil {
-			return err
-		}
-		rec.Note("run %d: a guest of standard Go of %.2f MB rewritten in %s", run+1, float64(t.Bytes)/1e6, seconds(t.Rewrite))
-		rec.Compare("rewriting 3 MB", t.Rewrite*3e6/float64(t.Bytes), 1)
-		rec.Compare("instantiation", t.Plain*t.Ratio*1e6, t.Plain*1e6)
-	}
-	return nil
+func rewriting(b *bar.B) {
+	path := kernels(b, "go")
+	b.Each(func(run int) {
+		t := bar.Call[rewriteTimes](b, rewriteRole, kernelsSpec{path})
+		b.Note("run %d: a guest of standard Go of %.2f MB rewritten in %s", run, float64(t.Bytes)/1e6, seconds(t.Rewrite))
+		b.Compare("rewriting 3 MB", t.Rewrite*3e6/float64(t.Bytes), 1)
+		b.Compare("instantiation", t.Plain*t.Ratio*1e6, t.Plain*1e6)
+	})
 }
 
 func seconds(s float64) time.Duration {
@@ -248,46 +197,28 @@ func seconds(s float64) time.Duration {
 }
 
 // runRewrite plays [rewriteRole].
-func runRewrite(ctx context.Context, s kernelsSpec) (t rewriteTimes, err error) {
+func runRewrite(ctx context.Context, s kernelsSpec) (rewriteTimes, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	module, err := os.ReadFile(s.Wasm)
-	if err != nil {
-		return t, err
-	}
-	t.Bytes = len(module)
+	module := must.Get(os.ReadFile(s.Wasm))
 	var metered []byte
 	var took []float64
 	for range 5 {
 		began := time.Now() // not processor time: the collector works for it, too
-		if metered, _, err = meter.Rewrite(module, meter.Config{}); err != nil {
-			return t, err
-		}
+		metered, _ = must.Get2(meter.Rewrite(module, meter.Config{}))
 		took = append(took, time.Since(began).Seconds())
 	}
-	t.Rewrite = median(took)
-	plain, err := newForm(ctx, module, false)
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, plain.rt.Close(ctx)) }()
-	merged, err := newForm(ctx, metered, false)
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, merged.rt.Close(ctx)) }()
+	plain, merged := newForm(ctx, module, false), newForm(ctx, metered, false)
+	defer plain.close(ctx)
+	defer merged.close(ctx)
 	var before, after []float64
 	for range 200 {
-		b, err := plain.instantiate(ctx)
-		if err != nil {
-			return t, err
-		}
-		a, err := merged.instantiate(ctx)
-		if err != nil {
-			return t, err
-		}
-		before, after = append(before, b), append(after, a)
+		before, after = append(before, plain.instantiate(ctx)), append(after, merged.instantiate(ctx))
 	}
-	t.Plain, t.Metered, t.Ratio = median(before), median(after), medianRatio(after, before)
-	return t, nil
+	return rewriteTimes{len(module), bar.Median(took), bar.Median(before), medianRatio(after, before)}, nil
+}
+
+// kernels are the guests that bars 1 and 5 run.
+func kernels(b *bar.B, language string) (path string) {
+	return b.Build("engine/meter/testdata/"+language, map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language])
 }

@@ -8,14 +8,8 @@
 package metering
 
 import (
-	"context"
-	"slices"
-	"time"
-
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
 // Roles are the parts that run in processes of their own.
@@ -37,21 +31,21 @@ func Bars() []bar.Bar {
 				{Name: "geometric mean", Unit: "× time", Want: bar.AtMost, Target: 1.15},
 				{Name: "worst kernel", Unit: "× time", Want: bar.AtMost, Target: 1.4},
 			},
-			Run: overhead,
+			Run: bar.Of(overhead),
 		},
-		{Name: "metering.2", Title: "four guests that never end, one at a time, beside neighbours on half a core", Checks: runawayChecks(), Run: runaways},
+		{Name: "metering.2", Title: "four guests that never end, one at a time, beside neighbours on half a core", Checks: runawayChecks(), Run: bar.Of(runaways)},
 		{
 			Name: "metering.3", Title: "100,000 live dedicated instances of a small Rust guest: memory of the process, and Go's heap target",
 			Checks: []bar.Check{
 				{Name: "resident", Unit: "KB/instance", Want: bar.AtMost, Target: 1},
 				{Name: "heap target over twice the heap", Unit: "MB", Want: bar.AtMost, Target: 1.1},
 			},
-			Run: dedicated,
+			Run: bar.Of(dedicated),
 		},
 		{
 			Name: "metering.4", Title: "cold activations of 10,000 actors with instances of their own, inside the host, against 60 µs",
 			Checks: []bar.Check{{Name: "median", Unit: "µs", Want: bar.AtMost, Target: 1}},
-			Run:    cold,
+			Run:    bar.Of(cold),
 		},
 		{
 			Name: "metering.5", Title: "a module of 3 MB: rewriting against 1 s, instantiation of its metered form against its own",
@@ -59,36 +53,17 @@ func Bars() []bar.Bar {
 				{Name: "rewriting 3 MB", Unit: "s", Want: bar.AtMost, Target: 1},
 				{Name: "instantiation", Unit: "µs", Want: bar.AtMost, Target: 0.75},
 			},
-			Run: rewriting,
+			Run: bar.Of(rewriting),
 		},
 		{
 			Name: "metering.6", Title: "fuzzing of upload and of metering, 20 s for each target; make soak runs it for hours",
 			Checks: []bar.Check{{Name: "findings", Unit: "findings", Want: bar.AtMost, Target: 0}},
-			Run:    fuzzing,
+			Run:    bar.Of(fuzzing),
 		},
 		{
 			Name: "metering.7", Title: "processor time of the server per call with a guest in Go, against one in Rust: HTTP, 64 connections, 10,000 actors",
 			Checks: languageChecks(),
-			Run:    languages,
+			Run:    bar.Of(languages),
 		},
 	}
-}
-
-// kernels are the guests that bars 1 and 5 run.
-func kernels(ctx context.Context, r *rig.Rig, language string) (path string, err error) {
-	toolchain := map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language]
-	return r.Build(ctx, "engine/meter/testdata/"+language, toolchain)
-}
-
-func quantile(of []time.Duration, q float64) time.Duration {
-	if len(of) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[int(q*float64(len(sorted)-1))]
-}
-
-func median(of []float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/2]
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
+	loading "github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
@@ -88,89 +88,54 @@ type runawayResult struct {
 }
 
 // runaways is metering.2.
-func runaways(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	for run := range r.Runs {
-		for _, kind := range kinds {
-			res, err := role.Call[runawayResult](ctx, runawayRole, runawaySpec{kind})
-			if err != nil {
-				return err
-			}
-			names := runawayChecks()[3*indexOf(kind):]
-			rec.Compare(names[0].Name, res.Overrun, 20)
-			rec.Compare(names[1].Name, res.Beside, res.BesideGo)
-			rec.Compare(names[2].Name, res.GC, 20)
-			rec.Note("run %d, %s: worst overrun %.1f ms, worst collection %.1f ms; neighbours' p99 %.2f ms, %.2f without, %.2f beside a loop in Go; they used %.2f cores",
-				run+1, kind, res.WorstOverrun, res.WorstGC, res.Beside, res.Without, res.BesideGo, res.Busy)
+func runaways(b *bar.B) {
+	b.Each(func(run int) {
+		checks := runawayChecks()
+		for i, kind := range kinds {
+			res := bar.Call[runawayResult](b, runawayRole, runawaySpec{kind})
+			b.Compare(checks[3*i].Name, res.Overrun, 20)
+			b.Compare(checks[3*i+1].Name, res.Beside, res.BesideGo)
+			b.Compare(checks[3*i+2].Name, res.GC, 20)
+			b.Note("run %d, %s: worst overrun %.1f ms, worst collection %.1f ms; neighbours' p99 %.2f ms, %.2f without, %.2f beside a loop in Go; they used %.2f cores",
+				run, kind, res.WorstOverrun, res.WorstGC, res.Beside, res.Without, res.BesideGo, res.Busy)
 		}
-	}
-	return nil
-}
-
-func indexOf(kind string) int {
-	for i, k := range kinds {
-		if k == kind {
-			return i
-		}
-	}
-	return -1
+	})
 }
 
 // runRunaways plays [runawayRole].
-func runRunaways(ctx context.Context, s runawaySpec) (res runawayResult, err error) {
-	e, err := wasm.New(ctx, wasm.Config{})
-	if err != nil {
-		return res, err
-	}
-	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
-	runaway, err := load(ctx, e, endless(s.Kind).Bytes())
-	if err != nil {
-		return res, err
-	}
-	beside, err := newNeighbours(ctx, e)
-	if err != nil {
-		return res, err
-	}
-	defer beside.close(ctx)
+func runRunaways(ctx context.Context, s runawaySpec) (runawayResult, error) {
+	e := must.Get(wasm.New(ctx, wasm.Config{}))
+	defer must.Close(func() error { return e.Close(context.WithoutCancel(ctx)) }) // with its instances
+	runaway := must.Get(load(ctx, e, endless(s.Kind).Bytes()))
+	beside := newNeighbours(ctx, e)
 
 	var overruns, collections []time.Duration
-	bodies := [phases]func() error{
-		without: func() error { <-time.After(runawayLimit); return nil },
-		besideGo: func() error {
+	bodies := [phases]func(){
+		without: func() { <-time.After(runawayLimit) },
+		besideGo: func() {
 			for began := time.Now(); time.Since(began) < runawayLimit; {
 				runtime.Gosched()
 			}
-			return nil
 		},
-		besideGuest: func() error {
-			over, err := overrun(ctx, runaway)
-			overruns = append(overruns, over)
-			return err
-		},
+		besideGuest: func() { overruns = append(overruns, overrun(ctx, runaway)) },
 	}
-	latencies, err := beside.during(ctx, func(begin func(phase) (end func())) error {
+	latencies := must.Get(beside.during(ctx, func(begin func(phase) (end func())) {
 		for range runawayRounds {
 			for p, body := range bodies {
 				end := begin(phase(p))
-				took, err := collected(body)
+				took := collected(body)
 				end()
-				if err != nil {
-					return err
-				}
 				if phase(p) == besideGuest {
 					collections = append(collections, took)
 				}
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return res, err
-	}
+	}))
+	ms := func(of []time.Duration, q float64) float64 { return bar.Millis(loading.Quantile(of, q)) }
 	return runawayResult{
-		Overrun: ms(quantile(overruns, 0.5)), WorstOverrun: ms(quantile(overruns, 1)),
-		GC: ms(quantile(collections, 0.5)), WorstGC: ms(quantile(collections, 1)),
-		Beside: ms(quantile(latencies[besideGuest], 0.99)), Without: ms(quantile(latencies[without], 0.99)),
-		BesideGo: ms(quantile(latencies[besideGo], 0.99)), Busy: beside.busy(),
+		Overrun: ms(overruns, 0.5), WorstOverrun: ms(overruns, 1), GC: ms(collections, 0.5), WorstGC: ms(collections, 1),
+		Beside: ms(latencies[besideGuest], 0.99), Without: ms(latencies[without], 0.99), BesideGo: ms(latencies[besideGo], 0.99),
+		Busy: beside.busy(),
 	}, nil
 }
 
@@ -188,7 +153,7 @@ const (
 
 // collected runs body and forces a collection half-way, and returns how long that
 // took.
-func collected(body func() error) (took time.Duration, err error) {
+func collected(body func()) (took time.Duration) {
 	var collector sync.WaitGroup
 	collector.Go(func() {
 		<-time.After(runawayLimit / 2)
@@ -196,28 +161,23 @@ func collected(body func() error) (took time.Duration, err error) {
 		runtime.GC()
 		took = time.Since(began)
 	})
-	err = body()
+	body()
 	collector.Wait()
-	return took, err
+	return took
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // overrun runs a guest into its deadline, on an instance of its own, and returns
 // how late it was stopped.
-func overrun(ctx context.Context, p engine.Program) (_ time.Duration, err error) {
-	i, err := p.NewInstance(ctx, memoryLimit)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, i.Close(ctx)) }()
+func overrun(ctx context.Context, p engine.Program) time.Duration {
+	i := must.Get(p.NewInstance(ctx, memoryLimit))
+	defer must.Close(func() error { return i.Close(ctx) })
 	limited, cancel := context.WithTimeout(ctx, runawayLimit)
 	defer cancel()
 	began := time.Now()
 	if err := i.Run(limited, turn("runaway", "Do", ""), new(calls)); !errors.Is(err, actor.ErrDeadline) {
-		return 0, fmt.Errorf("a guest that never ends ended with: %w", err)
+		must.Check(fmt.Errorf("a guest that never ends ended with: %w", err))
 	}
-	return time.Since(began) - runawayLimit, nil
+	return time.Since(began) - runawayLimit
 }
 
 // neighbourhood is guests that make calls at fixed times, whatever their
@@ -227,44 +187,32 @@ type neighbourhood struct {
 	took      time.Duration // of a turn alone
 }
 
-func newNeighbours(ctx context.Context, e *wasm.Engine) (*neighbourhood, error) {
+func newNeighbours(ctx context.Context, e *wasm.Engine) *neighbourhood {
 	const small = 100_000
-	trial, err := spinner(ctx, e, small)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = trial.Close(ctx) }()
+	trial := spinner(ctx, e, small)
+	defer must.Close(func() error { return trial.Close(ctx) })
 	quickest := time.Hour
 	for range 50 {
 		began := time.Now()
-		if err := trial.Run(ctx, turn("neighbour", "Do", ""), new(calls)); err != nil {
-			return nil, err
-		}
+		must.Check(trial.Run(ctx, turn("neighbour", "Do", ""), new(calls)))
 		quickest = min(quickest, time.Since(began))
 	}
 	rounds := float64(small) * neighbourShare * float64(neighbourPeriod) / float64(quickest)
 	n := &neighbourhood{took: time.Duration(neighbourShare * float64(neighbourPeriod))}
 	for range neighbours {
-		i, err := spinner(ctx, e, int32(rounds))
-		if err != nil {
-			return nil, err
-		}
-		n.instances = append(n.instances, i)
+		n.instances = append(n.instances, spinner(ctx, e, int32(rounds)))
 	}
-	return n, nil
+	return n
 }
 
 // spinner makes an instance whose turns run a loop so often.
-func spinner(ctx context.Context, e *wasm.Engine, rounds int32) (engine.Instance, error) {
+func spinner(ctx context.Context, e *wasm.Engine, rounds int32) engine.Instance {
 	branchIf := []byte{0x0d, 0}
-	p, err := load(ctx, e, wasmtest.Guest{Turn: wasmtest.Code(
+	p := must.Get(load(ctx, e, wasmtest.Guest{Turn: wasmtest.Code(
 		wasmtest.I32Const(rounds), wasmtest.LocalSet(2),
 		wasmtest.Loop(wasmtest.Code(wasmtest.LocalGet(2), wasmtest.I32Const(1), wasmtest.I32Sub, wasmtest.LocalSet(2), wasmtest.LocalGet(2), branchIf)...),
-		wasmtest.I32Const(0))}.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return p.NewInstance(ctx, memoryLimit)
+		wasmtest.I32Const(0))}.Bytes()))
+	return must.Get(p.NewInstance(ctx, memoryLimit))
 }
 
 // busy is how many cores the neighbours use when nobody is in their way.
@@ -274,7 +222,7 @@ func (n *neighbourhood) busy() float64 {
 
 // during lets the neighbours call while body runs and returns their latencies by
 // the phase in which a call was due. body begins and ends phases.
-func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) (end func())) error) ([phases][]time.Duration, error) {
+func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) (end func()))) ([phases][]time.Duration, error) {
 	var wg sync.WaitGroup
 	var now atomic.Int32
 	now.Store(int32(between))
@@ -302,12 +250,14 @@ func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) 
 			}
 		})
 	}
-	err := body(func(p phase) (end func()) {
-		now.Store(int32(p))
-		return func() {
-			now.Store(int32(between))
-			<-time.After(2 * neighbourPeriod) // what is left of the phase ends
-		}
+	err := must.Catch(func() {
+		body(func(p phase) (end func()) {
+			now.Store(int32(p))
+			return func() {
+				now.Store(int32(between))
+				<-time.After(2 * neighbourPeriod) // what is left of the phase ends
+			}
+		})
 	})
 	close(stop)
 	wg.Wait()
@@ -319,10 +269,4 @@ func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) 
 		err = errors.Join(err, failures[i])
 	}
 	return all, err
-}
-
-func (n *neighbourhood) close(ctx context.Context) {
-	for _, i := range n.instances {
-		_ = i.Close(ctx) // nothing is left to lose
-	}
 }

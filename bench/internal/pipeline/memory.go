@@ -1,13 +1,11 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/load"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
@@ -23,27 +21,24 @@ const (
 )
 
 // flatMemory is pipeline.10. It runs once: its many slices are its runs.
-func flatMemory(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	total := r.Count(memoryActors)
+func flatMemory(b *bar.B) {
+	total := b.Count(memoryActors)
 	slice := total / memorySlices
 	if slice == 0 {
-		return fmt.Errorf("%d actors are too few to watch memory with; use %d at least", total, memorySlices)
+		must.Check(fmt.Errorf("%d actors are too few to watch memory with; use %d at least", total, memorySlices))
 	}
-	return serveEmbedded(ctx, r, func(s *rig.Server) error {
-		var halves [2]float64 // MiB
-		for i := range memorySlices {
-			turns := wire.Spec{URL: s.URL, Protocol: wire.Stream, Method: "Fill", Payload: strconv.Itoa(ballast),
-				Plan: load.Plan{Outstanding: many, First: i * slice, Actors: slice, Once: true, Watch: map[string]int{"server": s.PID}}}
-			resident := float64(usage.Resident(s.PID)) / (1 << 20)
-			if _, err := called(ctx, rec, fmt.Sprintf("actors %d to %d", i*slice, (i+1)*slice), 1, turns); err != nil {
-				return err
-			}
-			resident = max(resident, float64(usage.Resident(s.PID))/(1<<20))
-			rec.Note("resident after %d actors: %.0f MiB", (i+1)*slice, resident)
-			half := &halves[i*len(halves)/memorySlices]
-			*half = max(*half, resident)
-		}
-		rec.Compare("resident", halves[1], halves[0])
-		return nil
-	}, "--max-actors", strconv.Itoa(cachedActivations))
+	s := serveEmbedded(b, "--max-actors", strconv.Itoa(cachedActivations))
+	mebis := func() float64 { return float64(usage.Resident(s.PID)) / (1 << 20) }
+	var halves [2]float64
+	for i := range memorySlices {
+		turns := wire.Spec{URL: s.URL}.Fill(i*slice, slice, ballast)
+		turns.Plan.Watch = map[string]int{"server": s.PID}
+		resident := mebis()
+		called(b, fmt.Sprintf("actors %d to %d", i*slice, (i+1)*slice), 1, turns)
+		resident = max(resident, mebis())
+		b.Note("resident after %d actors: %.0f MiB", (i+1)*slice, resident)
+		half := &halves[i*len(halves)/memorySlices]
+		*half = max(*half, resident)
+	}
+	b.Compare("resident", halves[1], halves[0])
 }

@@ -7,19 +7,7 @@
 package pipeline
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strconv"
-	"time"
-
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
-	"github.com/greenroom-run/greenroom/bench/internal/bare"
-	"github.com/greenroom-run/greenroom/bench/internal/inhost"
-	"github.com/greenroom-run/greenroom/bench/internal/load"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
 // Bars returns the bars of this area in order.
@@ -33,12 +21,12 @@ func Bars() []bar.Bar {
 				{Name: "turns at 64 outstanding", Unit: "turns/s", Want: bar.AtLeast, Target: 2},
 				{Name: "CockroachDB, turns at 1,024 outstanding", Unit: "turns/s", Want: bar.AtLeast, Target: 12, Optional: true},
 			},
-			Run: sqlTurns,
+			Run: bar.Of(sqlTurns),
 		},
 		{
 			Name: "pipeline.2", Title: "embedded store, 100,000 actors, inside the host, 1,024 outstanding: turns against their parts",
 			Checks: []bar.Check{{Name: "CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts}},
-			Run:    embeddedTurns,
+			Run:    bar.Of(embeddedTurns),
 		},
 		{
 			Name: "pipeline.3", Title: "one hot actor, 256 outstanding: turns against a transaction per turn, and against their parts",
@@ -46,7 +34,7 @@ func Bars() []bar.Bar {
 				{Name: "PostgreSQL", Unit: "turns/s", Want: bar.AtLeast, Target: 25},
 				{Name: "embedded, CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts},
 			},
-			Run: hotActor,
+			Run: bar.Of(hotActor),
 		},
 		{
 			Name: "pipeline.4", Title: "one caller: a unary call against a handler that runs the guest and makes the bare commit",
@@ -54,12 +42,12 @@ func Bars() []bar.Bar {
 				{Name: "embedded", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
 				{Name: "PostgreSQL", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
 			},
-			Run: idleLatency,
+			Run: bar.Of(idleLatency),
 		},
 		{
 			Name: "pipeline.5", Title: "embedded store, 10,000 actors, the stream, 1,024 outstanding: turns against their parts",
 			Checks: []bar.Check{{Name: "CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts}},
-			Run:    streamedTurns,
+			Run:    bar.Of(streamedTurns),
 		},
 		{
 			Name: "pipeline.6", Title: "warm read-only calls, inside the host and over the stream, against their parts",
@@ -67,7 +55,7 @@ func Bars() []bar.Bar {
 				{Name: "inside the host", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
 				{Name: "over the stream, CPU", Unit: "µs/call", Want: bar.AtMost, Target: overParts},
 			},
-			Run: readOnlyCalls,
+			Run: bar.Of(readOnlyCalls),
 		},
 		{
 			Name: "pipeline.7", Title: "large states, embedded store: turns inside the host against a bare grouped write",
@@ -75,7 +63,7 @@ func Bars() []bar.Bar {
 				{Name: "10 KB", Unit: "turns/s", Want: bar.AtLeast, Target: 0.7},
 				{Name: "100 KB", Unit: "turns/s", Want: bar.AtLeast, Target: 0.7},
 			},
-			Run: largeStates,
+			Run: bar.Of(largeStates),
 		},
 		{
 			Name: "pipeline.8", Title: "unary calls, 64 connections, 10,000 counters: turns against an empty handler",
@@ -85,7 +73,7 @@ func Bars() []bar.Bar {
 				{Name: "HTTP, p99 over p50", Unit: "µs", Want: bar.AtMost, Target: 20},
 				{Name: "Connect, p99 over p50", Unit: "µs", Want: bar.AtMost, Target: 20},
 			},
-			Run: unaryCalls,
+			Run: bar.Of(unaryCalls),
 		},
 		{
 			Name: "pipeline.9", Title: "turns with an idempotency key against turns without",
@@ -95,136 +83,12 @@ func Bars() []bar.Bar {
 				{Name: "PostgreSQL, time", Unit: "µs/turn", Want: bar.AtMost, Target: 1.3},
 				{Name: "PostgreSQL, CPU", Unit: "µs/turn", Want: bar.AtMost, Target: 1.3},
 			},
-			Run: keyedTurns,
+			Run: bar.Of(keyedTurns),
 		},
 		{
 			Name: "pipeline.10", Title: "1,000,000 actors called once through 64 MiB of activations: memory of the second half against the first's",
 			Checks: []bar.Check{{Name: "resident", Unit: "MiB", Want: bar.AtMost, Target: 1.1}},
-			Run:    flatMemory,
+			Run:    bar.Of(flatMemory),
 		},
 	}
-}
-
-const (
-	actors     = 100_000
-	stateBytes = 200
-	// ballast brings the counter's encoded state to stateBytes.
-	ballast = stateBytes - 43
-	// many is the number of calls outstanding that keeps every part busy.
-	many = 1024
-	// group is how many rows the bare loops put into a commit.
-	group = 256
-	// workers are the connections of the transaction per turn.
-	workers = 64
-	// overParts is what a turn may cost in proportion to its parts, each of which
-	// no host on the same engine, store and wire can do without, measured in the
-	// same run.
-	overParts = 1.5
-)
-
-// each calls f for every run, from 1.
-func each(r *rig.Rig, f func(run int) error) error {
-	for run := 1; run <= r.Runs; run++ {
-		if err := f(run); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// plan is one run's, with r's durations.
-func plan(r *rig.Rig, outstanding, actors int, watch map[string]int) load.Plan {
-	return load.Plan{Outstanding: outstanding, Actors: r.Count(actors), Warmup: r.Warmup, Duration: r.Duration, Watch: watch}
-}
-
-// micros is a duration in the unit of checks.
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-
-// add is the turn that is measured.
-func add(url string, p wire.Protocol, plan load.Plan) wire.Spec {
-	return wire.Spec{URL: url, Protocol: p, Plan: plan, Method: "Add", Payload: "1"}
-}
-
-// get is the read-only call.
-func get(url string, plan load.Plan) wire.Spec {
-	return wire.Spec{URL: url, Protocol: wire.Stream, Plan: plan, Method: "Get", ReadOnly: true}
-}
-
-// fill gives actors their state, which activates them as well.
-func fill(ctx context.Context, url string, actors int) error {
-	_, err := role.Call[load.Result](ctx, wire.Role, wire.Spec{
-		URL: url, Protocol: wire.Stream, Method: "Fill", Payload: strconv.Itoa(ballast),
-		Plan: load.Plan{Outstanding: many, Actors: actors, Once: true},
-	})
-	return err
-}
-
-// called runs the load generator once and puts it into the table.
-func called(ctx context.Context, rec *bar.Record, what string, run int, s wire.Spec) (load.Result, error) {
-	return measured(ctx, rec, what, run, wire.Role, s)
-}
-
-// measured plays a role once and puts it into the table.
-func measured(ctx context.Context, rec *bar.Record, what string, run int, name string, spec any) (load.Result, error) {
-	res, err := role.Call[load.Result](ctx, name, spec)
-	if err != nil {
-		return res, fmt.Errorf("%s: %w", what, err)
-	}
-	rec.Measured(what, run, res)
-	return res, nil
-}
-
-// inHost measures turns inside the host, over a fresh embedded store.
-func inHost(ctx context.Context, r *rig.Rig, rec *bar.Record, what string, run int, s inhost.Spec) (load.Result, error) {
-	module, _, err := r.Guest(ctx)
-	if err != nil {
-		return load.Result{}, err
-	}
-	dir, remove, err := r.Folder()
-	if err != nil {
-		return load.Result{}, err
-	}
-	defer remove()
-	s.Dir, s.Wasm = dir, module
-	return measured(ctx, rec, what, run, inhost.Role, s)
-}
-
-// bareLoop measures the bare Pebble loop in a fresh folder.
-func bareLoop(ctx context.Context, r *rig.Rig, rec *bar.Record, what string, run int, s bare.Pebble) (load.Result, error) {
-	dir, remove, err := r.Folder()
-	if err != nil {
-		return load.Result{}, err
-	}
-	defer remove()
-	s.Dir = dir
-	return measured(ctx, rec, what, run, bare.PebbleRole, s)
-}
-
-// serveEmbedded runs a server on a fresh embedded store while f runs.
-func serveEmbedded(ctx context.Context, r *rig.Rig, f func(s *rig.Server) error, args ...string) error {
-	dir, remove, err := r.Folder()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	return serve(ctx, r, f, append(args, "--data-dir", dir)...)
-}
-
-// serve runs a server while f runs.
-func serve(ctx context.Context, r *rig.Rig, f func(s *rig.Server) error, args ...string) error {
-	// The last of a flag counts: args may say otherwise.
-	s, err := r.Serve(ctx, append([]string{"--max-actors", strconv.Itoa(2 * actors)}, args...)...)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(s), s.Close())
-}
-
-// noteGuest says what the guest is.
-func noteGuest(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	_, how, err := r.Guest(ctx)
-	if err == nil {
-		rec.Note("the guest is bench/guest, built by %s; %d bytes of state", how, stateBytes)
-	}
-	return err
 }

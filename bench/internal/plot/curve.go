@@ -177,7 +177,7 @@ func (p panel) curve(b *bytes.Buffer, c Curve, colour string) {
 	}
 }
 
-// tick is a round distance that cuts what there is into three to eight parts.
+// tick is a round distance that divides an axis into three to eight parts.
 func tick(to float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(to)))
 	for _, step := range []float64{0.2, 0.5, 1, 2} {

@@ -9,8 +9,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
-	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 )
 
@@ -72,79 +70,54 @@ func runWheel(_ context.Context, s wheelSpec) (res wheelResult, err error) {
 }
 
 // memory is reminders.4. It runs once: what is stored takes a while.
-func memory(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	wheel, err := role.Call[wheelResult](ctx, wheelRole, wheelSpec{inWheel})
-	if err != nil {
-		return err
-	}
-	rec.Compare("a reminder in the wheel", wheel.Bytes, wheelBytes)
-	rec.Note("of a reminder the wheel has the token, by which key and payload are read when it is due; one takes %v to insert, and %v to give out", wheel.Insert, wheel.Due)
-	return once(ctx, r, func(db database) error {
-		n := r.Reminders
-		s, took, err := stored(ctx, r, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 6), Span: day})
-		if err != nil {
-			return err
-		}
-		res, err := role.Call[inhost.WindowResult](ctx, inhost.WindowRole, inhost.WindowSpec{Spec: s, Window: window, Expect: int(float64(n) * (window * 4 / 5).Hours() / day.Hours())})
-		if err != nil {
-			return err
-		}
-		rec.Compare(check(db.name, "resident"), mebi(res.Resident), resident)
-		rec.Note("%s: %d reminders, stored in %.0f s; %d of them in %d buckets were in memory %.1f s after the start; resident before %.0f MiB",
+func memory(b *bar.B) {
+	wheel := bar.Call[wheelResult](b, wheelRole, wheelSpec{inWheel})
+	b.Compare("a reminder in the wheel", wheel.Bytes, wheelBytes)
+	b.Note("of a reminder the wheel has the token, by which key and payload are read when it is due; one takes %v to insert, and %v to give out", wheel.Insert, wheel.Due)
+	once(b, func(db database) {
+		n := b.Reminders
+		s, took := stored(b, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 6), Span: day})
+		res := bar.Call[inhost.WindowResult](b, inhost.WindowRole, inhost.WindowSpec{Spec: s, Window: window, Expect: int(float64(n) * (window * 4 / 5).Hours() / day.Hours())})
+		b.Compare(check(db.name, "resident"), mebi(res.Resident), resident)
+		b.Note("%s: %d reminders, stored in %.0f s; %d of them in %d buckets were in memory %.1f s after the start; resident before %.0f MiB",
 			db.name, n, took.Seconds(), res.InMemory, res.Buckets, res.Took.Seconds(), mebi(res.Bare))
-		return nil
 	})
 }
 
 // takeOver is reminders.5. All that is not due is so within the window, so that an instance
 // reads all of it.
-func takeOver(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return once(ctx, r, func(db database) error {
-		n := min(taken, r.Reminders)
-		s, _, err := stored(ctx, r, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 4), Span: window / 2, Overdue: n / due})
-		if err != nil {
-			return err
-		}
-		res, err := role.Call[inhost.TakeOverResult](ctx, inhost.TakeOverRole, inhost.TakeOverSpec{Spec: s, Window: window, Due: due})
-		if err != nil {
-			return err
-		}
-		rec.Compare(check(db.name, "the last of 1,000 that are due"), millis(res.Last), takeOverTime)
-		rec.Note("%s: %d buckets with %d reminders, assigned within %.0f ms; the first of those that are due had fired after %.0f ms, when the last had, %d others had been read",
-			db.name, res.Buckets, n, millis(res.Assigned), millis(res.First), res.InMemory)
-		return nil
+func takeOver(b *bar.B) {
+	once(b, func(db database) {
+		n := min(taken, b.Reminders)
+		s, _ := stored(b, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 4), Span: window / 2, Overdue: n / due})
+		res := bar.Call[inhost.TakeOverResult](b, inhost.TakeOverRole, inhost.TakeOverSpec{Spec: s, Window: window, Due: due})
+		b.Compare(check(db.name, "the last of 1,000 that are due"), bar.Millis(res.Last), takeOverTime)
+		b.Note("%s: %d buckets with %d reminders, assigned within %.0f ms; the first of those that are due had fired after %.0f ms, when the last had, %d others had been read",
+			db.name, res.Buckets, n, bar.Millis(res.Assigned), bar.Millis(res.First), res.InMemory)
 	})
 }
 
-// once runs f on each store.
-func once(ctx context.Context, r *rig.Rig, f func(db database) error) error {
-	if err := onEmbedded(r, f); err != nil {
-		return err
-	}
-	return onPostgres(ctx, r, f)
-}
-
 // stored stores reminders, and returns what hosts their actors and how long it took.
-func stored(ctx context.Context, r *rig.Rig, db database, which inhost.StoreSpec) (s inhost.Spec, took time.Duration, err error) {
-	if s, err = spec(ctx, r, db, "Add"); err != nil {
-		return s, 0, err
-	}
+func stored(b *bar.B, db database, which inhost.StoreSpec) (s inhost.Spec, took time.Duration) {
+	s = spec(b, db, "Add")
 	which.Spec = s
 	began := time.Now()
-	buckets, err := role.Call[[]actor.Bucket](ctx, inhost.StoreRole, which)
-	if err != nil || db.url == "" {
-		return s, time.Since(began), err
+	buckets := bar.Call[[]actor.Bucket](b, inhost.StoreRole, which)
+	if db.url == "" {
+		return s, time.Since(began)
 	}
 	bulk := bare.Bulk{
 		URL: db.url, Count: which.Count, First: which.First.UnixMicro(), Span: which.Span.Microseconds(),
 		Every: int64(which.Overdue), Past: which.First.Add(-inhost.Overdue).UnixMicro(),
-		App: actor.DefaultApp, Type: "Counter", Actors: s.Plan.Actors, Method: s.Method, Spec: `{"method":"Add","at":%s}`,
+		App: actor.DefaultApp, Type: "Counter", Actors: s.Plan.Actors, Spec: `{"method":"Add","at":%s}`,
 	}
-	for _, b := range buckets {
+	for _, k := range buckets {
 		bulk.Buckets = append(bulk.Buckets, bare.BulkBucket{
-			Prefix: int64(b.Prefix), Index: int64(b.Index), First: int64(b.First()), Vector: b.Vector.String(), Tokens: actor.BucketSize,
+			Prefix: int64(k.Prefix), Index: int64(k.Index), First: int64(k.First()), Vector: k.Vector.String(), Tokens: actor.BucketSize,
 		})
 	}
-	_, err = role.Call[int](ctx, bare.BulkRole, bulk)
-	return s, time.Since(began), err
+	bar.Call[int](b, bare.BulkRole, bulk)
+	return s, time.Since(began)
 }
+
+func mebi(n int64) float64 { return float64(n) / (1 << 20) }

@@ -85,7 +85,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the servers did not share what there is within %v: %w", settleTimeout, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("the servers did not share the actors within %v: %w", settleTimeout, errors.Join(err, ctx.Err()))
 		case <-tick.C:
 		}
 	}

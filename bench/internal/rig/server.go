@@ -27,17 +27,8 @@ type Server struct {
 	log     *os.File
 }
 
-// Serve starts greenroom serve with args, which name its store, and deploys the
-// guest.
-func (r *Rig) Serve(ctx context.Context, args ...string) (*Server, error) {
-	module, _, err := r.Guest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.ServeModule(ctx, module, args...)
-}
-
-// ServeModule is [Rig.Serve] with another guest, by the path of its module.
+// ServeModule starts greenroom serve with args, which name its store, and deploys a guest, by the
+// path of its module.
 func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*Server, error) {
 	s, err := r.Start(ctx, args...)
 	if err != nil {
@@ -95,7 +86,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Kill ends the server as a crash does.
 func (s *Server) Kill() error { return s.process.Kill() }
 
-// Stop has the server end in order.
+// Stop stops the server gracefully.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()

@@ -20,6 +20,8 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // Verb is the first argument of a program that is to play a role; the second is
@@ -33,7 +35,7 @@ type Func func(ctx context.Context, spec json.RawMessage, say func(answer any) e
 // Roles are roles by name.
 type Roles map[string]Func
 
-// Of makes a role of a function from specification to answer.
+// Of makes a role of a function from specification to answer, which may fail by package must.
 func Of[S, A any](f func(context.Context, S) (A, error)) Func {
 	return func(ctx context.Context, raw json.RawMessage, say func(any) error) error {
 		var spec S
@@ -66,7 +68,9 @@ func (rs Roles) Serve(ctx context.Context, name string, in io.Reader, out io.Wri
 		_, _ = io.Copy(io.Discard, lines)
 		cancel()
 	}()
-	return f(ctx, spec, func(answer any) error { return json.NewEncoder(out).Encode(answer) })
+	return must.Catch(func() {
+		must.Check(f(ctx, spec, func(answer any) error { return json.NewEncoder(out).Encode(answer) }))
+	})
 }
 
 // Process is a role under way.
@@ -74,7 +78,8 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	input  io.Closer
-	output *json.Decoder
+	stdout io.Reader
+	output *json.Decoder // of stdout
 	close  sync.Once
 	err    error // of close
 }
@@ -82,30 +87,22 @@ type Process struct {
 // Start starts a role in a process of its own. When ctx ends it is killed.
 // Closing it is the caller's duty.
 func Start(ctx context.Context, name string, spec any) (*Process, error) {
-	program, err := os.Executable()
+	p := &Process{name: name}
+	err := must.Catch(func() {
+		p.cmd = exec.CommandContext(ctx, must.Get(os.Executable()), Verb, name)
+		p.cmd.Stderr = os.Stderr
+		input := must.Get(p.cmd.StdinPipe())
+		p.input, p.stdout = input, must.Get(p.cmd.StdoutPipe())
+		p.output = json.NewDecoder(p.stdout)
+		must.Check(p.cmd.Start())
+		must.Get(input.Write(append(must.Get(json.Marshal(spec)), '\n')))
+	})
 	if err != nil {
+		err = fmt.Errorf("start role %s: %w", name, err)
+		if p.cmd != nil && p.cmd.Process != nil {
+			err = errors.Join(err, p.Close())
+		}
 		return nil, err
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, program, Verb, name)
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start role %s: %w", name, err)
-	}
-	p := &Process{name: name, cmd: cmd, input: input, output: json.NewDecoder(output)}
-	if _, err := input.Write(append(text, '\n')); err != nil {
-		return nil, errors.Join(fmt.Errorf("start role %s: %w", name, err), p.Close())
 	}
 	return p, nil
 }
@@ -125,10 +122,12 @@ func (p *Process) End() { p.input.Close() }
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Close ends the role and waits for its process. It is safe twice.
+// Close ends the role and waits for its process, whose further answers are dropped. It is safe
+// twice.
 func (p *Process) Close() error {
 	p.close.Do(func() {
 		p.input.Close()
+		_, _ = io.Copy(io.Discard, p.stdout) // a role that has more to say than a pipe holds would not end
 		if err := p.cmd.Wait(); err != nil {
 			p.err = fmt.Errorf("role %s: %w", p.name, err)
 		}

@@ -19,13 +19,9 @@ func Replace(path, name, text string) error {
 	if err != nil {
 		return err
 	}
-	old, err := os.ReadFile(path)
+	changed, err := replaced(path, name, text)
 	if err != nil {
 		return err
-	}
-	changed, err := replace(string(old), name, text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(changed), info.Mode().Perm())
 }
@@ -33,14 +29,20 @@ func Replace(path, name, text string) error {
 // Check reports whether [Replace] would find its place: ask before a long
 // measurement.
 func Check(path, name string) error {
+	_, err := replaced(path, name, "")
+	return err
+}
+
+func replaced(path, name, text string) (string, error) {
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err = replace(string(old), name, ""); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	changed, err := replace(string(old), name, text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
+	return changed, nil
 }
 
 func replace(old, name, text string) (string, error) {

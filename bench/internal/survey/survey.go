@@ -8,18 +8,18 @@
 package survey
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
 
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
@@ -90,99 +90,57 @@ var (
 
 // Measure takes some five minutes with two runs of three seconds.
 func Measure(ctx context.Context, r *rig.Rig) (*Report, error) {
-	m := &measurement{rig: r, report: &Report{Runs: r.Runs}}
-	for _, part := range []func(context.Context) error{m.machine, m.embedded, m.languages, m.postgres, m.memory} {
-		if err := part(ctx); err != nil {
-			return nil, err
+	report := &Report{Machine: describe(), Runs: r.Runs}
+	return report, bar.Of(func(b *bar.B) {
+		m := &measurement{b, report}
+		for _, part := range []func(){m.disk, m.embedded, m.languages, m.postgres, m.memory} {
+			b.Scope(part)
 		}
-	}
-	return m.report, nil
+	})(ctx, r, new(bar.Record))
 }
 
 type measurement struct {
-	rig    *rig.Rig
+	*bar.B
 	report *Report
 }
 
-func (m *measurement) plan(outstanding, actors int) load.Plan {
-	return load.Plan{Outstanding: outstanding, Actors: m.rig.Count(actors), Warmup: m.rig.Warmup, Duration: m.rig.Duration}
+// disk measures what one sync of the disk takes.
+func (m *measurement) disk() {
+	m.report.Machine.Sync = bar.Call[load.Result](m.B, bare.PebbleRole,
+		bare.Pebble{Dir: m.Folder(), Plan: m.Plan(1, 1, nil), Group: 1, StateBytes: stateBytes}).P50
 }
 
-// machine measures what one sync of the disk takes, and reads the rest.
-func (m *measurement) machine(ctx context.Context) error {
-	m.report.Machine = describe()
-	dir, remove, err := m.rig.Folder()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	res, err := role.Call[load.Result](ctx, bare.PebbleRole, bare.Pebble{Dir: dir, Plan: m.plan(1, 1), Group: 1, StateBytes: stateBytes})
-	m.report.Machine.Sync = res.P50
-	return err
-}
-
-func (m *measurement) embedded(ctx context.Context) error {
-	module, _, err := m.rig.Guest(ctx)
-	if err != nil {
-		return err
-	}
-	return m.onFolder(ctx, module, func(s *rig.Server) error {
-		on := server{Server: s, store: embeddedStore, guest: "Rust"}
-		if err := m.calls(ctx, on, lone, http, unary, some, stream, keyed, reads, single); err != nil {
-			return err
-		}
-		return m.curves(ctx, on)
-	})
+func (m *measurement) embedded() {
+	on := server{Server: m.ServeEmbedded(m.Guest()), store: embeddedStore, guest: "Rust"}
+	m.calls(on, lone, http, unary, some, stream, keyed, reads, single)
+	m.curves(on)
 }
 
 // languages measures guests in Go beside the Rust one.
-func (m *measurement) languages(ctx context.Context) error {
+func (m *measurement) languages() {
 	for _, language := range []struct{ name, toolchain string }{{"standard Go", guestbuild.Go}, {"TinyGo", guestbuild.TinyGo}} {
 		if _, err := exec.LookPath(language.toolchain); err != nil {
 			m.report.Missing = append(m.report.Missing, language.name+" is not installed here")
 			continue
 		}
-		module, err := m.rig.Build(ctx, "bench/goguest", language.toolchain)
-		if err != nil {
-			return err
-		}
-		err = m.onFolder(ctx, module, func(s *rig.Server) error {
-			return m.calls(ctx, server{Server: s, store: embeddedStore, guest: language.name}, http, stream, single)
+		m.Scope(func() {
+			s := m.ServeEmbedded(m.Build("bench/goguest", language.toolchain))
+			m.calls(server{Server: s, store: embeddedStore, guest: language.name}, http, stream, single)
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-func (m *measurement) postgres(ctx context.Context) error {
-	url, pid, err := m.rig.Postgres(ctx)
-	if err != nil {
-		return err
-	}
+func (m *measurement) postgres() {
+	url, pid := m.Postgres()
 	for _, actors := range []int{actors, 1} {
-		plan := m.plan(connections, actors)
-		plan.Watch = map[string]int{postgres: pid}
-		res, err := m.middle(func() (load.Result, error) {
-			return role.Call[load.Result](ctx, bare.TransactionRole, bare.SQL{URL: url, Plan: plan, StateBytes: stateBytes})
-		})
-		if err != nil {
-			return err
-		}
+		plan := m.Plan(connections, actors, map[string]int{postgres: pid})
+		res := m.middle(bare.TransactionRole, bare.SQL{URL: url, Plan: plan, StateBytes: stateBytes})
 		m.report.Transactions = append(m.report.Transactions,
 			Calls{Store: postgres, kind: kind{Outstanding: connections, Actors: actors}, Result: res})
 	}
-	s, err := m.rig.Serve(ctx, "--store", url)
-	if err != nil {
-		return err
-	}
-	on := server{Server: s, store: postgres, guest: "Rust", database: pid}
-	err = m.calls(ctx, on, lone, http, unary, some, stream, keyed, reads, single)
-	if err == nil {
-		err = m.curves(ctx, on)
-	}
-	return errors.Join(err, s.Close())
+	on := server{Server: m.Serve(m.Guest(), "--store", url), store: postgres, guest: "Rust", database: pid}
+	m.calls(on, lone, http, unary, some, stream, keyed, reads, single)
+	m.curves(on)
 }
 
 // server is one that is measured.
@@ -205,64 +163,43 @@ func (s server) spec(k kind, plan load.Plan) wire.Spec {
 }
 
 // calls measures kinds of calls of actors that have their state.
-func (m *measurement) calls(ctx context.Context, s server, kinds ...kind) error {
-	if err := fill(ctx, s.URL, 0, m.rig.Count(actors), ballast); err != nil {
-		return err
-	}
+func (m *measurement) calls(s server, kinds ...kind) {
+	m.fill(s.URL, 0, m.Count(actors), ballast)
 	for _, k := range kinds {
-		fmt.Fprintf(m.rig.Log, "measuring %s, %s guest, %s, %d outstanding …\n", s.store, s.guest, k.Protocol, k.Outstanding)
-		res, err := m.middle(func() (load.Result, error) {
-			return role.Call[load.Result](ctx, wire.Role, s.spec(k, m.plan(k.Outstanding, k.Actors)))
-		})
-		if err != nil {
-			return fmt.Errorf("%s, %s guest, %s: %w", s.store, s.guest, k.Protocol, err)
-		}
+		fmt.Fprintf(m.Log, "measuring %s, %s guest, %s, %d outstanding …\n", s.store, s.guest, k.Protocol, k.Outstanding)
+		res := m.middle(wire.Role, s.spec(k, m.Plan(k.Outstanding, k.Actors, nil)))
 		m.report.Calls = append(m.report.Calls, Calls{Store: s.store, Guest: s.guest, kind: k, Result: res})
 	}
-	return nil
 }
 
-// middle runs a measurement several times and returns the run whose rate is the
+// middle plays a role several times and returns the run whose rate is the
 // median, of an even number the lower one.
-func (m *measurement) middle(run func() (load.Result, error)) (load.Result, error) {
+func (m *measurement) middle(role string, spec any) load.Result {
 	var all []load.Result
-	for range m.rig.Runs {
-		res, err := run()
-		if err != nil {
-			return res, err
-		}
-		all = append(all, res)
+	for range m.Runs {
+		all = append(all, bar.Call[load.Result](m.B, role, spec))
 	}
-	slices.SortFunc(all, func(a, b load.Result) int {
-		if a.Rate() < b.Rate() {
-			return -1
-		}
-		return 1
-	})
-	return all[(len(all)-1)/2], nil
+	slices.SortFunc(all, func(a, b load.Result) int { return cmp.Compare(a.Rate(), b.Rate()) })
+	return all[(len(all)-1)/2]
 }
 
 // shares of what a server reached in a closed loop are the loads of a curve.
 var shares = []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.95}
 
 // curves measures latency against load in an open loop.
-func (m *measurement) curves(ctx context.Context, s server) error {
+func (m *measurement) curves(s server) {
 	for _, k := range []kind{http, stream} {
 		full := m.report.find(s.store, s.guest, k).Result.Rate()
 		curve := plot.Curve{Panel: panel(k.Protocol), Name: s.store}
 		for _, share := range shares {
-			plan := m.plan(k.Outstanding, k.Actors)
+			plan := m.Plan(k.Outstanding, k.Actors, nil)
 			plan.Rate = share * full
-			fmt.Fprintf(m.rig.Log, "measuring %s, %s, %.0f calls/s …\n", s.store, k.Protocol, plan.Rate)
-			res, err := role.Call[load.Result](ctx, wire.Role, s.spec(k, plan))
-			if err != nil {
-				return err
-			}
+			fmt.Fprintf(m.Log, "measuring %s, %s, %.0f calls/s …\n", s.store, k.Protocol, plan.Rate)
+			res := bar.Call[load.Result](m.B, wire.Role, s.spec(k, plan))
 			curve.Points = append(curve.Points, plot.Point{Load: plan.Rate, Done: res.Rate(), P50: res.P50, P99: res.P99})
 		}
 		m.report.Curves = append(m.report.Curves, curve)
 	}
-	return nil
 }
 
 func panel(p wire.Protocol) string {
@@ -284,70 +221,39 @@ func (r *Report) find(store, guest string, k kind) Calls {
 
 // memory compares the server's resident memory at two numbers of actors, which
 // leaves out what does not grow with them.
-func (m *measurement) memory(ctx context.Context) error {
-	module, _, err := m.rig.Guest(ctx)
-	if err != nil {
-		return err
-	}
+func (m *measurement) memory() {
 	for _, c := range []struct {
 		what     string
 		from, to int
-		call     func(url string, from, to int) error
+		call     func(url string, from, to int)
 	}{
-		{"an actor with 200 bytes of state", 50_000, 250_000, func(url string, from, to int) error {
-			return fill(ctx, url, from, to, ballast)
-		}},
-		{"an actor with 10 KB of state", 5_000, 25_000, func(url string, from, to int) error {
-			return fill(ctx, url, from, to, 10_000-stateBytes+ballast)
-		}},
-		{"an actor with a Wasm instance of its own (`instance: dedicated`), Rust", 5_000, 15_000, func(url string, from, to int) error {
-			return once(ctx, wire.Spec{URL: url, Type: "Pinned", Method: "Add", Payload: "1"}, from, to)
+		{"an actor with 200 bytes of state", 50_000, 250_000, func(url string, from, to int) { m.fill(url, from, to, ballast) }},
+		{"an actor with 10 KB of state", 5_000, 25_000, func(url string, from, to int) { m.fill(url, from, to, 10_000-stateBytes+ballast) }},
+		{"an actor with a Wasm instance of its own (`instance: dedicated`), Rust", 5_000, 15_000, func(url string, from, to int) {
+			m.once(wire.Spec{URL: url, Type: "Pinned", Method: "Add", Payload: "1"}, from, to)
 		}},
 	} {
-		fmt.Fprintf(m.rig.Log, "measuring the memory of %s …\n", c.what)
-		from, to := m.rig.Count(c.from), m.rig.Count(c.from)*(c.to/c.from)
-		err := m.onFolder(ctx, module, func(s *rig.Server) error {
-			if err := c.call(s.URL, 0, from); err != nil {
-				return err
-			}
+		fmt.Fprintf(m.Log, "measuring the memory of %s …\n", c.what)
+		from, to := m.Count(c.from), m.Count(c.from)*(c.to/c.from)
+		m.Scope(func() {
+			s := m.ServeEmbedded(m.Guest(), "--max-actors", strconv.Itoa(2*c.to), "--max-memory", strconv.Itoa(32<<30), "--idle-timeout", "1h")
+			c.call(s.URL, 0, from)
 			before := usage.Resident(s.PID)
-			if err := c.call(s.URL, from, to); err != nil {
-				return err
-			}
+			c.call(s.URL, from, to)
 			bytes := float64(usage.Resident(s.PID)-before) / float64(to-from)
 			m.report.Memory = append(m.report.Memory, Memory{What: c.what, From: from, To: to, Bytes: bytes})
-			return nil
-		}, "--max-actors", strconv.Itoa(2*c.to), "--max-memory", strconv.Itoa(32<<30), "--idle-timeout", "1h")
-		if err != nil {
-			return err
-		}
+		})
 	}
-	return nil
-}
-
-// onFolder runs a server on a fresh embedded store while f runs.
-func (m *measurement) onFolder(ctx context.Context, module string, f func(*rig.Server) error, args ...string) error {
-	dir, remove, err := m.rig.Folder()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	s, err := m.rig.ServeModule(ctx, module, append(args, "--data-dir", dir)...)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(s), s.Close())
 }
 
 // fill has actors carry so many bytes beside their count.
-func fill(ctx context.Context, url string, from, to, bytes int) error {
-	return once(ctx, wire.Spec{URL: url, Method: "Fill", Payload: strconv.Itoa(bytes)}, from, to)
+func (m *measurement) fill(url string, from, to, bytes int) {
+	m.once(wire.Spec{URL: url, Method: "Fill", Payload: strconv.Itoa(bytes)}, from, to)
 }
 
 // once calls each actor once over the stream.
-func once(ctx context.Context, s wire.Spec, from, to int) error {
+func (m *measurement) once(s wire.Spec, from, to int) {
 	s.Protocol = wire.Stream
 	s.Plan = load.Plan{Outstanding: connections, First: from, Actors: to - from, Once: true}
-	_, err := role.Call[load.Result](ctx, wire.Role, s)
-	return err
+	bar.Call[load.Result](m.B, wire.Role, s)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
-	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
@@ -33,7 +33,7 @@ func Bars() []bar.Bar {
 			{Name: "turns, p99", Unit: "µs", Want: bar.AtMost, Target: 2},
 			{Name: "read-only, p99", Unit: "µs", Want: bar.AtMost, Target: 2},
 		},
-		Run: neighbour,
+		Run: bar.Of(neighbour),
 	}}
 }
 
@@ -46,66 +46,29 @@ const (
 )
 
 // neighbour is uploads.1.
-func neighbour(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	dir, remove, err := r.Folder()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	s, err := r.Serve(ctx, "--data-dir", dir)
-	if err != nil {
-		return err
-	}
-	module := large()
-	for run := 1; run <= r.Runs && err == nil; run++ {
-		for _, call := range []wire.Spec{
-			{Method: "Add", Payload: "1"},
-			{Method: "Get", ReadOnly: true},
-		} {
-			if err = compare(ctx, r, rec, run, s, call, module); err != nil {
-				break
-			}
-		}
-	}
-	return errors.Join(err, s.Close())
+func neighbour(b *bar.B) {
+	s, module := b.ServeEmbedded(b.Guest()), large()
+	b.Each(func(run int) {
+		compare(b, run, s, "turns", wire.Spec{Method: "Add", Payload: "1"}, module)
+		compare(b, run, s, "read-only", wire.Spec{Method: "Get", ReadOnly: true}, module)
+	})
 }
 
 // compare measures a call alone and beside uploads.
-func compare(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, s *rig.Server, call wire.Spec, module []byte) error {
-	what := "turns"
-	if call.ReadOnly {
-		what = "read-only"
-	}
+func compare(b *bar.B, run int, s *rig.Server, what string, call wire.Spec, module []byte) {
 	call.URL, call.Protocol = s.URL, wire.Unary
-	call.Plan = load.Plan{
-		Outstanding: 16, Actors: 1, Rate: rate, Warmup: r.Warmup, Duration: r.Duration, Watch: map[string]int{"server": s.PID},
-	}
-	measure := func(how string) (load.Result, error) {
-		res, err := role.Call[load.Result](ctx, wire.Role, call)
-		if err == nil {
-			rec.Measured(what+", "+how, run, res)
-		}
-		return res, err
-	}
-	alone, err := measure("alone")
-	if err != nil {
-		return err
-	}
+	call.Plan = b.Plan(16, 1, map[string]int{"server": s.PID})
+	call.Plan.Rate = rate
+	alone := b.Measure(what+", alone", run, wire.Role, call)
 	var beside load.Result
-	refused, err := during(ctx, s.URL, module, func() (err error) {
-		beside, err = measure("beside uploads")
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	refused := must.Get(during(b.Context(), s.URL, module, func() error {
+		return must.Catch(func() { beside = b.Measure(what+", beside uploads", run, wire.Role, call) })
+	}))
 	if refused == 0 {
-		return errors.New("no upload was answered meanwhile; measure longer: -duration 10s")
+		must.Check(errors.New("no upload was answered meanwhile; measure longer: -duration 10s"))
 	}
-	rec.Note("%s, run %d: %d uploads were answered meanwhile", what, run, refused)
-	const perMicro = 1000
-	rec.Compare(what+", p99", float64(beside.P99.Nanoseconds())/perMicro, float64(alone.P99.Nanoseconds())/perMicro)
-	return nil
+	b.Note("%s, run %d: %d uploads were answered meanwhile", what, run, refused)
+	b.Compare(what+", p99", bar.Micros(beside.P99), bar.Micros(alone.P99))
 }
 
 // during uploads the module again and again while f runs, and returns how often it was

@@ -6,21 +6,19 @@ import (
 	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/client"
 )
 
 // client makes the calls of package client, over its stream or each as a request
 // of its own.
-func (s Spec) client() (load.Call, func() error, error) {
+func (s Spec) client() (call load.Call, end func() error) {
 	conf := client.Config{URL: s.URL, URLs: s.URLs, Unary: s.Protocol == Unary, StreamOnly: s.Protocol == Stream}
 	conf.App, conf.Token, conf.MaxAttempts = s.App, s.Token, s.Attempts
 	if s.Forget {
 		conf.MaxOwners = -1
 	}
-	c, err := client.New(conf)
-	if err != nil {
-		return nil, nil, err
-	}
+	c := must.Get(client.New(conf))
 	run := runID()
 	return func(ctx context.Context, worker, target, n int) error {
 		payload := []byte(s.Payload)
@@ -40,28 +38,17 @@ func (s Spec) client() (load.Call, func() error, error) {
 		}
 		_, err := c.Do(ctx, req)
 		return err
-	}, c.Close, nil
+	}, c.Close
 }
 
 // probeKeys makes sure that the server runs a call with an idempotency key once:
 // a key that is passed over would cost nothing.
-func (s Spec) probeKeys(ctx context.Context) error {
-	c, err := client.New(client.Config{URL: s.URL, StreamOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
+func (s Spec) probeKeys(ctx context.Context) {
+	c := must.Get(client.New(client.Config{URL: s.URL, StreamOnly: true}))
+	defer must.Close(c.Close)
 	req := client.Request{Type: "Counter", ID: "probe", Method: "Add", Payload: []byte("1"), IdempotencyKey: runID()}
-	first, err := c.Do(ctx, req)
-	if err != nil {
-		return err
-	}
-	second, err := c.Do(ctx, req)
-	if err != nil {
-		return err
-	}
+	first, second := must.Get(c.Do(ctx, req)), must.Get(c.Do(ctx, req))
 	if first.Version == 0 || first.Version != second.Version {
-		return fmt.Errorf("a call was repeated with its idempotency key, and ran again: versions %d and %d", first.Version, second.Version)
+		must.Check(fmt.Errorf("a call was repeated with its idempotency key, and ran again: versions %d and %d", first.Version, second.Version))
 	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/edge"
@@ -31,63 +32,42 @@ type HollowSpec struct {
 }
 
 // Hollow plays [HollowRole]; it says its URL.
-func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) (err error) {
+func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) error {
 	var spec HollowSpec
-	if err := json.Unmarshal(raw, &spec); err != nil {
-		return err
-	}
-	work, end, err := spec.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	s, err := server.New(server.Config{
+	must.Check(json.Unmarshal(raw, &spec))
+	work, end := spec.open(ctx)
+	defer must.Close(end)
+	s := must.Get(server.New(server.Config{
 		Config:   edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
 		Backends: rpc.Backends{Host: hollowHost{work}, Modules: noModules{}, Actors: noActors{}},
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.Start(ctx); err != nil {
-		return err
-	}
-	if err := say("http://" + s.Addr().String()); err != nil {
-		return err
-	}
+	}))
+	must.Check(s.Start(ctx))
+	must.Check(say("http://" + s.Addr().String()))
 	<-ctx.Done()
 	return s.Stop(context.WithoutCancel(ctx))
 }
 
 // open returns what is done for an actor, nil for nothing, and what ends it.
-func (s HollowSpec) open(ctx context.Context) (func(context.Context, int) error, func() error, error) {
-	commit, disconnect, err := s.committer(ctx)
-	if err != nil || s.Guest == nil {
-		return commit, disconnect, err
+func (s HollowSpec) open(ctx context.Context) (work func(context.Context, int) error, end func() error) {
+	var commit func(context.Context, int) error
+	disconnect := func() error { return nil }
+	switch {
+	case s.Pebble != nil:
+		row, closeDB := s.Pebble.Committer()
+		commit, disconnect = func(_ context.Context, n int) error { return row(n) }, closeDB
+	case s.SQL != nil:
+		commit, disconnect = s.SQL.Committer(ctx)
 	}
-	turn, end, err := s.Guest.Open(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(err, disconnect())
+	if s.Guest == nil {
+		return commit, disconnect
 	}
-	work := func(ctx context.Context, n int) error {
+	turn, endGuest := s.Guest.Open(ctx)
+	return func(ctx context.Context, n int) error {
 		if err := turn(ctx, n); err != nil || commit == nil {
 			return err
 		}
 		return commit(ctx, n)
-	}
-	return work, func() error { return errors.Join(end(), disconnect()) }, nil
-}
-
-// committer returns what commits for an actor, and what ends it.
-func (s HollowSpec) committer(ctx context.Context) (commit func(context.Context, int) error, end func() error, err error) {
-	switch {
-	case s.Pebble != nil:
-		row, end, err := s.Pebble.Committer()
-		return func(_ context.Context, n int) error { return row(n) }, end, err
-	case s.SQL != nil:
-		row, end, err := s.SQL.Committer(ctx)
-		return row, func() error { end(); return nil }, err
-	}
-	return nil, func() error { return nil }, nil
+	}, func() error { return errors.Join(endGuest(), disconnect()) }
 }
 
 // hollowHost has something to do, or nothing.

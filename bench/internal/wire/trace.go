@@ -3,11 +3,9 @@ package wire
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/client"
 )
 
@@ -29,52 +27,38 @@ type TraceSpec struct {
 // Trace plays [TraceRole]. Its first answer says that it has begun.
 func Trace(ctx context.Context, raw json.RawMessage, say func(any) error) error {
 	var s TraceSpec
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return fmt.Errorf("read the specification: %w", err)
-	}
+	must.Check(json.Unmarshal(raw, &s))
 	s.Pick, s.Forget = nil, false
-	call, closeClient, err := s.client()
-	if err != nil {
-		return err
-	}
-	if err := say(true); err != nil {
-		return errors.Join(err, closeClient())
-	}
-	all := load.Trace(ctx, s.Trace, call)
-	return errors.Join(say(all), closeClient())
+	call, end := s.client()
+	defer must.Close(end)
+	must.Check(say(true))
+	return say(load.Trace(ctx, s.Trace, call))
 }
 
-// OwnersSpec asks for the holders of the actors numbered from First.
+// OwnersSpec asks for the holders of so many actors.
 type OwnersSpec struct {
-	URL           string
-	Type          string // "Counter" if empty
-	Method        string // read-only
-	First, Actors int
+	URL    string
+	Method string // read-only
+	Actors int
 }
 
 // Owners plays [OwnersRole]: the actors by the URL of the server that holds them.
 func Owners(ctx context.Context, s OwnersSpec) (map[string][]int, error) {
-	c, err := client.New(client.Config{URL: s.URL, MaxOwners: -1})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }()
+	c := must.Get(client.New(client.Config{URL: s.URL, MaxOwners: -1}))
+	defer must.Close(c.Close)
 	hosts := make([]string, s.Actors)
-	_, err = load.Drive(ctx, load.Plan{Outstanding: 64, Actors: s.Actors, Once: true}, func(ctx context.Context, _, target, _ int) error {
-		reply, err := c.Query(ctx, Spec{Type: s.Type}.actorType(), idPrefix+strconv.Itoa(s.First+target), s.Method, nil)
+	must.Get(load.Drive(ctx, load.Plan{Outstanding: 64, Actors: s.Actors, Once: true}, func(ctx context.Context, _, target, _ int) error {
+		reply, err := c.Query(ctx, "Counter", id(target), s.Method, nil)
 		hosts[target] = reply.Host
 		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	owners := map[string][]int{}
 	for n, host := range hosts {
 		url := s.URL // unless it names another
 		if host != "" {
 			url = "http://" + host
 		}
-		owners[url] = append(owners[url], s.First+n)
+		owners[url] = append(owners[url], n)
 	}
 	return owners, nil
 }

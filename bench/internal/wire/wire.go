@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/must"
 )
 
 // Role loads a server.
@@ -68,12 +68,18 @@ type Spec struct {
 	Pick []int
 }
 
+// Fill makes the calls of s give n actors, from first on, their state with so many bytes beside
+// its count, which activates them as well.
+func (s Spec) Fill(first, n, bytes int) Spec {
+	s.Protocol, s.Method, s.Payload = Stream, "Fill", strconv.Itoa(bytes)
+	s.Plan = load.Plan{Outstanding: 1024, First: first, Actors: n, Once: true}
+	return s
+}
+
 // Load plays [Role].
 func Load(ctx context.Context, s Spec) (load.Result, error) {
 	if s.Keys {
-		if err := s.probeKeys(ctx); err != nil {
-			return load.Result{}, err
-		}
+		s.probeKeys(ctx)
 	}
 	switch s.Protocol {
 	case Connect:
@@ -81,15 +87,12 @@ func Load(ctx context.Context, s Spec) (load.Result, error) {
 	case HTTP:
 		return load.Drive(ctx, s.Plan, s.http())
 	case Stream, Unary:
-		call, closeClient, err := s.client()
-		if err != nil {
-			return load.Result{}, err
-		}
+		call, end := s.client()
+		defer must.Close(end)
 		if len(s.Pick) > 0 {
 			s.Plan.First, s.Plan.Actors = 0, len(s.Pick)
 		}
-		res, err := load.Drive(ctx, s.Plan, call)
-		return res, errors.Join(err, closeClient())
+		return load.Drive(ctx, s.Plan, call)
 	}
 	return load.Result{}, fmt.Errorf("there is no protocol %q", s.Protocol)
 }

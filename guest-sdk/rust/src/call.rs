@@ -137,6 +137,7 @@ pub(crate) struct Sending {
     pub(crate) delay: Duration,
     pub(crate) undelivered: String,
     pub(crate) cookie: u64,
+    pub(crate) channel: u8,
     pub(crate) forward: Option<Ref>,
     pub(crate) on_behalf: Option<Ref>,
 }

@@ -1,6 +1,8 @@
 //! What an actor can ask of its host: `abi/SPEC.md` section 5, as a trait, so
 //! that the same turn runs in Wasm and in the test kit.
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::convert::Payload;
 use crate::error::{Error, Status};
 
 /// How a value of the state is written.
@@ -132,6 +134,9 @@ pub(crate) trait Host {
     /// Whether the actor stood for it.
     #[cfg(not(target_arch = "wasm32"))]
     fn service_release(&self, name: &str) -> Result<bool, Code>;
+    /// Publishes an event: its name, and its payload.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn publish(&self, event: (&str, &Payload)) -> Result<(), Code>;
     /// Why the last function with a problem was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;

@@ -111,6 +111,7 @@ mod error;
 mod exports;
 mod host;
 mod json;
+pub mod event;
 pub mod life;
 mod macros;
 pub mod message;

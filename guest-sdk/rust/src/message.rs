@@ -57,6 +57,29 @@ impl Message {
         self
     }
 
+    /// Puts a message that is told into one of the sender's ordering lanes: those of one sender,
+    /// receiver and channel arrive in their order.
+    pub fn channel(mut self, number: u8) -> Message {
+        self.sending.channel = number;
+        self
+    }
+
+    /// Sends a volatile message instead of calling: as fast as memory, and lost with a host
+    /// that fails. It leaves when the turn has committed. Messages of one sender, receiver and
+    /// [`channel`](Message::channel) arrive in their order, at most once, and are not repeated:
+    /// one that no turn of the receiver consumes, or whose turn fails, comes back to the method
+    /// of [`on_undelivered`](Message::on_undelivered). That is certain as long as both actors
+    /// are on one host, and likely otherwise. It is not forwarded.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`send`](Message::send): a turn tells at most 1024 messages of 4 MiB
+    /// together.
+    pub fn tell(mut self, ctx: &Context) -> Result<(), Error> {
+        self.flags |= codec::FLAG_VOLATILE;
+        self.send(ctx)
+    }
+
     /// Sends a durable message instead of calling: a turn of the receiver runs the method,
     /// later and exactly once in effect. Like a change of the state it is part of the turn:
     /// when the turn fails, nothing was sent. Messages of one sender to one receiver arrive in
@@ -116,6 +139,7 @@ impl Message {
             due_unix_nano: unix_nanos("at", s.at).map_err(invalid)?,
             undelivered: &s.undelivered,
             cookie: s.cookie,
+            channel: u32::from(s.channel),
             delay_nano: nanos("delay", s.delay).map_err(invalid)?,
             forward_type: &forward.actor_type,
             forward_id: &forward.id,
@@ -155,6 +179,20 @@ impl<R: Input> TypedMessage<R> {
     /// As [`Message::cookie`].
     pub fn cookie(self, number: u64) -> TypedMessage<R> {
         self.with(|m| m.cookie(number))
+    }
+
+    /// As [`Message::channel`].
+    pub fn channel(self, number: u8) -> TypedMessage<R> {
+        self.with(|m| m.channel(number))
+    }
+
+    /// As [`Message::tell`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Message::tell`].
+    pub fn tell(self, ctx: &Context) -> Result<(), Error> {
+        self.into_message().tell(ctx)
     }
 
     /// As [`Message::send`].

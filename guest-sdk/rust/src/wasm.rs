@@ -1,5 +1,6 @@
 //! The host's functions as imports.
 
+use crate::convert::Payload;
 use crate::host::{Code, Format, Host};
 
 mod import {
@@ -63,6 +64,14 @@ mod import {
         pub(super) fn pass_away() -> i32;
         pub(super) fn service_claim(name: *const u8, len: usize) -> i32;
         pub(super) fn service_release(name: *const u8, len: usize) -> i32;
+        pub(super) fn event_publish(
+            name: *const u8,
+            name_len: usize,
+            content_type: *const u8,
+            content_type_len: usize,
+            payload: *const u8,
+            payload_len: usize,
+        ) -> i32;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -166,6 +175,21 @@ pub(crate) fn spawn(actor_type: &str) -> Result<String, Code> {
     let (name, len) = (actor_type.as_ptr(), actor_type.len());
     let get = |buf, cap| unsafe { import::spawn(name, len, buf, cap) };
     fill(MAX_SPAWNED_ID, get).map(|(_, id)| String::from_utf8_lossy(&id).into_owned())
+}
+
+pub(crate) fn publish((name, payload): (&str, &Payload)) -> Result<(), Code> {
+    let (content_type, body) = (&payload.content_type, &payload.body);
+    check(unsafe {
+        import::event_publish(
+            name.as_ptr(),
+            name.len(),
+            content_type.as_ptr(),
+            content_type.len(),
+            body.as_ptr(),
+            body.len(),
+        )
+    })
+    .map(drop)
 }
 
 pub(crate) fn become_(set: &str) -> Result<(), Code> {

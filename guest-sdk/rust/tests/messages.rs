@@ -110,6 +110,19 @@ impl Shop {
             .send(ctx)
     }
 
+    fn tell(&self, ctx: &Context, o: Order) -> Result<(), Error> {
+        let to = Ref::new(&o.to[0], &o.to[1]);
+        for item in &o.items {
+            ctx.publish("told", item.clone())?;
+            let m = to.message("Take", item).on_undelivered("Lost");
+            m.cookie(5).channel(2).tell(ctx)?;
+        }
+        if o.refuse {
+            return Err(Error::failed_precondition("refused", "on purpose"));
+        }
+        Ok(())
+    }
+
     fn nested(&mut self, ctx: &Context) -> Result<(), Error> {
         let north = Ref::of::<Depot>("north");
         north.message("Take", "before").send(ctx)?;
@@ -235,6 +248,7 @@ greenroom::actors! {
         methods: {
             "Send" => send,
             "Agent" => agent,
+            "Tell" => tell,
             "Nested" => nested,
             "Lost" => private lost,
             "Wrong" => wrong,
@@ -277,6 +291,35 @@ fn stock(host: &Host, id: &str) -> Vec<String> {
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
+}
+
+#[test]
+fn what_is_told_and_published() {
+    let host = host();
+    do_(&host, "Shop", "a", "Tell", order("north", &["tea", "milk"]));
+    let refused = Order {
+        refuse: true,
+        ..order("north", &["salt"])
+    };
+    let shop = host.actor_named("Shop", "a");
+    assert!(shop.call::<()>("Tell", refused).is_err());
+    assert!(host.sent().iter().all(|m| m.volatile) && host.sent().len() == 2);
+    assert_eq!((host.deliver(), host.deliver()), (2, 0));
+    let told = "Message tea from Shop||a by nobody cookie 5 try 1".to_string();
+    assert_eq!(stock(&host, "north").first(), Some(&told));
+    let events = host.events("Shop", "a");
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1].name, "told");
+    assert_eq!(events[1].payload.body, b"\"milk\"");
+    host.actor_named("Depot", "north").send("Close", true);
+    host.deliver();
+    do_(&host, "Shop", "a", "Tell", order("north", &["late"]));
+    assert_eq!(host.deliver(), 2);
+    assert_eq!(host.deliver(), 0);
+    assert!(host.dead_messages().is_empty());
+    let back: Vec<String> = shop.get("back").unwrap().unwrap();
+    assert_eq!(back.len(), 1);
+    assert!(back[0].starts_with("Undelivered late not to"), "{back:?}");
 }
 
 #[test]

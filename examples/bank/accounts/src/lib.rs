@@ -43,10 +43,11 @@ impl Account {
         self.add(cents)
     }
 
-    /// Closes the account to all that would come.
-    fn close(&mut self, _: &Context) -> Result<(), Error> {
+    /// Pays out what is left, and closes the account: from then on it takes and gives nothing.
+    /// Answers the amount.
+    fn close(&mut self, _: &Context) -> Result<i64, Error> {
         self.closed = true;
-        Ok(())
+        Ok(std::mem::take(&mut self.cents))
     }
 
     fn balance(&self, _: &ReadContext) -> Result<i64, Error> {
@@ -55,18 +56,23 @@ impl Account {
 }
 
 impl Account {
-    fn add(&mut self, cents: i64) -> Result<i64, Error> {
+    fn check(&self, cents: i64) -> Result<(), Error> {
         ensure!(
             !self.closed,
             Error::failed_precondition("account_closed", "the account is closed")
         );
         ensure!(cents > 0, bad_amount());
+        Ok(())
+    }
+
+    fn add(&mut self, cents: i64) -> Result<i64, Error> {
+        self.check(cents)?;
         self.cents = self.cents.checked_add(cents).ok_or_else(bad_amount)?;
         Ok(self.cents)
     }
 
     fn take(&mut self, cents: i64) -> Result<i64, Error> {
-        ensure!(cents > 0, bad_amount());
+        self.check(cents)?;
         let missing = Missing {
             cents: cents - self.cents,
         };

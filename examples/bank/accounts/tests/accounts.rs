@@ -14,12 +14,16 @@ fn cash_comes_and_goes() {
 }
 
 #[test]
-fn a_closed_account_takes_nothing() {
+fn a_closed_account_takes_and_gives_nothing() {
     let host = Host::new();
     let ann = host.actor::<Account>("ann");
-    assert_eq!(ann.call("Close", ()), Ok(()));
-    let error = ann.call::<i64>("Deposit", 1).unwrap_err();
-    assert_eq!(error.code(), "account_closed");
+    assert_eq!(ann.call("Deposit", 500), Ok(500));
+    assert_eq!(ann.call("Close", ()), Ok(500));
+    for method in ["Deposit", "Withdraw"] {
+        let error = ann.call::<i64>(method, 1).unwrap_err();
+        assert_eq!(error.code(), "account_closed");
+    }
+    assert_eq!(ann.query("Balance", ()), Ok(0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A turn and the turns that it calls: one transaction over their actors.
 
-use super::messages::Letter;
+use super::messages::{Event, Letter};
 use super::overlay::{Entries, Overlay};
 use super::reminders::{self, TurnReminders};
 use super::{check_size, or_default, timers, Asks, Host, Row, World, APP, PAYLOAD_BYTES};
@@ -40,6 +40,7 @@ pub(super) struct Chain {
     /// A fake runs, or has panicked.
     pub(super) faking: Cell<bool>,
     pub(super) sent: RefCell<Vec<Letter>>,
+    pub(super) published: RefCell<Vec<Event>>,
     pub(super) spawned: RefCell<Vec<Key>>,
     /// The services that it has changed; `None`: released.
     pub(super) services: RefCell<HashMap<String, Option<Key>>>,
@@ -66,6 +67,7 @@ pub(super) struct Member {
 struct Savepoint {
     members: HashMap<Key, Saved>,
     sent: usize,
+    published: usize,
     spawned: usize,
     services: HashMap<String, Option<Key>>,
 }
@@ -266,6 +268,7 @@ impl Chain {
         Savepoint {
             members: saved.collect(),
             sent: self.sent.borrow().len(),
+            published: self.published.borrow().len(),
             spawned: self.spawned.borrow().len(),
             services: self.services.borrow().clone(),
         }
@@ -273,6 +276,7 @@ impl Chain {
 
     fn go_back(&self, mut to: Savepoint) {
         self.sent.borrow_mut().truncate(to.sent);
+        self.published.borrow_mut().truncate(to.published);
         self.spawned.borrow_mut().truncate(to.spawned);
         *self.services.borrow_mut() = to.services;
         self.members.borrow_mut().retain(|key, member| {
@@ -526,6 +530,7 @@ impl Chain {
                 }
             }
         }
+        host.0.society.keep(self.published.take());
         for letter in self.sent.take() {
             host.post(letter);
         }

@@ -198,6 +198,10 @@ impl Host for TurnHost {
         self.acts().release(name)
     }
 
+    fn publish(&self, event: (&str, &Payload)) -> Result<(), Code> {
+        self.acts().publish(event)
+    }
+
     fn problem(&self) -> String {
         self.reminders.problem.borrow().clone()
     }

@@ -1,7 +1,7 @@
 //! What a turn does beside its actor's state: messages, spawned actors, services.
 
 use super::chain::{Chain, Member};
-use super::messages::{key_of, Letter};
+use super::messages::{key_of, Event, Letter};
 use super::reminders::TurnReminders;
 use super::Host;
 use crate::codec;
@@ -15,6 +15,9 @@ const MAX_MESSAGES: usize = 256;
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const MAX_MESSAGE: usize = 64 << 10;
 const MAX_INBOX: usize = 10_000;
+
+/// The longest name of an event, in bytes.
+const MAX_EVENT_NAME: usize = 128;
 
 /// The longest name of a service, in bytes.
 const MAX_SERVICE: usize = 256;
@@ -81,15 +84,22 @@ impl Acts<'_> {
             by: on_behalf.as_ref().map(|_| own.clone()),
             from: Some(on_behalf.unwrap_or(own)),
             cookie: m.cookie,
+            volatile: m.flags & codec::FLAG_VOLATILE != 0,
             undelivered: m.undelivered.to_string(),
             forward: other(m.forward_type, m.forward_id),
             delay: m.delay_nano,
             at: m.due_unix_nano,
             ..Letter::new(to, m.method, Payload::new(m.content_type, m.payload))
         };
-        if m.flags != 0 || m.limit_millis != 0 {
-            let problem = "only calls are atomic or have a timeout, and no message is volatile yet";
+        if m.flags & !codec::FLAG_VOLATILE != 0 || m.limit_millis != 0 {
+            return self.turn.refuse("only calls are atomic or have a timeout");
+        }
+        if letter.volatile && (!m.service.is_empty() || letter.forward.is_some()) {
+            let problem = "a volatile message is sent to an actor, and is not forwarded";
             return self.turn.refuse(problem);
+        }
+        if !letter.volatile && m.channel != 0 {
+            return self.turn.refuse("only volatile messages have a channel");
         }
         if let Err(problem) = self.check(&letter) {
             return self.turn.refuse(problem);
@@ -120,14 +130,16 @@ impl Acts<'_> {
     }
 
     fn check(&self, m: &Letter) -> Result<(), String> {
-        self.host.check_receiver(&m.to, &m.method)?;
+        if !m.volatile {
+            self.host.check_receiver(&m.to, &m.method)?; // otherwise it is undelivered
+        }
         if m.delay < 0 {
             return Err("the delay is below zero".to_string());
         }
         if m.delay != 0 && m.at != 0 {
             return Err("the message has a delay and a time; give one of them".to_string());
         }
-        if m.input.body.len() > MAX_MESSAGE {
+        if m.input.body.len() > MAX_MESSAGE && !m.volatile {
             let size = m.input.body.len();
             return Err(format!(
                 "the input has {size} bytes; at most {MAX_MESSAGE} are allowed"
@@ -145,6 +157,35 @@ impl Acts<'_> {
                 .check_receiver(to, &m.method)
                 .map_err(|problem| format!("forward: {problem}")),
         }
+    }
+
+    pub(super) fn publish(&self, (name, payload): (&str, &Payload)) -> Result<(), Code> {
+        self.may_live()?;
+        if name.is_empty() || name.len() > MAX_EVENT_NAME || name.chars().any(char::is_control) {
+            let problem = format!(
+                "the event name has {} bytes; give 1 to {MAX_EVENT_NAME} without control characters",
+                name.len()
+            );
+            return self.turn.refuse(problem);
+        }
+        let size = payload.body.len();
+        if size > MAX_MESSAGE {
+            let problem = format!("the event has {size} bytes; at most {MAX_MESSAGE} are allowed");
+            return self.turn.refuse(problem);
+        }
+        let mut published = self.chain.published.borrow_mut();
+        let own = published.iter().filter(|e| e.from == self.turn.key);
+        if own.count() >= MAX_MESSAGES {
+            let problem = format!("a turn publishes at most {MAX_MESSAGES} events");
+            return self.refuse(Code::TOO_MANY, problem);
+        }
+        published.push(Event {
+            from: self.turn.key.clone(),
+            name: name.to_string(),
+            payload: payload.clone(),
+            at: codec::time(self.host.0.now.get()),
+        });
+        Ok(())
     }
 
     pub(super) fn spawn(&self, actor_type: &str) -> Result<String, Code> {

@@ -40,6 +40,8 @@ pub struct MessageState {
     pub failures: u32,
     /// The sender's own number.
     pub cookie: u64,
+    /// Whether it was told, and not sent.
+    pub volatile: bool,
     /// The code of the last failure of one that comes back to its sender. `from` is then the
     /// actor that did not consume it.
     pub failed: String,
@@ -56,6 +58,20 @@ pub struct DeadMessage {
     pub error: Error,
 }
 
+/// An event that an actor has published; from [`Host::events`](super::Host::events).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// The actor.
+    pub from: Key,
+    /// The event's name.
+    pub name: String,
+    /// What it has.
+    pub payload: Payload,
+    /// When it was published.
+    pub at: SystemTime,
+}
+
 /// A message of an inbox.
 #[derive(Clone)]
 pub(super) struct Letter {
@@ -65,6 +81,7 @@ pub(super) struct Letter {
     pub(super) method: String,
     pub(super) input: Payload,
     pub(super) cookie: u64,
+    pub(super) volatile: bool,
     pub(super) undelivered: String,
     pub(super) forward: Option<Key>,
     pub(super) delay: i64,
@@ -91,6 +108,7 @@ impl Letter {
             method: method.to_string(),
             input,
             cookie: 0,
+            volatile: false,
             undelivered: String::new(),
             forward: None,
             delay: 0,
@@ -122,6 +140,7 @@ impl Letter {
             deliver_at: time(self.deliver_at),
             failures: self.failures,
             cookie: self.cookie,
+            volatile: self.volatile,
             failed: self.failed.clone(),
         }
     }
@@ -141,6 +160,7 @@ pub(super) struct Society {
     /// The messages of all actors, in the order in which they were sent.
     pub(super) inbox: RefCell<Vec<Letter>>,
     dead: RefCell<Vec<DeadMessage>>,
+    events: RefCell<Vec<Event>>,
     pub(super) services: RefCell<HashMap<String, Key>>,
     /// Counts actors, for their IDs.
     pub(super) spawned: Cell<usize>,
@@ -158,6 +178,11 @@ impl Society {
             .filter(|m| !m.ordered() || ahead.insert((m.from.clone(), m.to.clone())));
         let due = free.filter(|m| m.deliver_at <= until);
         due.map(|m| (m.deliver_at, m.order)).min()
+    }
+
+    /// Keeps what a chain has published.
+    pub(super) fn keep(&self, events: Vec<Event>) {
+        self.events.borrow_mut().extend(events);
     }
 
     fn take(&self, order: u64) -> Letter {
@@ -187,6 +212,14 @@ impl Host {
     pub fn sent(&self) -> Vec<MessageState> {
         let inbox = self.0.society.inbox.borrow();
         inbox.iter().map(Letter::state).collect()
+    }
+
+    /// The events that the turns of an actor have published, in their order.
+    #[must_use]
+    pub fn events(&self, actor_type: &str, id: &str) -> Vec<Event> {
+        let key = key_of(actor_type, id);
+        let all = self.0.society.events.borrow();
+        all.iter().filter(|e| e.from == key).cloned().collect()
     }
 
     /// The messages that nobody has consumed, oldest first.
@@ -251,6 +284,9 @@ impl Host {
             Err(error) => error,
         };
         letter.failures += 1;
+        if letter.volatile {
+            return self.comes_back(&letter, &error);
+        }
         let attempts = super::or_default(policy.attempts, ATTEMPTS);
         if u64::from(letter.failures) >= attempts {
             return self.undelivered(letter, error);
@@ -294,6 +330,14 @@ impl Host {
                 });
             }
         }
+        self.comes_back(&letter, &error);
+        let message = letter.state();
+        let mut dead = self.0.society.dead.borrow_mut();
+        dead.push(DeadMessage { message, error });
+    }
+
+    /// Sends a message back to its sender, if that has asked for it.
+    fn comes_back(&self, letter: &Letter, error: &Error) {
         let code = match error.code() {
             "" => call::FAILED,
             code => code,
@@ -301,15 +345,12 @@ impl Host {
         let back = letter.from.clone().map(|from| Letter {
             from: Some(letter.to.clone()),
             cookie: letter.cookie,
+            volatile: letter.volatile,
             returned: true,
             failed: code.to_string(),
             ..Letter::new(from, &letter.undelivered, letter.input.clone())
         });
         let asked = !letter.undelivered.is_empty() && !letter.returned;
-        let message = letter.state();
-        let mut dead = self.0.society.dead.borrow_mut();
-        dead.push(DeadMessage { message, error });
-        drop(dead);
         if let Some(back) = back.filter(|_| asked) {
             self.post(back);
         }

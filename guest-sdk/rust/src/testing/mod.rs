@@ -85,7 +85,7 @@ use timers::Timed;
 
 pub use actor_ref::{ActorRef, ByName};
 pub use functions::LogLine;
-pub use messages::{DeadMessage, MessageState};
+pub use messages::{DeadMessage, Event, MessageState};
 pub use reminders::{DeadLetter, ReminderState};
 pub use timers::TimerState;
 

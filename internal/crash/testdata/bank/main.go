@@ -144,7 +144,36 @@ func (c *Cashier) Make(ctx *actor.Context, in Order) (string, error) {
 // Book answers what was made.
 func (d *Desk) Book(*actor.Context, actor.None) ([]Made, error) { return d.Made, nil }
 
+// Relay is an actor that passes visits on.
+type Relay struct {
+	// Visits has the names of visits in their order. A visit that took effect twice is in it twice.
+	Visits []string `json:"visits"`
+}
+
+// Visit is the input of Relay.Visit.
+type Visit struct {
+	Name string   `json:"name"`
+	Path []string `json:"path"` // of relays, to be visited next
+}
+
+// Visit records a visit before it passes it on, and again after that.
+func (r *Relay) Visit(ctx *actor.Context, in Visit) (string, error) {
+	if len(in.Path) > 0 {
+		r.Visits = append(r.Visits, in.Name)
+		next := Visit{in.Name, in.Path[1:]}
+		if _, err := actor.Call[string](ctx, actor.Ref{Type: "Relay", ID: in.Path[0]}, "Visit", next, actor.Timeout(callTime)); err != nil {
+			return "", err
+		}
+	}
+	r.Visits = append(r.Visits, in.Name)
+	return "visited", nil
+}
+
+// Book answers the visits.
+func (r *Relay) Book(*actor.Context, actor.None) ([]string, error) { return r.Visits, nil }
+
 func init() {
+	actor.Register("Relay", actor.AllReentrant(), actor.Method("Visit", (*Relay).Visit), actor.ReadOnly("Book", (*Relay).Book))
 	actor.Register("Teller", actor.CoLocate{Group: "bank", Separator: "/"},
 		actor.Method("Make", (*Teller).Make),
 		actor.ReadOnly("Book", (*Teller).Book))

@@ -42,6 +42,8 @@ const (
 	// ActorServiceListMessagesProcedure is the fully-qualified name of the ActorService's ListMessages
 	// RPC.
 	ActorServiceListMessagesProcedure = "/greenroom.v1.ActorService/ListMessages"
+	// ActorServiceSubscribeProcedure is the fully-qualified name of the ActorService's Subscribe RPC.
+	ActorServiceSubscribeProcedure = "/greenroom.v1.ActorService/Subscribe"
 	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
 	// RPC.
 	ActorServiceInvokeStreamProcedure = "/greenroom.v1.ActorService/InvokeStream"
@@ -53,6 +55,9 @@ const (
 	ActorServiceListActorsProcedure = "/greenroom.v1.ActorService/ListActors"
 	// ActorServiceGetStateProcedure is the fully-qualified name of the ActorService's GetState RPC.
 	ActorServiceGetStateProcedure = "/greenroom.v1.ActorService/GetState"
+	// ActorServiceListServicesProcedure is the fully-qualified name of the ActorService's ListServices
+	// RPC.
+	ActorServiceListServicesProcedure = "/greenroom.v1.ActorService/ListServices"
 	// ActorServiceDeleteActorProcedure is the fully-qualified name of the ActorService's DeleteActor
 	// RPC.
 	ActorServiceDeleteActorProcedure = "/greenroom.v1.ActorService/DeleteActor"
@@ -85,6 +90,11 @@ type ActorServiceClient interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -120,6 +130,9 @@ type ActorServiceClient interface {
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
+	// ListServices lists the services of an app in order of their names, and the actors that stand
+	// for them.
+	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -161,6 +174,13 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		subscribe: connect.NewClient[v1.SubscribeRequest, v1.SubscribeResponse](
+			httpClient,
+			baseURL+ActorServiceSubscribeProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		invokeStream: connect.NewClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse](
 			httpClient,
 			baseURL+ActorServiceInvokeStreamProcedure,
@@ -195,6 +215,13 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listServices: connect.NewClient[v1.ListServicesRequest, v1.ListServicesResponse](
+			httpClient,
+			baseURL+ActorServiceListServicesProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("ListServices")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		deleteActor: connect.NewClient[v1.DeleteActorRequest, v1.DeleteActorResponse](
 			httpClient,
 			baseURL+ActorServiceDeleteActorProcedure,
@@ -210,11 +237,13 @@ type actorServiceClient struct {
 	invokeAll    *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
 	send         *connect.Client[v1.SendRequest, v1.SendResponse]
 	listMessages *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
+	subscribe    *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
 	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
 	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
 	listActors   *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
 	getState     *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
+	listServices *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
 	deleteActor  *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
@@ -236,6 +265,11 @@ func (c *actorServiceClient) Send(ctx context.Context, req *connect.Request[v1.S
 // ListMessages calls greenroom.v1.ActorService.ListMessages.
 func (c *actorServiceClient) ListMessages(ctx context.Context, req *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
 	return c.listMessages.CallUnary(ctx, req)
+}
+
+// Subscribe calls greenroom.v1.ActorService.Subscribe.
+func (c *actorServiceClient) Subscribe(ctx context.Context, req *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error) {
+	return c.subscribe.CallServerStream(ctx, req)
 }
 
 // InvokeStream calls greenroom.v1.ActorService.InvokeStream.
@@ -261,6 +295,11 @@ func (c *actorServiceClient) ListActors(ctx context.Context, req *connect.Reques
 // GetState calls greenroom.v1.ActorService.GetState.
 func (c *actorServiceClient) GetState(ctx context.Context, req *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error) {
 	return c.getState.CallUnary(ctx, req)
+}
+
+// ListServices calls greenroom.v1.ActorService.ListServices.
+func (c *actorServiceClient) ListServices(ctx context.Context, req *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
+	return c.listServices.CallUnary(ctx, req)
 }
 
 // DeleteActor calls greenroom.v1.ActorService.DeleteActor.
@@ -295,6 +334,11 @@ type ActorServiceHandler interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -330,6 +374,9 @@ type ActorServiceHandler interface {
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
+	// ListServices lists the services of an app in order of their names, and the actors that stand
+	// for them.
+	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -367,6 +414,13 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceSubscribeHandler := connect.NewServerStreamHandler(
+		ActorServiceSubscribeProcedure,
+		svc.Subscribe,
+		connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceInvokeStreamHandler := connect.NewBidiStreamHandler(
 		ActorServiceInvokeStreamProcedure,
 		svc.InvokeStream,
@@ -401,6 +455,13 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceListServicesHandler := connect.NewUnaryHandler(
+		ActorServiceListServicesProcedure,
+		svc.ListServices,
+		connect.WithSchema(actorServiceMethods.ByName("ListServices")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceDeleteActorHandler := connect.NewUnaryHandler(
 		ActorServiceDeleteActorProcedure,
 		svc.DeleteActor,
@@ -417,6 +478,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceSendHandler.ServeHTTP(w, r)
 		case ActorServiceListMessagesProcedure:
 			actorServiceListMessagesHandler.ServeHTTP(w, r)
+		case ActorServiceSubscribeProcedure:
+			actorServiceSubscribeHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeStreamProcedure:
 			actorServiceInvokeStreamHandler.ServeHTTP(w, r)
 		case ActorServiceQueryProcedure:
@@ -427,6 +490,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceListActorsHandler.ServeHTTP(w, r)
 		case ActorServiceGetStateProcedure:
 			actorServiceGetStateHandler.ServeHTTP(w, r)
+		case ActorServiceListServicesProcedure:
+			actorServiceListServicesHandler.ServeHTTP(w, r)
 		case ActorServiceDeleteActorProcedure:
 			actorServiceDeleteActorHandler.ServeHTTP(w, r)
 		default:
@@ -454,6 +519,10 @@ func (UnimplementedActorServiceHandler) ListMessages(context.Context, *connect.R
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListMessages is not implemented"))
 }
 
+func (UnimplementedActorServiceHandler) Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Subscribe is not implemented"))
+}
+
 func (UnimplementedActorServiceHandler) InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.InvokeStream is not implemented"))
 }
@@ -472,6 +541,10 @@ func (UnimplementedActorServiceHandler) ListActors(context.Context, *connect.Req
 
 func (UnimplementedActorServiceHandler) GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.GetState is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListServices is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error) {
