@@ -43,10 +43,14 @@ type life struct {
 func (c *chain) exists(ref actor.Ref, spec *abi.TypeSpec) error {
 	h := c.harness
 	r := h.actors[ref]
-	switch spawned := r != nil && r.spawned || slices.Contains(c.spawned, ref); {
+	switch {
+	case slices.Contains(c.spawned, ref):
+		return actor.ErrNotAtomic.Messagef("%s was spawned in this transaction, and takes calls once that is committed; send it a message", ref)
+	case c.members[ref] != nil && c.members[ref].overlay.passed:
+		return actor.ErrPassedAway.Messagef("%s has passed away in this transaction", ref)
 	case h.gone[ref]:
 		return actor.ErrPassedAway.Messagef("%s was spawned, and has passed away", ref)
-	case spec.Spawn == abi.SpawnOnly && !spawned:
+	case spec.Spawn == abi.SpawnOnly && (r == nil || !r.spawned):
 		return actor.ErrPassedAway.Messagef("no actor has spawned %s, and the type's actors exist only so", ref)
 	}
 	return nil
@@ -67,8 +71,11 @@ func (m *member) methodSet() string {
 	return m.stored.set
 }
 
+// maxSpawned is how many actors a turn may spawn, with those that it calls.
+const maxSpawned = 64
+
 // spawn returns the ID of a new actor, or why there is none.
-func (c *chain) spawn(typ string) (id string, problem string) {
+func (c *chain) spawn(typ string) (id string, code abi.Code, problem string) {
 	h := c.harness
 	spec, known := h.types[typ]
 	for of := range h.fakes {
@@ -76,13 +83,15 @@ func (c *chain) spawn(typ string) (id string, problem string) {
 	}
 	switch {
 	case !known:
-		return "", "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
+		return "", abi.CodeInvalid, "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
 	case spec.Placement == abi.PlacementStateless:
-		return "", typ + " is stateless: its actors need not be spawned"
+		return "", abi.CodeInvalid, typ + " is stateless: its actors need not be spawned"
+	case len(c.spawned) == maxSpawned:
+		return "", abi.CodeTooMany, "a turn may spawn " + strconv.Itoa(maxSpawned) + " actors"
 	}
 	id = "spawned-" + strconv.FormatUint(h.spawned+uint64(len(c.spawned))+1, 10)
 	c.spawned = append(c.spawned, actor.Ref{Type: strings.Clone(typ), ID: id})
-	return id, ""
+	return id, 0, ""
 }
 
 // become says why the actor cannot accept a set of methods.

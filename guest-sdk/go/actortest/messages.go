@@ -88,6 +88,7 @@ type message struct {
 	abi.Message // owns its bytes; names no service
 	from, by    actor.Ref
 	to          actor.Ref
+	sent        time.Time
 	due         time.Time
 	deliverAt   time.Time
 	order       uint64 // in which messages, reminders and timers were set
@@ -117,7 +118,7 @@ func (m *message) input() actor.Payload {
 
 // post puts a message into its receiver's inbox.
 func (h *Harness) post(m *message) {
-	m.due = h.now.Add(time.Duration(m.DelayNano))
+	m.sent, m.due = h.now, h.now.Add(time.Duration(m.DelayNano))
 	if at := time.Unix(0, m.DueUnixNano).UTC(); m.DueUnixNano != 0 && at.After(h.now) {
 		m.due = at
 	}
@@ -159,7 +160,7 @@ func (h *Harness) deliver(m *message) {
 	at := slices.Index(h.inbox, m)
 	h.inbox = slices.Delete(h.inbox, at, at+1)
 	if h.now.Sub(m.due) > durationOr(policy.AgeMillis, defaultMaxAge) {
-		h.undelivered(m, actor.NewError(actor.StatusDeadlineExceeded, "expired", "the message is older than it may be"))
+		h.undelivered(m, actor.NewError(actor.StatusDeadlineExceeded, "message_too_old", "the message is older than it may be"))
 		return
 	}
 	err := h.consume(m)
@@ -198,7 +199,7 @@ func (h *Harness) consume(m *message) error {
 		_, err := f.answer(m.to.ID, actor.Payload{ContentType: m.ContentType, Data: bytes.Clone(m.Payload)})
 		return err
 	}
-	by := &cause{kind: abi.CauseMessage, due: m.due, attempt: m.failures + 1, message: m}
+	by := &cause{kind: abi.CauseMessage, due: m.sent, attempt: m.failures + 1, message: m}
 	if m.returned {
 		by.kind = abi.CauseUndelivered
 	}
@@ -239,7 +240,7 @@ func codeOf(err error) string {
 	if errors.As(err, &e) && e.Code != "" {
 		return e.Code
 	}
-	return abi.CallFailed
+	return "guest_error"
 }
 
 // Bounds of abi/SPEC.md section 5, Messages.
@@ -314,8 +315,6 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 		problem = "the delay is below zero"
 	case m.DelayNano != 0 && m.DueUnixNano != 0:
 		problem = "the message has a delay and a time; give one of them"
-	case len(m.Payload) > maxMessage && !m.volatile():
-		problem = "the input has " + strconv.Itoa(len(m.Payload)) + " bytes; at most " + strconv.Itoa(maxMessage) + " are allowed"
 	case m.Undelivered != "":
 		if problem = h.receiverProblem(m.from, m.Undelivered); problem != "" {
 			problem = "undelivered: " + problem
@@ -329,6 +328,8 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	switch {
 	case problem != "":
 		return abi.CodeInvalid, problem
+	case len(m.Payload) > maxMessage && !m.volatile():
+		return abi.CodeTooLarge, "the input has " + strconv.Itoa(len(m.Payload)) + " bytes; at most " + strconv.Itoa(maxMessage) + " are allowed"
 	case o.sent == maxMessages:
 		return abi.CodeTooMany, "a turn sends at most " + strconv.Itoa(maxMessages) + " messages"
 	case o.sentBytes+size > maxMessageBytes:
