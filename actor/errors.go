@@ -34,6 +34,8 @@ var (
 	ErrTypeNotFound    = &Condition{"type_not_found", "no deployment serves this actor type", false}
 	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
+	ErrNotAccepted     = &Condition{"not_accepted", "the actor does not accept the method now", false}
+	ErrPassedAway      = &Condition{"passed_away", "the actor has passed away, or nobody has spawned it", false}
 	ErrMethodPrivate   = &Condition{"method_private", "the method takes no calls from outside", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
 	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}
@@ -268,7 +270,7 @@ func AsCondition(err error) *Condition {
 // Conditions returns every sentinel of this package, for tables and tests.
 func Conditions() []*Condition {
 	return []*Condition{
-		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrMethodPrivate, ErrNotReadOnly,
+		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotAccepted, ErrPassedAway, ErrMethodPrivate, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,

@@ -160,8 +160,17 @@ type Row struct {
 	CommitID CommitID
 	// Life counts how often the actor passed away.
 	Life uint64
+	// Born is when the life before this one ended, database time: what was sent to the actor
+	// before is not for this life. Zero: it is the first one.
+	Born time.Time
 	// Deleted marks a tombstone: no state, but a version that still fences.
 	Deleted bool
+	// Spawned means that a turn made the actor: as a tombstone it is dead, and takes no
+	// calls until the tombstone is swept, [SpawnedRetention] later.
+	Spawned bool
+	// MethodSet names the set of methods that the actor takes, by its turns' last Become.
+	// Empty: all.
+	MethodSet string
 	// Generation is the deployment generation that last wrote the row.
 	Generation uint64
 	// StateSchema is the schema version that the state was written under.
@@ -242,8 +251,16 @@ type RowWrite struct {
 	ReadVersion uint64
 	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
 	NewVersion uint64
-	// Delete leaves a tombstone instead of State.
+	// Delete leaves a tombstone instead of State. The method set goes with the state.
 	Delete bool
+	// NewLife counts the life of the actor on: it passes away. Only with Delete. Messages to
+	// the actor stay, and everything else that a deletion removes goes.
+	NewLife bool
+	// Spawned marks a row that is inserted, of an actor that a turn made. Only with
+	// ReadVersion 0, and with neither Delete nor Bump.
+	Spawned bool
+	// MethodSet replaces the method set; nil keeps it. Neither with Delete nor with Bump.
+	MethodSet *string
 	// Bump moves the version on, so that no earlier commit of the actor can apply
 	// any more, and leaves all else as it is: a live row stays live, a tombstone
 	// stays a tombstone, and where there is no row a tombstone is left, which

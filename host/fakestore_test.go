@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -283,6 +284,17 @@ func after(row actor.Row, id actor.CommitID, w *actor.RowWrite) actor.Row {
 		return row
 	}
 	row.Version, row.CommitID, row.Deleted = w.NewVersion, id, w.Delete
+	row.Spawned = row.Spawned || w.Spawned
+	if w.NewLife {
+		row.Life++
+		row.Born = time.Now()
+	}
+	switch {
+	case w.Delete:
+		row.MethodSet = ""
+	case w.MethodSet != nil:
+		row.MethodSet = *w.MethodSet
+	}
 	row.Generation, row.StateSchema = w.Generation, w.StateSchema
 	switch {
 	case w.Delete:

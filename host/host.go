@@ -98,6 +98,7 @@ func New(cfg Config) (*Host, error) {
 		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
 		run: h.chains.run, ended: h.chains.ended,
 	}
+	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,

@@ -49,7 +49,7 @@ func validateEvents(c *actor.Commit, bad func(problem string, args ...any) error
 		if err := e.Validate(); err != nil {
 			return 0, err
 		}
-		if w := rowOf(c, &e.Key); w == nil || w.Delete || w.Bump {
+		if w := rowOf(c, &e.Key); w == nil || w.Delete && !w.NewLife || w.Bump {
 			return 0, bad("publishes an event of %s, whose row it does not write", e.Key)
 		}
 		bytes += e.Size()

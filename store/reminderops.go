@@ -77,7 +77,7 @@ func validateReminders(c *actor.Commit, bad func(problem string, args ...any) er
 			return 0, err
 		}
 		for j := range c.Rows {
-			if c.Rows[j].Delete && c.Rows[j].Key == r.Key {
+			if w := &c.Rows[j]; w.Delete && w.Key == r.Key && !(w.NewLife && r.Message != nil) {
 				return 0, bad("sets the reminder %q of %s, which it deletes", r.Name, r.Key)
 			}
 		}
@@ -131,7 +131,8 @@ func ReminderOps(c *actor.Commit) []ReminderOp {
 	ops := make([]ReminderOp, 0, len(e.Steps)+len(e.Cancel)+len(e.Set))
 	add := func(op ReminderOp) {
 		for j := range c.Rows {
-			op.Deleted = op.Deleted || c.Rows[j].Delete && c.Rows[j].Key == op.Key
+			w := &c.Rows[j]
+			op.Deleted = op.Deleted || w.Delete && w.Key == op.Key && !(w.NewLife && actor.IsMessageName(op.Name))
 		}
 		ops = append(ops, op)
 	}

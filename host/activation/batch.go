@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // Forgo ends a batch that is never sent.
@@ -47,11 +48,19 @@ func (b *Batch) Size() int64 {
 // App implements [pipeline.Work].
 func (b *Batch) App() string { return b.Parts[0].Activation.Key.App }
 
-// Set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
-func (b *Batch) Set(i int, state *overlay.State, s *serving.Type) {
+// Set gives the actor of a part a state, by a turn that ran under s, and moves its tip on. life is
+// what the turn has done to its life, and whom it has spawned.
+func (b *Batch) Set(i int, state *overlay.State, s *serving.Type, life *turn.Life) {
 	p, row := &b.Parts[i], &b.Rows[i]
-	row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema
-	p.state, p.After = state, p.Activation.Tip.After(row, state)
+	if row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema; life.MethodSet != nil {
+		row.MethodSet = life.MethodSet
+	}
+	b.Spawned = append(b.Spawned, life.Spawned...)
+	if p.state = state; life.PassedAway {
+		*row = p.Activation.Tip.PassAway(p.Activation.Key, s.Deployment.Generation)
+		p.state, p.gone = nil, true
+	}
+	p.After = p.Activation.Tip.After(row, state)
 	p.Activation.Tip = p.After
 	p.Activation.Weigh()
 }
@@ -85,7 +94,7 @@ func Fit(of []*Activation, adds int64) bool {
 			rows++
 		case !slices.Contains(seen, p):
 			seen = append(seen, p)
-			rows += len(p.Payload.Parts)
+			rows += len(p.Payload.Parts) + len(p.Payload.Spawned)
 			adds += p.Payload.Size()
 		}
 	}
@@ -112,6 +121,7 @@ func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
 func (b *Batch) Join(other *Batch) {
 	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
 	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
+	b.Spawned = append(b.Spawned, other.Spawned...)
 	b.Reminders.Add(&other.Reminders)
 	b.Events = append(b.Events, other.Events...)
 	b.Replies += other.Replies
@@ -191,7 +201,7 @@ func (b *Batch) Commit() actor.Commit {
 			p.encoded = actor.EncodedState{Format: p.state.Format(), Data: *p.buffer}
 			row.State = &p.encoded
 		}
-		row.Bump = p.bump && p.state == nil
+		row.Bump = p.bump && p.state == nil && !p.gone
 		if !p.Writes() {
 			b.Sent.Fences = append(b.Sent.Fences, row.Fence())
 		}
@@ -206,6 +216,9 @@ func (b *Batch) Commit() actor.Commit {
 				b.Sent.Rows = append(b.Sent.Rows, b.Rows[i])
 			}
 		}
+	}
+	if len(b.Spawned) > 0 {
+		b.Sent.Rows = slices.Concat(b.Sent.Rows, b.Spawned)
 	}
 	inbox.Name(&b.Sent)
 	return b.Sent

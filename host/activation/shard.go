@@ -182,6 +182,7 @@ type routine struct {
 	Checked uint64        // ModuleSource.Changes when that was what serves the type
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
+	Hooked  bool          // the hook activated has run, on the state that is in memory
 }
 
 // Idle reports whether no turn of the actor runs.
@@ -450,6 +451,14 @@ func (a *Activation) Launch(now time.Time) *Batch {
 	return nil
 }
 
+// Passed reports whether the actor has passed away in a turn of this activation, committed or not.
+// The store alone knows when: the next turn is to read the row.
+func (a *Activation) Passed() bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	return a.Tip != nil && a.Tip.Life > 0 && a.Tip.Born.IsZero()
+}
+
 // Dropped reports whether the state was dropped under the turn that runs.
 func (a *Activation) Dropped() bool {
 	a.Shard.Mu.Lock()
@@ -552,6 +561,7 @@ type Enlisted struct {
 type OpenTurn interface {
 	Replace(state *overlay.State, rev uint64)
 	GoOnFrom(before *turn.SideEffects)
+	SideEffects() turn.SideEffects
 }
 
 // Seen reports whether the chain has read the actor.
@@ -594,6 +604,7 @@ type Batch struct {
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
+	Spawned     []actor.RowWrite
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
@@ -622,6 +633,7 @@ type part struct {
 	buffer     *[]byte // of buffers, that encoded is in; nil: none
 	After      *residency.Row
 	bump       bool // the version moves on: a call with a key has failed
+	gone       bool // the actor passes away
 }
 
 // Timing is what called turns do to the timers of an actor.
@@ -661,7 +673,7 @@ func (b *Batch) Part(a *Activation) int {
 func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].After }
 
 // Writes reports whether the commit moves the version of the part's row on.
-func (p *part) Writes() bool { return p.state != nil || p.bump }
+func (p *part) Writes() bool { return p.state != nil || p.bump || p.gone }
 
 // DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
 func DecideTimers(all []Timing, apply bool, now time.Time) {

@@ -173,6 +173,8 @@ type progress struct {
 	// Looked is what the store said of a doubtful call before its run: of one run,
 	// nil if the store was not asked.
 	Looked *actor.Recorded
+	// Seed is a random name of the call, for all of its runs; empty: none was made yet.
+	Seed string
 	// Losses is what the shard counted when the call entered, of a call without a mailbox.
 	Losses uint64
 	Stats  Stats
@@ -240,6 +242,18 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 		return Result{Err: fmt.Errorf("%w: %s with a new key", actor.ErrKeyReused, what)}
 	}
 	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version, Callbacks: c.Inv.Origin != nil && len(c.Inv.Origin.Waits) > 0}}
+}
+
+// Began names what began the turn: a call with an idempotency key and a firing by what each call
+// that repeats it has, too, and others by unnamed.
+func (c *Call) Began(unnamed string) string {
+	switch c.Cause {
+	case actor.CauseKeyedCall:
+		return c.Inv.Key.String() + "\x00" + c.Inv.Method + "\x00" + c.Inv.IdempotencyKey
+	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
+		return fmt.Sprint(c.Inv.Firing.Reminder, "\x00", c.Inv.Firing.Step.Version)
+	}
+	return unnamed
 }
 
 // Cost is what the call counts for in Config.CallMemory and in its actor's share.

@@ -82,11 +82,14 @@ func FromGuest(err error) bool {
 }
 
 // Unrecorded reports a failure that might not be the answer of a call with a
-// key, since the same call may have been committed before: what a guest makes of
-// the state that this call itself left, the store's refusal of the key, and that actors
+// key, since the same call may have been committed before: what a guest, or the actor's method
+// set, makes of the state that this call itself left, the store's refusal of the key, and that actors
 // which were together then are not now.
 func Unrecorded(err error) bool {
 	var condition *actor.Condition
+	if errors.Is(err, actor.ErrNotAccepted) || errors.Is(err, actor.ErrPassedAway) {
+		return true
+	}
 	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !IsContextError(err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // Outcome is the result of one run of a call on its activation's worker.
@@ -47,6 +48,8 @@ type Sealed struct {
 	Events []actor.EventWrite
 	// Tokens are those of the reminders that the turn itself has set.
 	Tokens []actor.ReminderID
+	// Life is what the turn does to the life of its actor, and the actors that it spawns.
+	Life turn.Life
 }
 
 // Size is what the turn adds to a commit, in bytes.

@@ -16,7 +16,8 @@ import (
 type Op struct {
 	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
 	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
-	// "untime" a timer; "send" the number to the actor that ID names.
+	// "untime" a timer; "send" the number to the actor that ID names; "become" what ID names, "pass"
+	// away, and "spawn" an actor of Type, whose ID is in the memory of the instance.
 	Do  string `json:"do"`
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
@@ -113,6 +114,16 @@ func sideEffect(t *Turn, o *Op) (string, error) {
 	case "send":
 		code, err = t.Calls.Send(&abi.Message{Type: cmp.Or(o.Type, t.Frame.Type), ID: o.ID, Method: "Do", Payload: fmt.Append(nil, o.N)})
 		did = "sent"
+	case "become":
+		did, code = o.ID, t.Calls.Become([]byte(o.ID))
+	case "pass":
+		did, code = "passed", t.Calls.PassAway()
+	case "spawn":
+		var id string
+		if id, code = t.Calls.Spawn([]byte(o.Type)); code == 0 {
+			t.Local["spawned"] = id
+		}
+		did = "spawned"
 	}
 	if err != nil {
 		t.End(err)

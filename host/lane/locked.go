@@ -67,6 +67,15 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if _, err := ll.Deployments.Fits(ctx, l, s); err != nil {
 			return nil, err
 		}
+		if m, err := c.MethodOf(s); err != nil {
+			return nil, err
+		} else if failure = s.Accepts(&m, l, c.Cause, c.Inv.Firing); failure != nil {
+			if c.Cause != actor.CauseKeyedCall {
+				return nil, failure
+			}
+			made = l.Bump(c.Inv.Key)
+			return &made, nil
+		}
 		if in == nil { // the one before broke
 			var err error
 			if in, err = s.Pool.Acquire(ctx); err != nil {
@@ -77,7 +86,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			return nil, err
 		}
 		t.Ready(s, l, ll.Table.Revisions.Next(), readOnly, time.Now())
-		err := t.On(ctx, in, s.Migration(l))
+		err := t.On(ctx, in)
 		if err != nil {
 			in.GiveBack(err, t.Moment)
 			in = nil
@@ -100,8 +109,11 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			return &made, nil
 		}
 		w, encoded := l.Next(c.Inv.Key), done.State.Encoded()
-		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
-		made = actor.CommitOf(w)
+		w.Generation, w.StateSchema, w.State, w.MethodSet = s.Deployment.Generation, s.StateSchema, &encoded, done.Life.MethodSet
+		if done.Life.PassedAway {
+			w = l.PassAway(c.Inv.Key, s.Deployment.Generation)
+		}
+		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
 		made.Reminders, made.Events = done.Reminders, done.Events
 		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion

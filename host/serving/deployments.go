@@ -174,6 +174,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		StateSchema: spec.StateSchema,
 		Uses:        spec.Capabilities,
 		methods:     make(map[string]Method, len(spec.Methods)),
+		Life:        lifeOf(spec),
 		Limits:      limits,
 		Executors:   ds.executorsOf(cmp.Or(limits.Pool, spec.Pool)),
 
@@ -199,7 +200,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	}
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}
+		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool), Sets: m.Sets}
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s

@@ -32,7 +32,8 @@ type Type struct {
 	migrate     bool
 	StateSchema uint32
 	methods     map[string]Method
-	Uses        abi.Capabilities
+	Life
+	Uses abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
 	messages      inbox.Policy
@@ -63,6 +64,8 @@ type Method struct {
 	// Calls becomes true when a turn of the method, of a type placed any, has called another actor.
 	// Its turns take no lock of the row from then on.
 	Calls *atomic.Bool
+	// Sets are the sets of methods that the method is in; none: it is in all.
+	Sets []string
 }
 
 // Placed reports whether the type's actors have one place each in a cluster.
@@ -126,10 +129,14 @@ func (s *Type) Messages() inbox.Policy { return s.messages }
 
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {
+	return few(slices.Sorted(maps.Keys(s.methods)))
+}
+
+// few lists the first of some names.
+func few(names []string) string {
 	const most = 20
-	names := slices.Sorted(maps.Keys(s.methods))
 	if len(names) > most {
-		names = append(names[:most], "…")
+		names = append(names[:most:most], "…")
 	}
 	return strings.Join(names, ", ")
 }

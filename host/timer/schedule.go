@@ -62,7 +62,9 @@ func (s *Schedule) Held(key actor.Key) map[string]int64 {
 			continue
 		}
 		for _, e := range c.effects {
-			if e.Set == nil {
+			if e.All {
+				clear(held)
+			} else if e.Set == nil {
 				delete(held, e.Name)
 			} else {
 				held[e.Name] = e.Set.Size()
@@ -114,6 +116,12 @@ func (s *Schedule) Decide(key actor.Key, c *Changes, apply bool, now time.Time) 
 func (s *Schedule) apply(of *timers, c *Changes, now time.Time) {
 	of.placed = c.placed
 	for _, e := range c.effects {
+		if e.All {
+			for _, t := range of.byName {
+				s.remove(of, t)
+			}
+			continue
+		}
 		if old := of.byName[e.Name]; old != nil {
 			s.remove(of, old)
 		}
@@ -245,7 +253,7 @@ func (s *Schedule) Touched(t *Timer) bool {
 			continue
 		}
 		for _, e := range c.effects {
-			if e.Name == t.spec.Name {
+			if e.All || e.Name == t.spec.Name {
 				return true
 			}
 		}

@@ -65,6 +65,12 @@ type Spec struct {
 	Leaver Leaver
 	// Methods says what reminders and timers may run.
 	Methods Methods
+	// MethodSet is the set of methods that the actor accepts; empty: all.
+	MethodSet string
+	// Awaited means that another turn of the actor waits for this one.
+	Awaited bool
+	// Spawner names actors that the turn spawns.
+	Spawner Spawner
 	// ReminderBytes bounds what the turn's reminders take, together.
 	ReminderBytes int64
 	// Firing is the delivery of a reminder that asks for the turn, or for the turn of the same actor
@@ -108,6 +114,8 @@ type Methods interface {
 	// MethodProblem says why a "reminder" or "timer" cannot run a method, for people;
 	// empty if it can.
 	MethodProblem(of, method string) string
+	// SetProblem says why an actor cannot have a method set, for people; empty if it can.
+	SetProblem(set string) string
 }
 
 // Turn is one run of a guest: it is what the guest calls, [engine.Calls]. The zero
@@ -151,6 +159,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 		ContentType:  spec.Payload.ContentType,
 		Payload:      spec.Payload.Data,
 	}
+	t.frame.MethodSet = spec.MethodSet
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
 	}
@@ -175,17 +184,31 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	}
 }
 
-// Run runs the method, and before it, if migrateFrom is not nil, the migration of a
-// state of that schema. The error is as that of [engine.Instance], or [ErrPanicked].
-func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint32) error {
+// Before is what is run before a method, in the same turn.
+type Before struct {
+	Migrate            *uint32 // the migration of a state of that schema; nil: none
+	Created, Activated string  // hooks; empty: none
+}
+
+// Run runs the method, and what comes before it. The error is as that of [engine.Instance], or
+// [ErrPanicked].
+func (t *Turn) Run(ctx context.Context, guest engine.Instance, before Before) error {
 	method := t.frame
-	if migrateFrom != nil {
-		if err := t.Migrate(ctx, guest, *migrateFrom); err != nil {
+	if before.Migrate != nil {
+		if err := t.Migrate(ctx, guest, *before.Migrate); err != nil {
 			return err
 		}
 	} else {
 		t.begin(ctx)
 	}
+	if err := t.hook(ctx, guest, &method, before.Created); err != nil {
+		return err
+	}
+	if err := t.hook(ctx, guest, &method, before.Activated); err != nil {
+		return err
+	}
+	t.done.Life.Created = t.done.Life.Created || before.Created != ""
+	t.done.Life.Activated = t.done.Life.Activated || before.Activated != ""
 	t.frame = method
 	t.frame.Revision = t.state.Revision()
 	return t.runFrame(ctx, guest)
@@ -326,6 +349,7 @@ type SideEffects struct {
 	Timers    TimerChanges
 	Tells     []actor.Tell
 	Events    []actor.EventWrite
+	Life      Life
 }
 
 // effects is what the chain of a turn has done by now, with the turn.
@@ -340,6 +364,8 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
 	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
+	e.done.Life = before.Life
+	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 }
 
 // Adopt adds what a called turn of a type without state has done, whose tokens the chain has.

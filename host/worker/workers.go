@@ -89,8 +89,9 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 	if ch != nil && ch.Members[0].Failed {
 		b.Fence(i)
 	}
+	a.Hooked = (a.Hooked || done.Life.Activated) && !done.Life.PassedAway
 	if done.Changed {
-		b.Set(i, done.State, s)
+		b.Set(i, done.State, s, &done.Life)
 		done.Reply.Version = b.Rows[i].NewVersion
 	}
 	if c.Cause == actor.CauseKeyedCall {
@@ -117,8 +118,9 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 		if m.Row == nil {
 			continue
 		}
+		m.Activation.Hooked = (m.Activation.Hooked || m.Effects.Life.Activated) && !m.Effects.Life.PassedAway
 		if m.Activation.Rev = m.Rev; m.Changed {
-			b.Set(b.Part(m.Activation), m.Row.State, m.Served)
+			b.Set(b.Part(m.Activation), m.Row.State, m.Served, &m.Effects.Life)
 		} else if m.Failed {
 			b.Fence(b.Part(m.Activation))
 		}

@@ -253,7 +253,7 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 		ds.waitForDeployment(d.reminder, err)
 	case d.reminder.Message != nil:
 		next, again := failedMessage(d.reminder, ds.clock.now(), reasonOf(err))
-		if !again {
+		if !again || cond == actor.ErrPassedAway { // no later life is meant
 			ds.endMessage(d, d.reminder.Failures+1, codeOf(err), reasonOf(err))
 			return
 		}

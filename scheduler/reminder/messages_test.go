@@ -269,6 +269,26 @@ func TestEndOfAMessage(t *testing.T) {
 	})
 }
 
+// A message whose receiver has passed away ends at once: it was for that life.
+func TestMessageToAnEarlierLifeEnds(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		var turns []string
+		w.host.turn = func(f actor.Firing) error {
+			turns = append(turns, f.Key.ID+" "+f.Message.Failed)
+			if f.Key.ID == "bob" {
+				return &actor.TurnError{Key: f.Key, Err: &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has"}}
+			}
+			return nil
+		}
+		w.send(s, "ann", "bob", 1, true, func(sp *actor.ReminderSpec) { sp.Failure.Attempts, sp.Message.Undelivered = 9, "Sorry" })
+		after(time.Second)
+		if want := []string{"bob ", "ann passed_away"}; !slices.Equal(turns, want) || len(w.store.dead) != 1 || w.store.left() != 0 {
+			t.Errorf("turns %q, want %q; %d dead letters, %d are left", turns, want, len(w.store.dead), w.store.left())
+		}
+	})
+}
+
 // A message is forwarded to nobody twice, and one that comes back undelivered and fails is a dead
 // letter and nothing more.
 func TestMessagesEndInTheEnd(t *testing.T) {

@@ -53,7 +53,8 @@ func AnswerOf(kind actor.Kind) Answer {
 		return Answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
 		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
-		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), KindServiceNotFound:
+		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), KindServiceNotFound,
+		actor.ErrPassedAway.Kind():
 		return Answer{connect.CodeNotFound, http.StatusNotFound}
 	case KindPathNotFound:
 		return Answer{connect.CodeUnimplemented, http.StatusNotFound}
@@ -64,7 +65,7 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrNotReadOnly.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
-		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind(), actor.ErrNotAtomic.Kind(), actor.ErrHostTooOld.Kind():
+		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind(), actor.ErrNotAtomic.Kind(), actor.ErrHostTooOld.Kind(), actor.ErrNotAccepted.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}

@@ -272,7 +272,7 @@ func addContents(t *tx, c *store.Contents) error {
 		key := actorKey(a.Key)
 		t.set(key, appendRow(nil, key, &a.Row))
 		if a.Row.Deleted {
-			t.set(tombKey(a.Row.UpdatedAt.UnixMicro(), a.Key), nil)
+			t.set(tombKey(sweptFrom(&a.Row), a.Key), nil)
 		}
 		t.wrote(key)
 	}

@@ -146,7 +146,7 @@ func (t *reminderWrites) end() {
 func (t *reminderWrites) remind(c *actor.Commit, ops []store.ReminderOp) error {
 	for i := range c.Rows {
 		if c.Rows[i].Delete {
-			if err := t.removeAll(c.Rows[i].Key); err != nil {
+			if err := t.removeAll(c.Rows[i].Key, c.Rows[i].NewLife); err != nil {
 				return err
 			}
 		}
@@ -181,10 +181,14 @@ func (t *reminderWrites) remind(c *actor.Commit, ops []store.ReminderOp) error {
 	return nil
 }
 
-// removeAll removes all reminders of an actor.
-func (t *reminderWrites) removeAll(key actor.Key) error {
+// removeAll removes all reminders of an actor, and its messages unless those stay.
+func (t *reminderWrites) removeAll(key actor.Key, messagesStay bool) error {
 	prefix := remindersOf(key)
-	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	from := prefix
+	if messagesStay {
+		from = append(bytes.Clone(prefix), actor.MessageNamesEnd...)
+	}
+	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
@@ -197,7 +201,7 @@ func (t *reminderWrites) removeAll(key actor.Key) error {
 		k.now = nil
 	}
 	for _, k := range t.reminders { // those that the decision has set itself
-		if bytes.HasPrefix(k.key, prefix) {
+		if bytes.HasPrefix(k.key, prefix) && bytes.Compare(k.key, from) >= 0 {
 			k.now = nil
 		}
 	}

@@ -103,7 +103,7 @@ func (t *tx) publish(c *actor.Commit) error {
 		}
 	}
 	for i := range c.Rows {
-		if c.Rows[i].Delete {
+		if c.Rows[i].Delete && !c.Rows[i].NewLife { // otherwise they are kept as long as the type says
 			prefix := eventsOf(c.Rows[i].Key)
 			t.deleteRange(prefix, prefixEnd(prefix))
 		}

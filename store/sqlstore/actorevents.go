@@ -157,7 +157,7 @@ func (e *eventColumns) add(c *actor.Commit) {
 		e.names, e.contentTypes, e.payloads = append(e.names, p.Name), append(e.contentTypes, p.Payload.ContentType), append(e.payloads, notNull(p.Payload.Data))
 	}
 	for i := range c.Rows {
-		if c.Rows[i].Delete {
+		if c.Rows[i].Delete && !c.Rows[i].NewLife { // otherwise they are kept as long as the type says
 			e.deletedBy = append(e.deletedBy, uuid(c.ID))
 			e.deleted.add(c.Rows[i].Key)
 		}

@@ -126,7 +126,7 @@ func exportActors(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 			return &store.DamagedError{Rows: []store.DamagedRow{{Key: k, Version: addressable(r.version), Detail: fault}}}
 		}
 		return parts.Add(len(row.State.Data), func(c *store.Contents) { c.Actors = append(c.Actors, store.ActorRow{Key: k, Row: row}) })
-	}, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
+	}, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at, spawned, method_set, born_at
 		FROM greenroom_actor ORDER BY app, type, id`)
 }
 
@@ -268,7 +268,7 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 			rowsFrom(c.Settings, func(v *actor.Setting) []any {
 				return []any{v.App, string(v.Kind), v.Name, notNull(v.Value), v.UpdatedAt}
 			})},
-		{"greenroom_actor", []string{"app", "type", "id", "version", "commit_id", "life", "deleted_at", "generation", "state_schema", "format", "state", "updated_at", "shard"},
+		{"greenroom_actor", []string{"app", "type", "id", "version", "commit_id", "life", "deleted_at", "generation", "state_schema", "format", "state", "updated_at", "shard", "spawned", "method_set", "born_at"},
 			rowsFrom(c.Actors, actorColumns)},
 		{"greenroom_idempotency", []string{"id", "commit_id", "shard", "expires_at", "record"},
 			rowsFrom(c.Records, func(r *store.StoredRecord) []any {
@@ -313,15 +313,23 @@ func actorColumns(a *store.ActorRow) []any {
 	r := &a.Row
 	var deleted *time.Time
 	if r.Deleted {
-		deleted = &r.UpdatedAt
+		from := r.UpdatedAt
+		if r.Spawned {
+			from = from.Add(actor.SpawnedRetention)
+		}
+		deleted = &from
 	}
 	var state []byte
 	if r.State.Format != actor.FormatNone {
 		state = notNull(r.State.Data)
 	}
+	var born *time.Time
+	if !r.Born.IsZero() {
+		born = &r.Born
+	}
 	return []any{
 		a.Key.App, a.Key.Type, a.Key.ID, int64(r.Version), uuid(r.CommitID), int64(r.Life), deleted,
-		int64(r.Generation), int64(r.StateSchema), int16(r.State.Format), state, r.UpdatedAt, shardOf(a.Key),
+		int64(r.Generation), int64(r.StateSchema), int16(r.State.Format), state, r.UpdatedAt, shardOf(a.Key), r.Spawned, r.MethodSet, born,
 	}
 }
 

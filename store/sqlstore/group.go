@@ -53,6 +53,7 @@ type groupParts struct {
 	updates, inserts        columns
 	removals, sets, changes changes
 	events                  eventColumns
+	lives                   lives
 }
 
 func newGroupParts(d dialect) *groupParts {
@@ -68,6 +69,7 @@ func (g *groupParts) reset() {
 	g.sets.reset()
 	g.changes.reset()
 	g.events = eventColumns{}
+	g.lives.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many of them,
@@ -76,6 +78,7 @@ func (g *groupParts) reset() {
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
 		g.events.add(c)
+		g.lives.add(c)
 		switch {
 		case removesReminders(c):
 			g.removals.add(c)
@@ -95,6 +98,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	g.sets.queue(b, writeCommitsAndSets)
 	g.changes.queue(b, writeCommitsAndReminders)
 	queries := b.Len()
+	g.lives.queue(b)
 	g.changes.reminders.queueRemovals(b)
 	g.events.queue(b)
 	return queries

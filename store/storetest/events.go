@@ -86,6 +86,15 @@ var events = suite{"Events", []testCase{
 		f.apply(publish(k, row, "3"))
 		f.events(k, actor.EventPosition{}, "3")
 	}},
+	{"an actor that passes away keeps them, and publishes its last ones", func(f *fixture) {
+		k := f.key("a")
+		row := f.apply(publish(k, actor.Row{}, "1"))
+		last := remove(k, row)
+		last.Rows[0].NewLife, last.Events = true, publish(k, row, "2").Events
+		row = f.apply(last)
+		f.apply(publish(k, row, "3"))
+		f.events(k, actor.EventPosition{}, "1", "2", "3")
+	}},
 	{"pages are bounded in number and bytes", func(f *fixture) {
 		k := f.key("a")
 		f.apply(publish(k, actor.Row{}, numbered(1, 5)...))
