@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -17,6 +18,26 @@ type society struct {
 	spawned  uint64             // counts actors, for their IDs
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
+}
+
+// nextMessage returns the first that is delivered until a time; nil if there is none.
+func (s *society) nextMessage(until time.Time) *message {
+	type pair struct{ from, to actor.Ref }
+	ahead := map[pair]bool{} // has a message that later ones wait for
+	var first *message
+	for _, m := range s.inbox { // in order
+		if m.ordered() {
+			p := pair{m.from, m.to}
+			if ahead[p] {
+				continue
+			}
+			ahead[p] = true
+		}
+		if !m.deliverAt.After(until) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
+			first = m
+		}
+	}
+	return first
 }
 
 // MethodSet is the set of methods that an actor accepts: [actor.Become]; empty: all.
@@ -157,16 +178,16 @@ func (c *chain) commitLife(waiting uint64) {
 			h.actors[ref].set = *set
 		}
 		if m.overlay.passed {
-			h.passAway(ref, waiting)
+			passAway(h, ref, waiting)
 		}
 	}
 	h.events = append(h.events, c.events...)
 	for _, m := range c.sent {
-		h.post(m)
+		m.post(h)
 	}
 }
 
-func (h *Harness) passAway(ref actor.Ref, waiting uint64) {
+func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 	if h.actors[ref].spawned {
 		h.gone[ref] = true
 	}
@@ -182,6 +203,6 @@ func (h *Harness) passAway(ref actor.Ref, waiting uint64) {
 	h.Delete(ref.Type, ref.ID)
 	h.inbox = kept
 	for _, m := range ended {
-		h.undelivered(m, actor.ErrPassedAway)
+		m.undelivered(h, actor.ErrPassedAway)
 	}
 }
