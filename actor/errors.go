@@ -81,6 +81,10 @@ var (
 	ErrReminderNotFound   = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
 	ErrTimerNotFound      = &Condition{"timer_not_found", "the actor has no timer of this name", false}
 	ErrDeadLetterNotFound = &Condition{"dead_letter_not_found", "the app has no such dead letter", false}
+	// ErrServiceTaken is a store's answer to a commit that claims a service which another actor
+	// stands for.
+	ErrServiceTaken = &Condition{"service_taken", "another actor stands for the service", true}
+
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
@@ -276,7 +280,7 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
 		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

@@ -31,6 +31,8 @@ type Config struct {
 	// the same store. Defaults to all, for a host that is alone; if others write to
 	// the store all the same, what is answered without a commit is confirmed by it.
 	Ownership Ownership
+	// Services says who stands for services; every store does. Defaults to none.
+	Services ServiceSource
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
 	// Rules has the rules of apps. Defaults to none.

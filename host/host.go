@@ -86,6 +86,9 @@ func New(cfg Config) (*Host, error) {
 		h.outbox = &inbox.Outbox{Types: served, Inboxes: inbox.NewAccount(cfg.Reminders.Inbox)}
 		env.Reminders, env.Outbox = rems, h.outbox
 	}
+	if cfg.Services != nil {
+		env.Services = lane.NewServices(cfg.Services)
+	}
 	runs := lane.NewRuns(env, &h.ownership, records, rems)
 	h.reads = lane.Reads{
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,

@@ -66,6 +66,8 @@ type (
 	Lane = serving.Lane
 	// Settings reads the settings of apps.
 	Settings = turn.Settings
+	// ServiceSource says who stands for services.
+	ServiceSource = turn.ServiceSource
 	// Egress sends the HTTP requests of guests.
 	Egress = turn.Egress
 	// EgressRequest is one of them.

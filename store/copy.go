@@ -32,6 +32,7 @@ type Contents struct {
 	// Deployments of a type come in the order of their generations: the last serves.
 	Deployments []actor.Deployment
 	Settings    []actor.Setting
+	Services    []actor.Service
 	Records     []StoredRecord
 	Laps        []Lap
 	Buckets     []actor.BucketRow

@@ -17,6 +17,7 @@ type Store interface {
 	Cluster
 	Reminders
 	Events
+	Services
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)
@@ -198,6 +199,30 @@ type Settings interface {
 	// SettingApps returns up to limit apps that have settings, in byte order, after
 	// an app or, if that is empty, from the first.
 	SettingApps(ctx context.Context, after string, limit int) ([]string, error)
+}
+
+// Services is the part of a [Store] that reads services. Commits change them.
+type Services interface {
+	// FindService returns who stands for a service; the zero Service if nobody does.
+	FindService(ctx context.Context, app, name string) (actor.Service, error)
+	// ListServices returns services of an app in byte order of their names.
+	ListServices(ctx context.Context, q ServiceQuery) ([]actor.Service, error)
+}
+
+// ServiceQuery selects services.
+type ServiceQuery struct {
+	App    string
+	Prefix string // of names; empty: all
+	After  string // exclusive; empty: from the first
+	Limit  int    // 1 to MaxList
+}
+
+// Validate checks a query, for drivers.
+func (q *ServiceQuery) Validate() error {
+	if err := actor.ValidateName("app", q.App); err != nil {
+		return err
+	}
+	return ValidateLimit(q.Limit)
 }
 
 // MaxList is the highest limit of the listing methods.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -218,6 +219,9 @@ func validateCommit(c *actor.Commit) error {
 	if r := recordedTwice(c); r != nil {
 		return bad("records the call %s twice", r.Call())
 	}
+	if err := validateServices(c, bad); err != nil {
+		return err
+	}
 	n, err := validateReminders(c, bad)
 	if err != nil {
 		return err
@@ -228,6 +232,32 @@ func validateCommit(c *actor.Commit) error {
 	}
 	if size += n; size > actor.MaxCommitBytes {
 		return bad("has %d bytes of state, replies, reminders and events; at most %d are allowed", size, actor.MaxCommitBytes)
+	}
+	return nil
+}
+
+// validateServices checks what a commit does to services.
+func validateServices(c *actor.Commit, bad func(problem string, args ...any) error) error {
+	for i := range c.Services {
+		v := &c.Services[i]
+		if err := actor.ValidateService(v.Name); err != nil {
+			return err
+		}
+		if v.Actor.App != c.Services[0].Actor.App {
+			return bad("claims services of the apps %s and %s", v.Actor.App, c.Services[0].Actor.App)
+		}
+		for j := range c.Services[:i] {
+			if c.Services[j].Name == v.Name {
+				return bad("claims or releases the service %q twice", v.Name)
+			}
+		}
+		at := slices.IndexFunc(c.Rows, func(w actor.RowWrite) bool { return w.Key == v.Actor })
+		switch {
+		case at < 0:
+			return bad("claims or releases a service for %s, which it does not write", v.Actor)
+		case c.Rows[at].Delete:
+			return bad("claims or releases a service for %s, which it deletes", v.Actor)
+		}
 	}
 	return nil
 }

@@ -94,6 +94,10 @@ func actorsGetCommand(c *cli) *cobra.Command {
 			if x.Active {
 				active = fmt.Sprintf("yes, %d calls waiting", x.QueueDepth)
 			}
+			accepts := "all methods"
+			if x.MethodSet != "" {
+				accepts = "the method set " + x.MethodSet
+			}
 			c.facts(c.stdout, "",
 				"app", x.Key.GetApp(),
 				"type", x.Key.GetType(),
@@ -103,10 +107,19 @@ func actorsGetCommand(c *cli) *cobra.Command {
 				"state schema", strconv.FormatUint(uint64(x.StateSchema), 10),
 				"state size", size(x.StateSize),
 				"updated", when(x.UpdatedAt),
+				"accepts", accepts,
+				"passed away", times(x.Life),
 				"in memory", active)
 			return nil
 		}),
 	}
+}
+
+func times(n uint64) string {
+	if n == 0 {
+		return "never"
+	}
+	return strconv.FormatUint(n, 10) + " times"
 }
 
 func actorsStateCommand(c *cli) *cobra.Command {

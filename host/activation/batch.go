@@ -56,6 +56,7 @@ func (b *Batch) Set(i int, state *overlay.State, s *serving.Type, life *turn.Lif
 		row.MethodSet = life.MethodSet
 	}
 	b.Spawned = append(b.Spawned, life.Spawned...)
+	b.serve(life.Services)
 	if p.state = state; life.PassedAway {
 		*row = p.Activation.Tip.PassAway(p.Activation.Key, s.Deployment.Generation)
 		p.state, p.gone = nil, true
@@ -63,6 +64,14 @@ func (b *Batch) Set(i int, state *overlay.State, s *serving.Type, life *turn.Lif
 	p.After = p.Activation.Tip.After(row, state)
 	p.Activation.Tip = p.After
 	p.Activation.Weigh()
+}
+
+// serve adds what a turn does to services. A later turn of the actor decides.
+func (b *Batch) serve(changes []actor.ServiceChange) {
+	for _, v := range changes {
+		b.Services = slices.DeleteFunc(b.Services, func(w actor.ServiceChange) bool { return w.Name == v.Name && w.Actor == v.Actor })
+		b.Services = append(b.Services, v)
+	}
 }
 
 // Fence moves the version of a part's row on, whatever else is done to it.
@@ -122,6 +131,7 @@ func (b *Batch) Join(other *Batch) {
 	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
 	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
 	b.Spawned = append(b.Spawned, other.Spawned...)
+	b.Services = append(b.Services, other.Services...)
 	b.Reminders.Add(&other.Reminders)
 	b.Events = append(b.Events, other.Events...)
 	b.Replies += other.Replies
@@ -192,7 +202,7 @@ func (b *Batch) DecideTimers(apply bool, now time.Time) {
 
 // Commit implements [pipeline.Work].
 func (b *Batch) Commit() actor.Commit {
-	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Events: b.Events}
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Events: b.Events, Services: b.Services}
 	for i := range b.Parts {
 		p, row := &b.Parts[i], &b.Rows[i]
 		if p.state != nil {

@@ -605,6 +605,7 @@ type Batch struct {
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
 	Spawned     []actor.RowWrite
+	Services    []actor.ServiceChange
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent

@@ -70,7 +70,7 @@ func CutShort(err error) error {
 
 // Refused reports whether a commit was refused because another one came first.
 func Refused(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) ||
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrServiceTaken) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) ||
 		errors.Is(err, actor.ErrMessageOrder)
 }
 

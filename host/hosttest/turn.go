@@ -116,6 +116,17 @@ func (t *Turn) Become(set string) error { return check("become", t.Calls.Become(
 // PassAway ends the life of the actor.
 func (t *Turn) PassAway() error { return check("pass_away", t.Calls.PassAway()) }
 
+// Claim has the actor stand for a service.
+func (t *Turn) Claim(name string) error {
+	return check("service_claim", t.Calls.ServiceClaim([]byte(name)))
+}
+
+// Release ends that, and reports whether it did stand for it.
+func (t *Turn) Release(name string) (bool, error) {
+	held, code := t.Calls.ServiceRelease([]byte(name))
+	return held, check("service_release", code)
+}
+
 // Spawn makes a new actor of a type and returns its ID.
 func (t *Turn) Spawn(typ string) (string, error) {
 	id, code := t.Calls.Spawn([]byte(typ))

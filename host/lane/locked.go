@@ -114,7 +114,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			w = l.PassAway(c.Inv.Key, s.Deployment.Generation)
 		}
 		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
-		made.Reminders, made.Events = done.Reminders, done.Events
+		made.Reminders, made.Events, made.Services = done.Reminders, done.Events, done.Life.Services
 		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {

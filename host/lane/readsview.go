@@ -16,6 +16,9 @@ type View struct {
 	Version     uint64
 	Generation  uint64 // of the deployment that last wrote the row
 	StateSchema uint32
+	MethodSet   string    // that the actor accepts; empty: all
+	Life        uint64    // how often it has passed away
+	Spawned     bool      // another actor made it
 	StateSize   int64     // bytes as stored
 	UpdatedAt   time.Time // database time
 	// Entries is the committed state in ascending byte order of the keys. It is
@@ -25,6 +28,9 @@ type View struct {
 	// invocations wait in its mailbox.
 	Active     bool
 	QueueDepth int
+	// Timers are those that the actor has on this host, in order of their names and without
+	// payloads.
+	Timers []actor.Timer
 }
 
 // View is Host.View.
@@ -58,6 +64,9 @@ func (rd *Reads) View(ctx context.Context, key actor.Key) (View, error) {
 		Version:     l.Version,
 		Generation:  l.Generation,
 		StateSchema: l.StateSchema,
+		MethodSet:   l.MethodSet,
+		Life:        l.Life,
+		Spawned:     l.Spawned,
 		StateSize:   int64(l.State.Size()),
 		UpdatedAt:   l.UpdatedAt,
 		Entries:     l.State.Entries(),
@@ -70,6 +79,7 @@ func (rd *Reads) View(ctx context.Context, key actor.Key) (View, error) {
 		s.NoteNewer(a, l.Version)
 	}
 	s.History.Answered.Note(key, l.Version, time.Now())
+	v.Timers = s.Timers.All(key)
 	if a := s.Actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.Calls.Len()
 	}

@@ -334,7 +334,7 @@ func (ts *Turns) Run(a *activation.Activation, c *call.Call, now time.Time) call
 		case c.Stats.Sent:
 			return o // and not again
 		case errors.Is(o.Err, call.ErrMoved):
-		case errors.Is(o.Err, actor.ErrStale):
+		case errors.Is(o.Err, actor.ErrStale), errors.Is(o.Err, actor.ErrServiceTaken):
 			conflicts++
 			if over != nil || !activation.Pause(ctx, conflicts) {
 				return call.Failed(conflicted(conflicts))

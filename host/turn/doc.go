@@ -5,7 +5,7 @@
 //
 //	Prepare ─▶ Run (migrate, then the method) or Migrate ─▶ Seal, Effects ─▶ state, reminders, reply
 //	             │ calls: state, reply, log, time, randomness, settings, HTTP, reminders,
-//	             │ timers
+//	             │ timers, messages, what happens to the actor's life
 //	             └─ error, trap, deadline: no effects
 //
 // # Adding an effect

@@ -22,11 +22,13 @@ type Life struct {
 	Created, Activated bool
 	// Spawned are the rows of the actors that the turns have spawned.
 	Spawned []actor.RowWrite
+	// Services are claimed and released, none of them twice.
+	Services []actor.ServiceChange
 }
 
 // Changes reports whether the actor's row is to be written for it.
 func (l *Life) Changes() bool {
-	return l.MethodSet != nil || l.PassedAway || l.Created || len(l.Spawned) > 0
+	return l.MethodSet != nil || l.PassedAway || l.Created || len(l.Spawned)+len(l.Services) > 0
 }
 
 // Spawner names the actors that turns spawn.
@@ -89,7 +91,7 @@ func (t *Turn) PassAway() abi.Code {
 	}
 	t.unset()
 	t.done.Timers = TimerChanges{effects: []TimerEffect{{All: true}}}
-	t.done.Life.MethodSet, t.done.Life.PassedAway = nil, true
+	t.done.Life.MethodSet, t.done.Life.Services, t.done.Life.PassedAway = nil, nil, true
 	return 0
 }
 
@@ -154,14 +156,4 @@ func (t *Turn) hook(ctx context.Context, guest engine.Instance, method *abi.Turn
 	}
 	t.reply = actor.Payload{}
 	return err
-}
-
-// ServiceClaim implements [engine.Calls].
-func (t *Turn) ServiceClaim([]byte) abi.Code {
-	return t.refuse(abi.CodeNotReady, "this host has no services")
-}
-
-// ServiceRelease implements [engine.Calls].
-func (t *Turn) ServiceRelease([]byte) (held bool, code abi.Code) {
-	return false, t.refuse(abi.CodeNotReady, "this host has no services")
 }

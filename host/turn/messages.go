@@ -36,6 +36,11 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case t.reminders.sent >= maxMessages:
 		return t.refuse(abi.CodeTooMany, "a turn sends at most "+strconv.Itoa(maxMessages)+" messages"), nil
 	}
+	if m.Service != "" {
+		if code := t.resolve(m); code != 0 {
+			return code, nil
+		}
+	}
 	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {
 		return t.refuse(abi.CodeInvalid, problem), nil
@@ -91,8 +96,6 @@ func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string)
 		return r, "a message that is sent has no flag but volatile"
 	case m.LimitMillis != 0:
 		return r, "a message that is sent has no time limit; the type of its receiver says how old it may get"
-	case m.Service != "":
-		return r, "this host sends to actors, and not to services; name an actor"
 	case m.DueUnixNano != 0 && m.DelayNano != 0:
 		return r, "a message has a time or a delay; give one of them"
 	case m.DelayNano < 0:

@@ -29,6 +29,8 @@ type Env struct {
 	Timers    Timers
 	// Outbox may be nil: then no messages are sent.
 	Outbox Outbox
+	// Services may be nil: then there are none.
+	Services Services
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -127,6 +129,7 @@ type Turn struct {
 	migrating bool
 	state     overlay.Overlay
 	reply     actor.Payload
+	fault     error  // that ends the turn, whatever the guest makes of it
 	excess    string // why the last reply or write of state was too large; empty if it was not
 	logLines  int
 	fuel      engine.Fuel
@@ -146,7 +149,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
-	t.excess, t.reminders = "", reminders{}
+	t.excess, t.reminders, t.fault = "", reminders{}, nil
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -247,6 +250,9 @@ func (t *Turn) HasLogged() bool { return t.logLines > 0 }
 
 func (t *Turn) runFrame(ctx context.Context, guest engine.Instance) error {
 	err := t.runGuest(ctx, guest)
+	if t.fault != nil {
+		return t.fault
+	}
 	if err == nil {
 		return nil
 	}
@@ -325,6 +331,17 @@ func (t *Turn) Call(m *abi.Message) (*abi.Result, abi.Code, error) {
 	if t.migrating {
 		return nil, abi.CodeReadOnly, nil
 	}
+	if m.Service != "" {
+		switch code := t.resolve(m); code {
+		case 0:
+		case abi.CodeNotFound:
+			return &abi.Result{Error: abi.Error{Status: abi.StatusNotFound, Code: abi.CallServiceNotFound, Message: t.reminders.problem}}, 0, nil
+		case abi.CodeInvalid:
+			return &abi.Result{Error: abi.Error{Status: abi.StatusInvalidArgument, Code: abi.CallInvalid, Message: t.reminders.problem}}, 0, nil
+		default:
+			return &abi.Result{Error: abi.Error{Status: abi.StatusUnavailable, Code: abi.CallUnavailable, Message: t.reminders.problem, Retryable: true}}, 0, nil
+		}
+	}
 	return t.spec.Caller.Call(m)
 }
 
@@ -366,6 +383,7 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
 	e.done.Life = before.Life
 	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
+	e.done.Life.Services = slices.Clone(before.Life.Services)
 }
 
 // Adopt adds what a called turn of a type without state has done, whose tokens the chain has.

@@ -367,3 +367,113 @@ func TestPassAway(t *testing.T) {
 		})
 	})
 }
+
+// TestServices: one actor at a time stands for a service, from the commit of the turn that claims
+// it until one that releases it, or to the end of its life; calls by the service's name reach it.
+func TestServices(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, s store.Store) {
+		inEveryLane(t, func(t *testing.T, placement string) {
+			r := newRig(t, s, "services-"+placement, faultstore.Config{})
+			r.reminders = &setOnly{Store: s}
+			a := living(placement)
+			claim := func(t *hosttest.Turn) error { return errors.Join(t.Claim("mailer"), t.Reply(t.Calls.Problem())) }
+			a.Methods["Claim"] = claim
+			a.Methods["ClaimThenFail"] = func(t *hosttest.Turn) error { return errors.Join(claim(t), hosttest.Fail("on_purpose")) }
+			a.Methods["Release"] = func(t *hosttest.Turn) error {
+				held, err := t.Release("mailer")
+				return errors.Join(err, t.Reply(fmt.Sprint(held)))
+			}
+			a.Methods["ClaimAndRelease"] = func(t *hosttest.Turn) error {
+				err := t.Claim("mailer")
+				held, err2 := t.Release("mailer")
+				return errors.Join(err, err2, t.Reply(fmt.Sprint(held)))
+			}
+			r.world.Deploy(r.app, "Counter", a)
+			// Another type calls by name, so that it waits for no turn of its own.
+			r.world.Deploy(r.app, "Caller", hosttest.Actor{Methods: map[string]hosttest.Func{"Call": func(t *hosttest.Turn) error {
+				reply, err := t.CallWith(&abi.Message{Service: "mailer", Method: "Add"})
+				var refused *actor.GuestError
+				if errors.As(err, &refused) {
+					reply, err = refused.Code, nil
+				}
+				return errors.Join(err, t.Reply(reply))
+			}}})
+			stands := func(id string) {
+				t.Helper()
+				found, err := s.FindService(t.Context(), r.app, "mailer")
+				if err != nil || found.Actor.ID != id {
+					t.Errorf("for the service stands %q (%v), want %q", found.Actor.ID, err, id)
+				}
+			}
+			// Each caller is of a host that knows nothing of before.
+			calls := func(want string) {
+				t.Helper()
+				h := r.host(t, host.Limits{})
+				if got := r.says(t, h, actor.Key{App: r.app, Type: "Caller", ID: "c"}, "Call"); got != want {
+					t.Errorf("a call of the service gets %s, want %s", got, want)
+				}
+			}
+			h, other := r.host(t, host.Limits{}), r.host(t, host.Limits{})
+			calls("service_not_found")
+			if _, err := r.text(t, h, r.key("a"), "ClaimThenFail", ""); !is[*actor.GuestError](err) {
+				t.Errorf("a turn that fails: %v", err)
+			}
+			if got := r.says(t, h, r.key("a"), "ClaimAndRelease"); got != "true" {
+				t.Errorf("released in the turn that claimed it: %s", got)
+			}
+			stands("")
+			fault := faultstore.CommitLost
+			if placement == abi.PlacementAny {
+				fault = faultstore.TurnLost
+			}
+			r.store.Arm(fault, 1)
+			if _, err := r.text(t, h, r.key("a"), "Claim", "K"); err != nil { // with a key it goes again
+				t.Fatal(err)
+			}
+			r.allFired(t)
+			stands("a")
+			r.says(t, h, r.key("a"), "Claim")
+			calls("1")
+			if _, err := r.text(t, other, r.key("b"), "Claim", ""); err == nil || !strings.Contains(err.Error(), fmt.Sprint(abi.CodeTaken)) {
+				t.Errorf("a claim of what another one stands for: %v", err)
+			}
+			if got := r.says(t, other, r.key("b"), "Release"); got != "false" {
+				t.Errorf("a release of what another one stands for: %s", got)
+			}
+			if got := r.says(t, other, r.key("a"), "Release"); got != "true" {
+				t.Errorf("its own release: %s", got)
+			}
+			r.says(t, other, r.key("b"), "Claim")
+			stands("b")
+			calls("1")
+			r.says(t, other, r.key("b"), "PassAway")
+			stands("")
+			r.says(t, h, r.key("a"), "Claim")
+			if err := h.Delete(t.Context(), r.key("a")); err != nil {
+				t.Fatal(err)
+			}
+			stands("")
+
+			// Of several that claim at once, one has it; the others are told so when they run again.
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			claimed := 0
+			for i := range 6 {
+				wg.Go(func() {
+					_, err := r.text(t, []*host.Host{h, other}[i%2], r.key(fmt.Sprint(i)), "Claim", "")
+					if err == nil {
+						mu.Lock()
+						claimed++
+						mu.Unlock()
+					} else if !is[*actor.GuestError](err) {
+						t.Errorf("a claim among several: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+			if claimed != 1 {
+				t.Errorf("%d of them stand for it", claimed)
+			}
+		})
+	})
+}

@@ -128,7 +128,7 @@ func (r *rig) hostOf(t testing.TB, committer host.Committer, limits host.Limits,
 		limits.TurnDeadline = patience
 	}
 	h, err := host.New(host.Config{
-		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders, Peers: r.peers,
+		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders, Peers: r.peers, Services: r.store,
 		// Every other host as on the embedded store, every other as on a database.
 		Pipeline:  pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
 		Observers: []host.Events{{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }}},

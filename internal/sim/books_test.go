@@ -49,6 +49,15 @@ func (b *books) check(d *database, c *actor.Commit) {
 			if b.noted[number] == 0 {
 				b.fail("notice %d was sent, and is nowhere", number)
 			}
+			heard := 0
+			for _, h := range l.Heard {
+				if h == number {
+					heard++
+				}
+			}
+			if heard != 1 {
+				b.fail("notice %d was sent, and its sender was called back %d times", number, heard)
+			}
 		}
 	}
 	if sum != 0 {

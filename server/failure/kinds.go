@@ -69,7 +69,7 @@ func AnswerOf(kind actor.Kind) Answer {
 		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
-	case actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
+	case actor.ErrServiceTaken.Kind(), actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
 		actor.ErrFiringTaken.Kind(), actor.ErrMessageOrder.Kind():
 		return Answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:

@@ -43,6 +43,7 @@ func newActorService(s *Services) edge.Service {
 		greenroomv1connect.ActorServiceGetActorProcedure,
 		greenroomv1connect.ActorServiceListActorsProcedure,
 		greenroomv1connect.ActorServiceListMessagesProcedure,
+		greenroomv1connect.ActorServiceListServicesProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
 	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
 	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure)
@@ -314,6 +315,26 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 	}
 	if next != "" {
 		msg.NextPageToken = pageToken(list, next)
+	}
+	return uncached(msg), nil
+}
+
+func (a *actorService) ListServices(ctx context.Context, req *connect.Request[greenroomv1.ListServicesRequest]) (*connect.Response[greenroomv1.ListServicesResponse], error) {
+	list := pageList{greenroomv1connect.ActorServiceListServicesProcedure, edge.AppOf(req.Msg.GetApp()), ""}
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), func(_ pageList, name string) (string, error) { return name, actor.ValidateService(name) })
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	found, err := a.s.Actors.ListServices(ctx, store.ServiceQuery{App: list.app, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListServicesResponse{Services: mapped(found, func(v actor.Service) *greenroomv1.Service {
+		return &greenroomv1.Service{Name: v.Name, Actor: keyToProto(v.Actor), ClaimedAt: timestamppb.New(v.ClaimedAt)}
+	})}
+	if len(found) == size {
+		msg.NextPageToken = pageToken(list, found[size-1].Name)
 	}
 	return uncached(msg), nil
 }

@@ -39,6 +39,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 		}},
 		{deploySpace, exportDeployment},
 		{settingSpace, exportSetting},
+		{serviceSpace, exportService},
 		{actorSpace, exportActor},
 		{recordSpace, exportRecord},
 		{lapSpace, exportLap},
@@ -106,6 +107,18 @@ func exportDeployment(parts *store.Parts, key, value []byte) error {
 		return err
 	}
 	return parts.Add(len(value), func(c *store.Contents) { c.Deployments = append(c.Deployments, d) })
+}
+
+func exportService(parts *store.Parts, key, value []byte) error {
+	name, err := splitKey(key, serviceSpace, 2)
+	if err != nil {
+		return err
+	}
+	var r serviceRecord
+	if err := decodeRecord(key, value, &r); err != nil {
+		return err
+	}
+	return parts.Add(len(value), func(c *store.Contents) { c.Services = append(c.Services, r.service(name[0], name[1])) })
 }
 
 func exportSetting(parts *store.Parts, key, value []byte) error {
@@ -266,6 +279,13 @@ func addContents(t *tx, c *store.Contents) error {
 		if err := t.setRecord(settingKey(v.App, v.Kind, v.Name), r); err != nil {
 			return err
 		}
+	}
+	for _, v := range c.Services {
+		r := serviceRecord{Type: v.Actor.Type, ID: v.Actor.ID, ClaimedAt: v.ClaimedAt.UnixMicro()}
+		if err := t.setRecord(serviceKey(v.Actor.App, v.Name), r); err != nil {
+			return err
+		}
+		t.set(standsKey(v.Actor, v.Name), nil)
 	}
 	for i := range c.Actors {
 		a := &c.Actors[i]

@@ -38,7 +38,9 @@
 //	record/ 16 bytes                  a recorded call: storedrecord.go
 //	expiry/ micros 16 bytes           recorded calls, by the time when they expire
 //	setting/app 00 kind 00 name       a setting of an app
-//	reminder/app 00 type 00 id 00 name a reminder: reminderrecord.go
+//	service/app 00 name               who stands for a service: services.go
+//	stands/ app 00 type 00 id 00 name a service that an actor stands for
+//	reminder/app 00 type 00 id 00 name a reminder or a message: reminderrecord.go
 //	token/  prefix vector token       the key of the reminder with that ID
 //	due/    prefix vector bucket micros token what a bucket has to deliver, by time
 //	dead/   prefix vector token micros a dead letter

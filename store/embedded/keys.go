@@ -22,6 +22,8 @@ const (
 	recordSpace  = "record/"
 	expirySpace  = "expiry/"
 	settingSpace = "setting/"
+	serviceSpace = "service/"
+	standsSpace  = "stands/"
 
 	reminderSpace = "reminder/"
 	tokenSpace    = "token/"
@@ -133,6 +135,17 @@ func settingPrefix(app string) []byte { return []byte(settingSpace + app + "\x00
 
 func settingKey(app string, kind actor.SettingKind, name string) []byte {
 	return []byte(settingSpace + app + "\x00" + string(kind) + "\x00" + name)
+}
+
+func servicePrefix(app string) []byte { return []byte(serviceSpace + app + "\x00") }
+
+func serviceKey(app, name string) []byte { return append(servicePrefix(app), name...) }
+
+// standsKey is in the index of the services that an actor stands for.
+func standsKey(k actor.Key, name string) []byte { return append(standsPrefix(k), name...) }
+
+func standsPrefix(k actor.Key) []byte {
+	return []byte(standsSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
 }
 
 // reminderKey is where a reminder is stored; actor IDs and names have no zero bytes.

@@ -30,6 +30,7 @@ type Store struct {
 	*modules
 	deployments
 	settings
+	services
 	*cluster
 	buckets
 	reminders
@@ -78,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	m := &modules{writer: w, uploads: fair.NewPlaces(1)}
 	s := &Store{
 		writer: w, actors: actors{w}, commits: commits{w}, lockedTurns: &lockedTurns{writer: w}, records: records{w}, modules: m,
-		deployments: deployments{w}, settings: settings{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},
+		deployments: deployments{w}, settings: settings{w}, services: services{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},
 		deadLetters: deadLetters{w}, actorEvents: actorEvents{w}, copier: copier{w, m},
 		logs: &logFS{FS: cfg.FS, fail: life.fail}, lock: lock,
 	}

@@ -17,12 +17,14 @@ type tx struct {
 	rows      rowWrites
 	records   recordWrites
 	reminders reminderWrites
+	services  serviceWrites
 }
 
 func newTx(c *core, known *heads, seen *seen) *tx {
 	t := &tx{draft: draft{core: c}}
 	t.rows = rowWrites{draft: &t.draft, known: known}
 	t.records = recordWrites{draft: &t.draft, seen: seen}
+	t.services = serviceWrites{draft: &t.draft}
 	t.reminders = reminderWrites{draft: &t.draft, order: store.NewOrder()}
 	return t
 }
@@ -34,6 +36,7 @@ func (t *tx) begin(bytes int) {
 	clear(r.written)
 	clear(r.checked[:cap(r.checked)])
 	r.written, r.checked, r.keys = r.written[:0], r.checked[:0], r.keys[:0]
+	t.services.changed = nil
 	t.records.calls, t.records.expiring, t.reminders.reminders = nil, nil, nil
 }
 
@@ -68,6 +71,9 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	if refusal, err := t.reminders.checkSteps(ops); refusal != nil || err != nil {
 		return refusal, err
 	}
+	if refusal, err := t.services.check(c); refusal != nil || err != nil {
+		return refusal, err
+	}
 	t.rows.keys, t.rows.checked = t.rows.keys[:0], t.rows.checked[:0]
 	for i := range c.Rows {
 		w := &c.Rows[i]
@@ -89,6 +95,9 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 		t.rows.change(c.ID, &c.Rows[i], &t.rows.checked[i])
 	}
 	if err := t.publish(c); err != nil {
+		return nil, err
+	}
+	if err := t.services.write(c); err != nil {
 		return nil, err
 	}
 	return nil, t.reminders.remind(c, ops)

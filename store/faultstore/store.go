@@ -26,6 +26,7 @@ type Store struct {
 	actors
 	modules
 	settings
+	services
 	cluster
 	reminders
 	events
@@ -41,7 +42,7 @@ func New(inner store.Store, cfg Config) *Store {
 		fired: make(map[Fault]int),
 	}
 	h := &holds{}
-	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, cluster{inner, p}, reminders{inner, p}, events{inner, p}, inner}
+	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, services{inner}, cluster{inner, p}, reminders{inner, p}, events{inner, p}, inner}
 }
 
 // Shared implements [store.Store].

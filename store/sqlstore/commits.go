@@ -31,6 +31,7 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 	attempts := make([]attempt, len(commits))
 	sorted := make([]*attempt, 0, len(commits))
 	ids := make(map[actor.CommitID]struct{}, len(commits))
+	var alone []*attempt
 	for i := range commits {
 		attempts[i].commit = &commits[i]
 		if errs[i] != nil {
@@ -43,6 +44,10 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 			continue
 		}
 		ids[commits[i].ID] = struct{}{}
+		if len(commits[i].Services) > 0 {
+			alone = append(alone, &attempts[i])
+			continue
+		}
 		sorted = append(sorted, &attempts[i])
 	}
 	// In one order everywhere, so that groups wait for each other's rows in line
@@ -55,6 +60,9 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 				s.commitAround(ctx, group)
 			}
 		}
+	}
+	for _, a := range alone {
+		s.commitAlone(ctx, a)
 	}
 	for i := range attempts {
 		if errs[i] != nil {

@@ -54,7 +54,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 	}
 	parts := &store.Parts{Visit: visit}
 	for _, export := range []func(context.Context, pgx.Tx, *store.Parts) error{
-		s.exportModules, exportDeployments, exportSettings, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters, exportEvents,
+		s.exportModules, exportDeployments, exportSettings, exportServices, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters, exportEvents,
 	} {
 		if err := export(ctx, tx, parts); err != nil {
 			return fmt.Errorf("copy: read: %w", err)
@@ -115,6 +115,14 @@ func exportDeployments(ctx context.Context, tx pgx.Tx, parts *store.Parts) error
 func exportSettings(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 	return collected(ctx, tx, parts, `SELECT `+settingColumns+` FROM greenroom_setting ORDER BY app, kind, name`, scanSetting,
 		func(c *store.Contents, v actor.Setting) { c.Settings = append(c.Settings, v) })
+}
+
+func exportServices(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
+	var v actor.Service
+	return each(ctx, tx, []any{&v.Actor.App, &v.Name, &v.Actor.Type, &v.Actor.ID, &v.ClaimedAt}, func() error {
+		v.ClaimedAt = v.ClaimedAt.UTC()
+		return parts.Add(len(v.Name), func(c *store.Contents) { c.Services = append(c.Services, v) })
+	}, `SELECT app, name, type, id, claimed_at FROM greenroom_service ORDER BY app, name`)
 }
 
 func exportActors(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
@@ -267,6 +275,10 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 		{"greenroom_setting", []string{"app", "kind", "name", "value", "updated_at"},
 			rowsFrom(c.Settings, func(v *actor.Setting) []any {
 				return []any{v.App, string(v.Kind), v.Name, notNull(v.Value), v.UpdatedAt}
+			})},
+		{"greenroom_service", []string{"app", "name", "type", "id", "claimed_at"},
+			rowsFrom(c.Services, func(v *actor.Service) []any {
+				return []any{v.Actor.App, v.Name, v.Actor.Type, v.Actor.ID, v.ClaimedAt}
 			})},
 		{"greenroom_actor", []string{"app", "type", "id", "version", "commit_id", "life", "deleted_at", "generation", "state_schema", "format", "state", "updated_at", "shard", "spawned", "method_set", "born_at"},
 			rowsFrom(c.Actors, actorColumns)},

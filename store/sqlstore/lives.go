@@ -22,6 +22,10 @@ type lives struct {
 	commitIDs                    uuids
 	lives                        int8s
 	spawned, sets                int2s
+	gone                         struct { // actors that are deleted
+		apps, types, ids texts
+		commitIDs        uuids
+	}
 }
 
 func (l *lives) reset() { *l = lives{} }
@@ -41,6 +45,9 @@ func (l *lives) addRow(id actor.CommitID, r *actor.RowWrite) {
 		}
 		return 0
 	}
+	if k := &l.gone; r.Delete {
+		k.apps, k.types, k.ids, k.commitIDs = append(k.apps, r.Key.App), append(k.types, r.Key.Type), append(k.ids, r.Key.ID), append(k.commitIDs, uuid(id))
+	}
 	set := ""
 	if r.MethodSet != nil {
 		set = *r.MethodSet
@@ -53,6 +60,9 @@ func (l *lives) addRow(id actor.CommitID, r *actor.RowWrite) {
 }
 
 func (l *lives) queue(b *pgx.Batch) {
+	if k := &l.gone; len(k.ids) > 0 {
+		b.Queue(releaseServicesOf, k.apps, k.types, k.ids, k.commitIDs)
+	}
 	if len(l.ids) > 0 {
 		b.Queue(writeLives, l.apps, l.types, l.ids, l.commitIDs, l.lives, l.spawned, l.sets, l.methodSets)
 	}

@@ -160,6 +160,9 @@ func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 			return fmt.Errorf("make room for the keys of the turn: %w", err)
 		}
 	}
+	if err := changeServices(ctx, tx, c); err != nil {
+		return err
+	}
 	taken, err := stepsTaken(ctx, tx, []*actor.Commit{c})
 	if err != nil {
 		return fmt.Errorf("look for the firing of the turn: %w", err)

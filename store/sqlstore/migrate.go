@@ -274,6 +274,16 @@ var migrations = []string{
 	`COMMENT ON COLUMN greenroom_actor.spawned IS 'A turn made the actor: while there is a tombstone, it is dead.'`,
 	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS method_set text NOT NULL DEFAULT ''`,
 	`COMMENT ON COLUMN greenroom_actor.method_set IS 'The set of methods that the actor takes; empty: all.'`,
+	`CREATE TABLE IF NOT EXISTS greenroom_service (
+		app        {key} NOT NULL,
+		name       {key} NOT NULL,
+		type       {key} NOT NULL,
+		id         {key} NOT NULL,
+		claimed_at timestamptz NOT NULL,
+		PRIMARY KEY (app, name)
+	)`,
+	`CREATE INDEX IF NOT EXISTS greenroom_service_actor ON greenroom_service (app, type, id)`,
+	`COMMENT ON TABLE greenroom_service IS 'Names of each app that stand for actors.'`,
 	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS born_at timestamptz`,
 	`COMMENT ON COLUMN greenroom_actor.born_at IS 'When the life before this one ended. NULL: it is the first one.'`,
 	`COMMENT ON COLUMN greenroom_actor.deleted_at IS 'From when the row is a tombstone, which is swept an hour later: when the actor was deleted or passed away, of a spawned one 24 hours after that. NULL: it is live.'`,

@@ -23,6 +23,7 @@ type Store struct {
 	*modules
 	deployments
 	settings
+	services
 	*cluster
 	buckets
 	reminders
@@ -93,6 +94,7 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 		modules:     modules,
 		deployments: deployments{db},
 		settings:    settings{db},
+		services:    services{db},
 		cluster:     cluster,
 		buckets:     buckets{db},
 		reminders:   reminders{db},

@@ -57,6 +57,7 @@ func contents(f *fixture, s store.Movable) store.Contents {
 		all.Modules = append(all.Modules, c.Modules...)
 		all.Deployments = append(all.Deployments, c.Deployments...)
 		all.Settings = append(all.Settings, c.Settings...)
+		all.Services = append(all.Services, c.Services...)
 		all.Records = append(all.Records, c.Records...)
 		all.Laps = append(all.Laps, c.Laps...)
 		all.Buckets = append(all.Buckets, c.Buckets...)
@@ -75,7 +76,7 @@ func fill(f *fixture) (check func()) {
 	last := write(f.key("live"), stale, `{"n":2}`)
 	live := f.apply(recording(last, record("k", "reply"), brief("expired", "x")))
 	tomb := f.apply(remove(f.key("tomb"), f.apply(write(f.key("tomb"), actor.Row{}, `{}`))))
-	f.apply(become(write(f.key("spawned"), f.apply(spawn(f.key("spawned"))), `{}`), "open"))
+	f.apply(claiming(become(write(f.key("spawned"), f.apply(spawn(f.key("spawned"))), `{}`), "open"), "mailer", "printer"))
 	f.apply(passAway(f.key("dead"), f.apply(spawn(f.key("dead")))))
 	empty := f.apply(touch(f.key("Empty||{}ü"), actor.Row{}))
 	binary := touch(f.key("binary"), actor.Row{})
@@ -114,6 +115,10 @@ func fill(f *fixture) (check func()) {
 	paused := f.reminder(b, 2, "live", "paused")
 	paused.Paused, paused.Schedule.Cron, paused.Schedule.Zone = true, "0 3 * * *", "Europe/Berlin"
 	paused = f.place(paused)
+	sent := message(f, b, 4, "ann", "inbox", 7, 1)
+	sent.Message.Undelivered, sent.Message.Path, sent.Message.Cookie = "Sorry", []actor.Key{f.key("first")}, 9
+	sent.Payload.Data = []byte("x")
+	sent = f.place(sent)
 	failed := f.place(f.reminder(b, 3, "live", "failed"))
 	next := failed.ReminderProgress
 	next.FireAt = f.far().Add(-time.Hour)
@@ -148,6 +153,9 @@ func fill(f *fixture) (check func()) {
 		f.deploy(f.deployment("Old", 3, module))
 		f.settings("config region eu", "secret key \x00encrypted")
 
+		inbox(f, "inbox", sent)
+		f.is(f.commit(consuming(f, actor.CommitOf(), f.place(message(f, b, 6, "ann", "inbox", 7, 2)))), actor.ErrMessageOrder)
+		f.ok(f.commit(consuming(f, actor.CommitOf(), f.loaded(sent.ID), f.loaded(b.Token(6)))))
 		f.heads(f.due(b, f.far()), full, stepped)
 		for _, want := range []actor.Reminder{full, paused, stepped} {
 			if got := f.found("live", want.Name); got.Version != want.Version || !got.CreatedAt.Equal(want.CreatedAt) {

@@ -244,3 +244,31 @@ func spawn(k actor.Key) actor.Commit {
 	c.Rows[0].Spawned = true
 	return c
 }
+
+// claiming makes a commit claim services for the actor of its row, and releasing release them.
+func claiming(c actor.Commit, names ...string) actor.Commit {
+	for _, name := range names {
+		c.Services = append(c.Services, actor.ServiceChange{Name: name, Actor: c.Rows[0].Key})
+	}
+	return c
+}
+
+func releasing(c actor.Commit, names ...string) actor.Commit {
+	c = claiming(c, names...)
+	for i := range c.Services {
+		c.Services[i].Release = true
+	}
+	return c
+}
+
+// stands checks who stands for a service; nobody, if id is empty.
+func (f *rowFixture) stands(name, id string) actor.Service {
+	f.Helper()
+	found, err := f.s.FindService(f.ctx(), f.app, name)
+	f.ok(err)
+	switch {
+	case id == "" && found != (actor.Service{}), id != "" && (found.Name != name || found.Actor != f.key(id)):
+		f.Fatalf("the service %q is %+v, want the one of %q", name, found, id)
+	}
+	return found
+}

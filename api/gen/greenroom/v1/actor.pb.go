@@ -2178,7 +2178,15 @@ type Actor struct {
 	// In memory on the answering host. Set by GetActor only.
 	Active bool `protobuf:"varint,7,opt,name=active,proto3" json:"active,omitempty"`
 	// Invocations waiting in its mailbox. Set by GetActor only.
-	QueueDepth    int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	QueueDepth int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	// Timers that are set, in order of their names. Set by GetActor only.
+	Timers []*ActorTimer `protobuf:"bytes,9,rep,name=timers,proto3" json:"timers,omitempty"`
+	// The set of methods that the actor accepts; empty: all.
+	MethodSet string `protobuf:"bytes,10,opt,name=method_set,json=methodSet,proto3" json:"method_set,omitempty"`
+	// How often the actor has passed away.
+	Life uint64 `protobuf:"varint,11,opt,name=life,proto3" json:"life,omitempty"`
+	// Another actor made it.
+	Spawned       bool `protobuf:"varint,12,opt,name=spawned,proto3" json:"spawned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2269,6 +2277,115 @@ func (x *Actor) GetQueueDepth() int32 {
 	return 0
 }
 
+func (x *Actor) GetTimers() []*ActorTimer {
+	if x != nil {
+		return x.Timers
+	}
+	return nil
+}
+
+func (x *Actor) GetMethodSet() string {
+	if x != nil {
+		return x.MethodSet
+	}
+	return ""
+}
+
+func (x *Actor) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
+func (x *Actor) GetSpawned() bool {
+	if x != nil {
+		return x.Spawned
+	}
+	return false
+}
+
+// ActorTimer is a timer that the host which holds the actor keeps for it.
+type ActorTimer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The method that it runs.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// When it fires next, by the clock of that host.
+	Due *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=due,proto3" json:"due,omitempty"`
+	// The period; absent: it fires once.
+	Every *durationpb.Duration `protobuf:"bytes,4,opt,name=every,proto3" json:"every,omitempty"`
+	// How often it fires from now on; 0: no limit.
+	Left          uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTimer) Reset() {
+	*x = ActorTimer{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTimer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTimer) ProtoMessage() {}
+
+func (x *ActorTimer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
+func (*ActorTimer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ActorTimer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 type ListActorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -2285,7 +2402,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2414,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2427,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2361,7 +2478,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2490,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2503,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2412,7 +2529,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2541,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2554,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2458,7 +2575,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2587,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2600,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2512,7 +2629,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2641,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2654,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2570,7 +2687,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2699,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2712,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2613,7 +2730,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2742,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2755,192 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
+}
+
+type ListServicesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	// Only names that begin with this; empty means all.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// At most this many; 0 means 100.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServicesRequest) Reset() {
+	*x = ListServicesRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServicesRequest) ProtoMessage() {}
+
+func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
+func (*ListServicesRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListServicesRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ListServicesRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListServicesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListServicesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListServicesResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Services []*Service             `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServicesResponse) Reset() {
+	*x = ListServicesResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServicesResponse) ProtoMessage() {}
+
+func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
+func (*ListServicesResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListServicesResponse) GetServices() []*Service {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *ListServicesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Service is a name of an app that stands for an actor.
+type Service struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Actor         *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	ClaimedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Service) Reset() {
+	*x = Service{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Service) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Service) ProtoMessage() {}
+
+func (x *Service) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Service.ProtoReflect.Descriptor instead.
+func (*Service) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Service) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Service) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *Service) GetClaimedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClaimedAt
+	}
+	return nil
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
@@ -2809,7 +3111,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
-	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa1\x02\n" +
+	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa0\x03\n" +
 	"\x05Actor\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1e\n" +
@@ -2823,7 +3125,20 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06active\x18\a \x01(\bR\x06active\x12\x1f\n" +
 	"\vqueue_depth\x18\b \x01(\x05R\n" +
-	"queueDepth\"\xeb\x01\n" +
+	"queueDepth\x120\n" +
+	"\x06timers\x18\t \x03(\v2\x18.greenroom.v1.ActorTimerR\x06timers\x12\x1d\n" +
+	"\n" +
+	"method_set\x18\n" +
+	" \x01(\tR\tmethodSet\x12\x12\n" +
+	"\x04life\x18\v \x01(\x04R\x04life\x12\x18\n" +
+	"\aspawned\x18\f \x01(\bR\aspawned\"\xab\x01\n" +
+	"\n" +
+	"ActorTimer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12,\n" +
+	"\x03due\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12/\n" +
+	"\x05every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\"\xeb\x01\n" +
 	"\x11ListActorsRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -2847,10 +3162,25 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x04json\x18\x03 \x01(\bR\x04json\"J\n" +
 	"\x12DeleteActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"\x15\n" +
-	"\x13DeleteActorResponse*B\n" +
+	"\x13DeleteActorResponse\"\xba\x01\n" +
+	"\x13ListServicesRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12 \n" +
+	"\x06prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06prefix\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"q\n" +
+	"\x14ListServicesResponse\x121\n" +
+	"\bservices\x18\x01 \x03(\v2\x15.greenroom.v1.ServiceR\bservices\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x86\x01\n" +
+	"\aService\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x129\n" +
+	"\n" +
+	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\xfd\x06\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xd9\a\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
 	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
@@ -2862,7 +3192,8 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\bGetActor\x12\x1d.greenroom.v1.GetActorRequest\x1a\x1e.greenroom.v1.GetActorResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\n" +
 	"ListActors\x12\x1f.greenroom.v1.ListActorsRequest\x1a .greenroom.v1.ListActorsResponse\"\x03\x90\x02\x01\x12N\n" +
-	"\bGetState\x12\x1d.greenroom.v1.GetStateRequest\x1a\x1e.greenroom.v1.GetStateResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\bGetState\x12\x1d.greenroom.v1.GetStateRequest\x1a\x1e.greenroom.v1.GetStateResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\fListServices\x12!.greenroom.v1.ListServicesRequest\x1a\".greenroom.v1.ListServicesResponse\"\x03\x90\x02\x01\x12R\n" +
 	"\vDeleteActor\x12 .greenroom.v1.DeleteActorRequest\x1a!.greenroom.v1.DeleteActorResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
@@ -2878,7 +3209,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -2909,91 +3240,103 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
 	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
 	(*Actor)(nil),                 // 28: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 29: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 30: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 31: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 32: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 33: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 34: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 35: greenroom.v1.DeleteActorResponse
-	(*structpb.Value)(nil),        // 36: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 39: greenroom.v1.ErrorDetail
+	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 32: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 33: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 34: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 35: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 36: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),   // 37: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),  // 38: greenroom.v1.ListServicesResponse
+	(*Service)(nil),               // 39: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 40: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 43: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	36, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	40, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	36, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	40, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	36, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	40, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	36, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	37, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	38, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	40, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	41, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	42, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
 	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	37, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	37, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	37, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	37, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	41, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	41, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	41, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	41, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
 	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	37, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	36, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	41, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	40, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	36, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	36, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	40, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	40, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	39, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	43, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	37, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	28, // 41: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 42: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	33, // 43: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 44: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 45: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 46: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 47: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 48: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	15, // 49: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	21, // 50: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	19, // 51: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	26, // 52: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	29, // 53: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	31, // 54: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	34, // 55: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	18, // 56: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 57: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 58: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 59: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	16, // 60: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	23, // 61: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	20, // 62: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	27, // 63: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	30, // 64: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	32, // 65: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	35, // 66: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	41, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	41, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	42, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 45: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	34, // 46: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 47: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	39, // 48: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 49: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	41, // 50: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 51: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 52: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 53: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 54: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 55: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 56: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 57: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 58: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	30, // 59: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	32, // 60: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	37, // 61: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	35, // 62: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 63: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 64: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 65: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 66: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 67: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 68: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 69: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 70: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	31, // 71: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	33, // 72: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	38, // 73: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	36, // 74: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	63, // [63:75] is the sub-list for method output_type
+	51, // [51:63] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3016,7 +3359,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

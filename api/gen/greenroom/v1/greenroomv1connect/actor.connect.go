@@ -55,6 +55,9 @@ const (
 	ActorServiceListActorsProcedure = "/greenroom.v1.ActorService/ListActors"
 	// ActorServiceGetStateProcedure is the fully-qualified name of the ActorService's GetState RPC.
 	ActorServiceGetStateProcedure = "/greenroom.v1.ActorService/GetState"
+	// ActorServiceListServicesProcedure is the fully-qualified name of the ActorService's ListServices
+	// RPC.
+	ActorServiceListServicesProcedure = "/greenroom.v1.ActorService/ListServices"
 	// ActorServiceDeleteActorProcedure is the fully-qualified name of the ActorService's DeleteActor
 	// RPC.
 	ActorServiceDeleteActorProcedure = "/greenroom.v1.ActorService/DeleteActor"
@@ -127,6 +130,9 @@ type ActorServiceClient interface {
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
+	// ListServices lists the services of an app in order of their names, and the actors that stand
+	// for them.
+	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -209,6 +215,13 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listServices: connect.NewClient[v1.ListServicesRequest, v1.ListServicesResponse](
+			httpClient,
+			baseURL+ActorServiceListServicesProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("ListServices")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		deleteActor: connect.NewClient[v1.DeleteActorRequest, v1.DeleteActorResponse](
 			httpClient,
 			baseURL+ActorServiceDeleteActorProcedure,
@@ -230,6 +243,7 @@ type actorServiceClient struct {
 	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
 	listActors   *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
 	getState     *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
+	listServices *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
 	deleteActor  *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
@@ -281,6 +295,11 @@ func (c *actorServiceClient) ListActors(ctx context.Context, req *connect.Reques
 // GetState calls greenroom.v1.ActorService.GetState.
 func (c *actorServiceClient) GetState(ctx context.Context, req *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error) {
 	return c.getState.CallUnary(ctx, req)
+}
+
+// ListServices calls greenroom.v1.ActorService.ListServices.
+func (c *actorServiceClient) ListServices(ctx context.Context, req *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
+	return c.listServices.CallUnary(ctx, req)
 }
 
 // DeleteActor calls greenroom.v1.ActorService.DeleteActor.
@@ -355,6 +374,9 @@ type ActorServiceHandler interface {
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
+	// ListServices lists the services of an app in order of their names, and the actors that stand
+	// for them.
+	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -433,6 +455,13 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceListServicesHandler := connect.NewUnaryHandler(
+		ActorServiceListServicesProcedure,
+		svc.ListServices,
+		connect.WithSchema(actorServiceMethods.ByName("ListServices")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceDeleteActorHandler := connect.NewUnaryHandler(
 		ActorServiceDeleteActorProcedure,
 		svc.DeleteActor,
@@ -461,6 +490,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceListActorsHandler.ServeHTTP(w, r)
 		case ActorServiceGetStateProcedure:
 			actorServiceGetStateHandler.ServeHTTP(w, r)
+		case ActorServiceListServicesProcedure:
+			actorServiceListServicesHandler.ServeHTTP(w, r)
 		case ActorServiceDeleteActorProcedure:
 			actorServiceDeleteActorHandler.ServeHTTP(w, r)
 		default:
@@ -510,6 +541,10 @@ func (UnimplementedActorServiceHandler) ListActors(context.Context, *connect.Req
 
 func (UnimplementedActorServiceHandler) GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.GetState is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListServices is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error) {
