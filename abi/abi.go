@@ -44,6 +44,14 @@ const (
 	FuncTimerCancel    = "timer_cancel"
 	FuncProblem        = "problem"
 
+	FuncSend           = "send"
+	FuncSpawn          = "spawn"
+	FuncBecome         = "become"
+	FuncPassAway       = "pass_away"
+	FuncServiceClaim   = "service_claim"
+	FuncServiceRelease = "service_release"
+	FuncEventPublish   = "event_publish"
+
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet  = "config_get"
 	FuncSecretGet  = "secret_get"
@@ -77,6 +85,9 @@ const (
 	CodeDenied   Code = -7
 	CodeNotReady Code = -8
 	CodeTooMany  Code = -9
+	CodeTaken    Code = -10
+	CodeFull     Code = -11
+	CodeOver     Code = -12
 )
 
 // What a turn frame asks for.
@@ -89,8 +100,11 @@ const (
 const (
 	CauseOutside  uint8 = 0 // a call from outside
 	CauseCall     uint8 = 1 // a call of another actor
+	CauseMessage  uint8 = 2
 	CauseReminder uint8 = 3
 	CauseTimer    uint8 = 4
+	// CauseUndelivered is a message that comes back to its sender: nobody consumed it.
+	CauseUndelivered uint8 = 6
 )
 
 // FlagReadOnly is bit 0 of a turn frame's flags.
@@ -110,6 +124,13 @@ const (
 	MaxErrorMessageLen = 4096
 	MaxErrorDetailLen  = 64 << 10
 	MaxHeaders         = 128
+	// MaxSpawnedIDLen is the longest ID of a spawned actor, and the least capacity of the
+	// buffer that spawn takes.
+	MaxSpawnedIDLen = 64
+	// MaxChannel is the highest number of a channel.
+	MaxChannel = 255
+	// MaxServiceLen is the longest name of a service.
+	MaxServiceLen = 256
 )
 
 // InitTimeUnixNano is the clock outside turns (SPEC.md section 1).
@@ -129,10 +150,11 @@ type Turn struct {
 	ContentType   string
 	Payload       []byte
 
-	// Cause is what brought the turn about. CallerType and CallerID are of a call of another
-	// actor. The others are of a reminder or a timer:
-	// its name, the occurrence that is delivered, which delivery of it this is, for how
-	// many missed occurrences it stands, and its metadata.
+	// Cause is what brought the turn about. CallerType and CallerID are the actor that calls
+	// or that sent the message; of an undelivered message, the actor that did not consume
+	// it. CauseName, Missed and Metadata are of a reminder or a timer: its name, for how many
+	// missed occurrences the firing stands, and its metadata. DueUnixNano is the occurrence
+	// that is delivered, or when the message was sent; Attempt is which delivery this is.
 	Cause       uint8
 	CallerType  string
 	CallerID    string
@@ -141,6 +163,15 @@ type Turn struct {
 	Attempt     uint32
 	Missed      uint32
 	Metadata    []Header
+
+	// Cookie is the sender's own number of a message, and Failed, of an undelivered one, the
+	// code of its last failure. ByType and ByID are the actor that sent the message on the
+	// caller's behalf; empty: the caller itself.
+	Cookie       uint64
+	Failed       string
+	ByType, ByID string
+	// MethodSet is the set of methods that the actor accepts; empty: all.
+	MethodSet string
 }
 
 // Error is the error frame, guest to host.
@@ -177,6 +208,15 @@ type TypeSpec struct {
 	CoLocate CoLocate `json:"co_locate,omitzero"`
 	// Capabilities are what the type uses beyond its own state.
 	Capabilities Capabilities `json:"capabilities,omitzero"`
+	// Hooks are the methods that the host runs at points of an actor's life.
+	Hooks Hooks `json:"hooks,omitzero"`
+	// Messages says what happens to messages to actors of the type that are not consumed.
+	Messages MessagePolicy `json:"messages,omitzero"`
+	// Events says what is kept of the events of an actor of the type.
+	Events EventPolicy `json:"events,omitzero"`
+	// Spawn is [SpawnOnly] or empty: whether an actor of the type exists only once another
+	// one has spawned it.
+	Spawn string `json:"spawn,omitempty"`
 	// Warnings are what the SDK found about the type that its author should know.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -201,6 +241,28 @@ type Capabilities struct {
 // IsZero reports whether c has no capabilities; encoding/json calls IsZero.
 func (c Capabilities) IsZero() bool { return len(c.HTTP)+len(c.Config)+len(c.Secrets) == 0 }
 
+// Hooks are methods of a type, by name; empty: none. SPEC.md section 3 says when they run.
+type Hooks struct {
+	Created   string `json:"created,omitempty"`   // before the actor's first turn
+	Activated string `json:"activated,omitempty"` // when the actor has been loaded, before its next turn
+	Leaving   string `json:"leaving,omitempty"`   // when the actor is asked to move or to stop
+}
+
+// EventPolicy is how many events of an actor a host keeps; 0 means the host's default.
+type EventPolicy struct {
+	Count     int   `json:"count,omitempty"`
+	Bytes     int64 `json:"bytes,omitempty"`
+	AgeMillis int64 `json:"age_ms,omitempty"`
+}
+
+// MessagePolicy is how long a host tries to deliver a message; 0 means the host's default.
+type MessagePolicy struct {
+	Attempts       uint32 `json:"attempts,omitempty"`
+	IntervalMillis int64  `json:"interval_ms,omitempty"` // after the first attempt; each time twice as long
+	MaxMillis      int64  `json:"max_ms,omitempty"`      // the longest interval
+	AgeMillis      int64  `json:"age_ms,omitempty"`      // a message that is older is undelivered
+}
+
 // MethodSpec is one method of a type.
 type MethodSpec struct {
 	Name       string `json:"name"`
@@ -211,6 +273,8 @@ type MethodSpec struct {
 	// Atomic is [AtomicRequired] or empty: whether the method may be called by an actor of
 	// another host, and committed on its own.
 	Atomic string `json:"atomic,omitempty"`
+	// Sets are the sets of methods that the method is in, see become; none: it is in all.
+	Sets []string `json:"sets,omitempty"`
 }
 
 // Limits are a type's own limits; 0 means the host's default.
@@ -242,4 +306,6 @@ const (
 	PoolBatch = "batch"
 
 	AtomicRequired = "required"
+
+	SpawnOnly = "only"
 )

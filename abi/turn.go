@@ -23,18 +23,24 @@ const (
 	tagTurnDue          = 17
 	tagTurnAttempt      = 18
 	tagTurnMissed       = 19
+	tagTurnCookie       = 20
+	tagTurnMethodSet    = 21
+	tagTurnFailed       = 22
 	tagTurnMetadata     = 23
+	tagTurnByType       = 24
+	tagTurnByID         = 25
 )
 
 // maxTurnNumbers is what a turn frame takes beside the bytes of its texts and
-// its payload: the header of the list, 20 field headers and the nine numbers.
-const maxTurnNumbers = fieldListHeader + 20*fieldHeader + 1 + 4 + 8 + 8 + 4 + 1 + 8 + 4 + 4
+// its payload: the header of the list, 25 field headers and the ten numbers.
+const maxTurnNumbers = fieldListHeader + 25*fieldHeader + 1 + 4 + 8 + 8 + 4 + 1 + 8 + 4 + 4 + 8
 
-// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 164
+// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 202
 // bytes too much: the capacity of a buffer in which it does not allocate.
 func MaxTurnSize(t *Turn) int {
 	return maxTurnNumbers + len(t.App) + len(t.Type) + len(t.ID) + len(t.Method) +
-		len(t.InvocationID) + len(t.ContentType) + len(t.Payload) + len(t.CallerType) + len(t.CallerID) + len(t.CauseName) + headersSize(t.Metadata)
+		len(t.InvocationID) + len(t.ContentType) + len(t.Payload) + len(t.CallerType) + len(t.CallerID) + len(t.CauseName) + headersSize(t.Metadata) +
+		len(t.MethodSet) + len(t.Failed) + len(t.ByType) + len(t.ByID)
 }
 
 // AppendTurn appends the turn frame of t to dst. It allocates only when dst has
@@ -61,7 +67,12 @@ func AppendTurn(dst []byte, t *Turn) []byte {
 	dst = appendU64(dst, tagTurnDue, uint64(t.DueUnixNano))
 	dst = appendU32(dst, tagTurnAttempt, t.Attempt)
 	dst = appendU32(dst, tagTurnMissed, t.Missed)
-	return appendHeaders(dst, tagTurnMetadata, t.Metadata)
+	dst = appendU64(dst, tagTurnCookie, t.Cookie)
+	dst = appendText(dst, tagTurnMethodSet, t.MethodSet)
+	dst = appendText(dst, tagTurnFailed, t.Failed)
+	dst = appendHeaders(dst, tagTurnMetadata, t.Metadata)
+	dst = appendText(dst, tagTurnByType, t.ByType)
+	return appendText(dst, tagTurnByID, t.ByID)
 }
 
 // DecodeTurn decodes a turn frame into t, all of which it overwrites. Strings
@@ -120,8 +131,18 @@ func DecodeTurn(frame []byte, t *Turn) error {
 			err = r.u32(&t.Attempt, value)
 		case tagTurnMissed:
 			err = r.u32(&t.Missed, value)
+		case tagTurnCookie:
+			err = r.u64(&t.Cookie, value)
+		case tagTurnMethodSet:
+			err = r.text(&t.MethodSet, value)
+		case tagTurnFailed:
+			err = r.text(&t.Failed, value)
 		case tagTurnMetadata:
 			err = r.headers(&t.Metadata, value)
+		case tagTurnByType:
+			err = r.text(&t.ByType, value)
+		case tagTurnByID:
+			err = r.text(&t.ByID, value)
 		}
 		if err != nil {
 			return err

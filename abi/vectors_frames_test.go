@@ -48,13 +48,15 @@ func turnVectors() []frameVector {
 	method := []raw{
 		{1, "\x01"}, {2, u32(1)}, {3, "shop"}, {4, "Cart"}, {5, "user/42||💚 a"}, {6, "View"}, {7, "inv-1"},
 		{8, u64(1_800_000_000_123_456_789)}, {9, u64(math.MaxUint64)}, {11, "text/plain"}, {12, "\x00\xffhi"},
-		{13, "\x03"}, {16, "expire 💚"}, {17, u64(1_800_000_000_000_000_001)}, {18, u32(2)}, {19, u32(math.MaxUint32)}, {23, header("plan", "gold") + header("x", "")},
+		{13, "\x03"}, {16, "expire 💚"}, {17, u64(1_800_000_000_000_000_001)}, {18, u32(2)}, {19, u32(math.MaxUint32)},
+		{20, u64(math.MaxUint64 - 1)}, {21, "open"}, {22, "out_of_stock"}, {23, header("plan", "gold") + header("x", "")}, {24, "Agent"}, {25, "smith 💚"},
 	}
 	value := turnValue{What: 1, Flags: 1, App: "shop", Type: "Cart", ID: "user/42||💚 a", Method: "View", InvocationID: "inv-1",
 		TimeUnixNano: 1_800_000_000_123_456_789, Revision: math.MaxUint64, ContentType: "text/plain", Payload: "00ff6869",
 		Cause: 3, CauseName: "expire 💚", DueUnixNano: 1_800_000_000_000_000_001, Attempt: 2, Missed: math.MaxUint32,
-		Metadata: []headerValue{{"plan", "gold"}, {"x", ""}}}
-	withUnknown := append(append([]raw{}, method...), raw{24, "from a newer host"}, raw{65535, ""})
+		Metadata: []headerValue{{"plan", "gold"}, {"x", ""}},
+		Cookie:   math.MaxUint64 - 1, MethodSet: "open", Failed: "out_of_stock", ByType: "Agent", ByID: "smith 💚"}
+	withUnknown := append(append([]raw{}, method...), raw{26, "from a newer host"}, raw{65535, ""})
 	return []frameVector{
 		turnOK("nothing but version and kind", list(1), true, turnValue{}),
 		turnOK("a method with every field", list(1, method...), true, value),
@@ -62,6 +64,10 @@ func turnVectors() []frameVector {
 			turnValue{What: 2, App: "default", Type: "T", ID: "a", TimeUnixNano: 1, Revision: 7, StoredSchema: math.MaxUint32}),
 		turnOK("a call of another actor", list(1, raw{1, "\x01"}, raw{6, "Deposit"}, raw{13, "\x01"}, raw{14, "Account"}, raw{15, "ada 💚"}), true,
 			turnValue{What: 1, Method: "Deposit", Cause: 1, CallerType: "Account", CallerID: "ada 💚"}),
+		turnOK("a message", list(1, raw{1, "\x01"}, raw{6, "Ship"}, raw{13, "\x02"}, raw{14, "Cart"}, raw{15, "ada"}, raw{17, u64(1_800_000_000_000_000_000)}, raw{18, u32(3)}, raw{20, u64(7)}, raw{24, "Desk"}, raw{25, "1"}), true,
+			turnValue{What: 1, Method: "Ship", Cause: 2, CallerType: "Cart", CallerID: "ada", DueUnixNano: 1_800_000_000_000_000_000, Attempt: 3, Cookie: 7, ByType: "Desk", ByID: "1"}),
+		turnOK("an undelivered message", list(1, raw{1, "\x01"}, raw{6, "NotShipped"}, raw{13, "\x06"}, raw{14, "Depot"}, raw{15, "north"}, raw{20, u64(7)}, raw{22, "closed"}), true,
+			turnValue{What: 1, Method: "NotShipped", Cause: 6, CallerType: "Depot", CallerID: "north", Cookie: 7, Failed: "closed"}),
 		turnOK("a time before 1970", list(1, raw{1, "\x01"}, raw{8, u64(math.MaxUint64)}), true, turnValue{What: 1, TimeUnixNano: -1}),
 		turnOK("flags of a newer host", list(1, raw{1, "\x01"}, raw{2, u32(0x80000001)}), true, turnValue{What: 1, Flags: 0x80000001}),
 		turnOK("zero and empty fields written out", list(1, raw{1, "\x01"}, raw{2, u32(0)}, raw{3, ""}, raw{9, u64(0)}, raw{12, ""}), false, turnValue{What: 1}),
@@ -78,7 +84,7 @@ func turnVectors() []frameVector {
 		refused("a length near 4 GiB", list(1)+u16(12)+u32(math.MaxUint32)+"x", "turn frame, byte 2: tag 12 claims 4294967295 bytes, 1 are left"),
 		refused("an unknown tag that ends early", list(1)+u16(99)+u32(2)+"x", "turn frame, byte 2: tag 99 claims 2 bytes, 1 are left"),
 		refused("out of order", list(1, raw{4, "T"}, raw{3, "a"}), "turn frame, byte 9: tag 3 after tag 4"),
-		refused("a known tag after an unknown one", list(1, raw{24, ""}, raw{12, "x"}), "turn frame, byte 8: tag 12 after tag 24"),
+		refused("a known tag after an unknown one", list(1, raw{26, ""}, raw{12, "x"}), "turn frame, byte 8: tag 12 after tag 26"),
 		refused("a repeated tag", list(1, raw{3, "a"}, raw{3, "a"}), "turn frame, byte 9: repeats tag 3"),
 		refused("a repeated unknown tag", list(1, raw{99, ""}, raw{99, ""}), "turn frame, byte 8: repeats tag 99"),
 		refused("tag 0", list(1, raw{0, ""}), "turn frame, byte 2: tag 0"),
@@ -90,6 +96,7 @@ func turnVectors() []frameVector {
 		refused("a wide schema", list(1, raw{10, u64(1)}), "turn frame, byte 2: tag 10 has 8 bytes, not 4"),
 		refused("a wide cause", list(1, raw{13, u16(3)}), "turn frame, byte 2: tag 13 has 2 bytes, not 1"),
 		refused("a narrow due time", list(1, raw{17, u32(1)}), "turn frame, byte 2: tag 17 has 4 bytes, not 8"),
+		refused("a narrow cookie", list(1, raw{20, u32(1)}), "turn frame, byte 2: tag 20 has 4 bytes, not 8"),
 		refused("metadata that ends early", list(1, raw{23, u32(9) + "a"}), "turn frame, byte 2: tag 23 ends inside a header"),
 		refused("text that is not UTF-8", list(1, raw{5, "a\xff"}), "turn frame, byte 2: tag 5 is not UTF-8"),
 	}

@@ -23,13 +23,15 @@ func manifestVectors() []manifestVector {
 		Name: "every member",
 		Text: `{"abi": 1, "sdk": "greenroom-go/0.1.0", "types": [
   {"name": "Counter", "placement": "any", "instance": "dedicated", "pool": "batch", "state_schema": 4294967295, "migrate": true, "reentrant": true,
-   "methods": [{"name": "Add", "atomic": "required"}, {"name": "View", "read_only": true, "idempotent": true, "reentrant": true}],
+   "methods": [{"name": "Add", "atomic": "required"}, {"name": "View", "read_only": true, "idempotent": true, "reentrant": true, "sets": ["open", "closed"]}, {"name": "OnCreated", "private": true}],
+   "hooks": {"created": "OnCreated"}, "messages": {"attempts": 7, "interval_ms": 8, "max_ms": 9, "age_ms": 10}, "spawn": "only",
    "limits": {"state_bytes": 1, "payload_bytes": 2, "mailbox": 3, "turn_ms": 4, "memory_bytes": 9223372036854775807, "fuel": 5, "idempotency_window_ms": 6},
    "capabilities": {"http": ["api.example.com", "https://*.Example.org:443"], "config": ["region"], "secrets": ["stripe.key"]}}
 ]}`,
 		Manifest: &abi.Manifest{ABI: 1, SDK: "greenroom-go/0.1.0", Types: []abi.TypeSpec{{
 			Name: "Counter", Placement: "any", Instance: "dedicated", Pool: "batch", StateSchema: 4294967295, Migrate: true, Reentrant: true,
-			Methods:      []abi.MethodSpec{{Name: "Add", Reentrant: true, Atomic: "required"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
+			Methods: []abi.MethodSpec{{Name: "Add", Reentrant: true, Atomic: "required"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true, Sets: []string{"open", "closed"}}, {Name: "OnCreated", Private: true, Reentrant: true}},
+			Hooks:   abi.Hooks{Created: "OnCreated"}, Messages: abi.MessagePolicy{Attempts: 7, IntervalMillis: 8, MaxMillis: 9, AgeMillis: 10}, Spawn: "only",
 			Limits:       abi.Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnMillis: 4, MemoryBytes: 9223372036854775807, Fuel: 5, IdempotencyMillis: 6},
 			Capabilities: abi.Capabilities{HTTP: []string{"api.example.com", "*.example.org"}, Config: []string{"region"}, Secrets: []string{"stripe.key"}},
 		}}},
@@ -47,6 +49,9 @@ func manifestVectors() []manifestVector {
 		}
 		return strings.Join(elems, ",")
 	}
+	hooked, impatient := ring, ring
+	hooked.Hooks = abi.Hooks{Created: "M", Activated: "M", Leaving: "M"}
+	impatient.Messages.AgeMillis = 60000
 	warned := ring
 	warned.Warnings = []string{"unexported fields are not state: cache"}
 	grouped := func(c abi.CoLocate) abi.TypeSpec {
@@ -71,6 +76,26 @@ func manifestVectors() []manifestVector {
 		ok("a private method", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","private":true}]}]}`, private),
 		ok("a warning", with(`,"warnings":["unexported fields are not state: cache"]`), warned),
 
+		ok("all hooks", with(`,"hooks":{"created":"M","activated":"M","leaving":"M"}`), hooked),
+		ok("no hooks", with(`,"hooks":{}`), ring),
+		bad("a hook that is no method", with(`,"hooks":{"leaving":"Gone"}`), "manifest_bad_value"),
+		bad("a hook that is read-only", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","read_only":true}],"hooks":{"activated":"M"}}]}`, "manifest_bad_value"),
+		bad("a hook of any types that cannot run", with(`,"placement":"any","hooks":{"created":"M","activated":"M"}`), "manifest_bad_value"),
+		bad("a hook of stateless types", with(`,"placement":"stateless","hooks":{"created":"M"}`), "manifest_bad_value"),
+		bad("an unknown hook", with(`,"hooks":{"deleted":"M"}`), "manifest_unknown_member"),
+		bad("a hook with a bad name", with(`,"hooks":{"created":""}`), "manifest_bad_name"),
+		ok("a message policy", with(`,"messages":{"age_ms":60000}`), impatient),
+		bad("a message policy of 1001 attempts", with(`,"messages":{"attempts":1001}`), "manifest_bad_value"),
+		bad("a message policy in words", with(`,"messages":{"age_ms":"3 days"}`), "manifest_wrong_type"),
+		bad("a message policy of more than ten years", with(`,"messages":{"age_ms":315360000001}`), "manifest_bad_value"),
+		bad("a message policy whose longest interval is shorter than the first", with(`,"messages":{"interval_ms":2,"max_ms":1}`), "manifest_bad_value"),
+		bad("an unknown message policy", with(`,"messages":{"age":1}`), "manifest_unknown_member"),
+		bad("an unknown way to spawn", with(`,"spawn":"always"`), "manifest_bad_value"),
+		bad("stateless actors that are spawned", with(`,"placement":"stateless","spawn":"only"`), "manifest_bad_value"),
+		bad("one set twice", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":["a","a"]}]}]}`, "manifest_duplicate_name"),
+		bad("no sets", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":[]}]}]}`, "manifest_bad_value"),
+		bad("a set with a bad name", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":["a b"]}]}]}`, "manifest_bad_name"),
+		bad("17 sets", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":[`+repeat(17, func(i int) string { return `"s` + strconv.Itoa(i) + `"` })+`]}]}]}`, "manifest_bad_value"),
 		ok("placed with a group, by the whole ID", with(`,"co_locate":{"group":"orders"}`), grouped(abi.CoLocate{Group: "orders"})),
 		ok("placed with a group, by the part before a separator", with(`,"co_locate":{"group":"orders","separator":"/"}`), grouped(abi.CoLocate{Group: "orders", Separator: "/", Parts: 1})),
 		ok("placed with a group, by two parts", with(`,"co_locate":{"group":"orders","separator":"::","parts":2}`), grouped(abi.CoLocate{Group: "orders", Separator: "::", Parts: 2})),

@@ -61,16 +61,33 @@ type turnValue struct {
 	Attempt     uint32        `json:"attempt"`
 	Missed      uint32        `json:"missed"`
 	Metadata    []headerValue `json:"metadata"`
+
+	Cookie    uint64 `json:"cookie"`
+	MethodSet string `json:"method_set"`
+	Failed    string `json:"failed"`
+	ByType    string `json:"by_type"`
+	ByID      string `json:"by_id"`
 }
 
 type messageValue struct {
 	Type        string `json:"type"`
 	ID          string `json:"id"`
 	Method      string `json:"method"`
+	Service     string `json:"service"`
 	ContentType string `json:"content_type"`
 	Payload     string `json:"payload_hex"`
 	Flags       uint32 `json:"flags"`
 	LimitMillis uint32 `json:"limit_ms"`
+
+	DueUnixNano  int64  `json:"due_unix_nano"`
+	Undelivered  string `json:"undelivered"`
+	Cookie       uint64 `json:"cookie"`
+	Channel      uint32 `json:"channel"`
+	DelayNano    int64  `json:"delay_nano"`
+	ForwardType  string `json:"forward_type"`
+	ForwardID    string `json:"forward_id"`
+	OnBehalfType string `json:"on_behalf_type"`
+	OnBehalfID   string `json:"on_behalf_id"`
 }
 
 type resultValue struct {
@@ -180,7 +197,8 @@ var turnCodec = codec{
 		}
 		v.Turn = &turnValue{t.What, t.Flags, t.App, t.Type, t.ID, t.Method, t.InvocationID, t.TimeUnixNano,
 			t.Revision, t.StoredSchema, t.ContentType, hex.EncodeToString(t.Payload),
-			t.Cause, t.CallerType, t.CallerID, t.CauseName, t.DueUnixNano, t.Attempt, t.Missed, headerValues(t.Metadata)}
+			t.Cause, t.CallerType, t.CallerID, t.CauseName, t.DueUnixNano, t.Attempt, t.Missed, headerValues(t.Metadata),
+			t.Cookie, t.MethodSet, t.Failed, t.ByType, t.ByID}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
@@ -188,7 +206,8 @@ var turnCodec = codec{
 		return abi.AppendTurn(nil, &abi.Turn{What: t.What, Flags: t.Flags, App: t.App, Type: t.Type, ID: t.ID,
 			Method: t.Method, InvocationID: t.InvocationID, TimeUnixNano: t.TimeUnixNano, Revision: t.Revision,
 			StoredSchema: t.StoredSchema, ContentType: t.ContentType, Payload: unhex(t.Payload),
-			Cause: t.Cause, CallerType: t.CallerType, CallerID: t.CallerID, CauseName: t.CauseName, DueUnixNano: t.DueUnixNano, Attempt: t.Attempt, Missed: t.Missed, Metadata: headersOf(t.Metadata)})
+			Cause: t.Cause, CallerType: t.CallerType, CallerID: t.CallerID, CauseName: t.CauseName, DueUnixNano: t.DueUnixNano, Attempt: t.Attempt, Missed: t.Missed, Metadata: headersOf(t.Metadata),
+			Cookie: t.Cookie, MethodSet: t.MethodSet, Failed: t.Failed, ByType: t.ByType, ByID: t.ByID})
 	},
 }
 
@@ -219,13 +238,16 @@ var messageCodec = codec{
 		if err := abi.DecodeMessage(data, &m); err != nil {
 			return err
 		}
-		v.Message = &messageValue{m.Type, m.ID, m.Method, m.ContentType, hex.EncodeToString(m.Payload), m.Flags, m.LimitMillis}
+		v.Message = &messageValue{m.Type, m.ID, m.Method, m.Service, m.ContentType, hex.EncodeToString(m.Payload), m.Flags, m.LimitMillis,
+			m.DueUnixNano, m.Undelivered, m.Cookie, m.Channel, m.DelayNano, m.ForwardType, m.ForwardID, m.OnBehalfType, m.OnBehalfID}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
 		m := v.Message
-		return abi.AppendMessage(nil, &abi.Message{Type: m.Type, ID: m.ID, Method: m.Method, ContentType: m.ContentType,
-			Payload: unhex(m.Payload), Flags: m.Flags, LimitMillis: m.LimitMillis})
+		return abi.AppendMessage(nil, &abi.Message{Type: m.Type, ID: m.ID, Method: m.Method, Service: m.Service, ContentType: m.ContentType,
+			Payload: unhex(m.Payload), Flags: m.Flags, LimitMillis: m.LimitMillis,
+			DueUnixNano: m.DueUnixNano, Undelivered: m.Undelivered, Cookie: m.Cookie, Channel: m.Channel, DelayNano: m.DelayNano,
+			ForwardType: m.ForwardType, ForwardID: m.ForwardID, OnBehalfType: m.OnBehalfType, OnBehalfID: m.OnBehalfID})
 	},
 }
 

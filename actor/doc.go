@@ -10,8 +10,8 @@
 //     each change of it has the next generation ([Deployment]).
 //   - turn: one method run to its end on one actor; what it was asked is an
 //     [Invocation], what it answers is a [Reply].
-//   - cause: what a turn runs for: a call, a call with an idempotency key, a reminder or a
-//     timer ([Cause]).
+//   - cause: what a turn runs for: a call, a call with an idempotency key, a reminder, a
+//     timer, a message, or a message that comes back undelivered ([Cause]).
 //   - chain: a turn and the turns that it calls, of other actors; they commit together.
 //   - caller: who asks for a turn by a call: the actor whose turn calls, which the guest
 //     knows as From of its Cause, or a client outside, which logs know by the name of its
@@ -25,6 +25,9 @@
 //     by its actor and a name; what it is due at is its [Schedule], a row of
 //     occurrences; a [Firing] is one delivery of one of them. It has a token, which
 //     is unique with its app's prefix and its lap's vector ([ReminderID]).
+//   - message: a reminder that another actor, or a caller from outside, sets for its
+//     receiver, and that is delivered once ([Message]). It is ordered if the messages of
+//     its sender to its receiver take effect as they were sent.
 //   - bucket: a range of tokens that one host creates from, and that one scheduler
 //     instance at a time delivers ([Bucket]).
 //   - version: the fence. Every commit names the version that it read, and the

@@ -34,6 +34,8 @@ var (
 	ErrTypeNotFound    = &Condition{"type_not_found", "no deployment serves this actor type", false}
 	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
+	ErrNotAccepted     = &Condition{"not_accepted", "the actor does not accept the method now", false}
+	ErrPassedAway      = &Condition{"passed_away", "the actor has passed away, or nobody has spawned it", false}
 	ErrMethodPrivate   = &Condition{"method_private", "the method takes no calls from outside", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
 	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}
@@ -82,21 +84,18 @@ var (
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
-	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
+	// ErrMessageOrder is a store's answer to a commit with an ordered step of a message before
+	// which there is another one of the same sender: nothing was applied.
+	ErrMessageOrder = &Condition{"message_order", "an earlier message of the same sender was not consumed yet", true}
+	ErrPositionGone = &Condition{"position_gone", "events after this position are not kept any more", false}
+	ErrInboxFull    = &Condition{"inbox_full", "the actor has not consumed as many messages as its inbox holds", true}
+	ErrNoTokens     = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
 	// ErrKeyExists is a store's answer to a commit whose idempotency key is already
 	// recorded: nothing was applied. The sender of the commit answers with the
 	// recorded reply; users see this error only if the record is gone by then.
 	ErrKeyExists = &Condition{"idempotency_key_exists", "another call with this idempotency key was committed first", true}
 )
-
-// ArgumentError is a request that can never succeed as it is.
-type ArgumentError struct {
-	Field   string // what is wrong, in the user's words: "actor id"
-	Problem string // what about it, and the remedy: "is empty; give …"
-}
-
-func (e *ArgumentError) Error() string { return e.Field + " " + e.Problem }
 
 // TurnError is any failure of a turn, with whose it was. Err is a [*Condition]
 // (possibly wrapped) or one of the typed errors of this package.
@@ -271,13 +270,13 @@ func AsCondition(err error) *Condition {
 // Conditions returns every sentinel of this package, for tables and tests.
 func Conditions() []*Condition {
 	return []*Condition{
-		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrMethodPrivate, ErrNotReadOnly,
+		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotAccepted, ErrPassedAway, ErrMethodPrivate, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
 		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

@@ -3,7 +3,9 @@ package actor
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -23,6 +25,19 @@ type KeyedCall struct {
 }
 
 func (c KeyedCall) String() string { return fmt.Sprintf("%s.%s, key %q", c.Actor, c.Method, c.Key) }
+
+// sendPrefix begins the method under which a message is recorded that was sent with a key; no
+// method has such a name.
+const sendPrefix = "send:"
+
+// SendMethod returns the method of the [KeyedCall] of a message that runs a method.
+func SendMethod(method string) string { return sendPrefix + method }
+
+// Validate checks the parts of c.
+func (c *KeyedCall) Validate() error {
+	method := strings.TrimPrefix(c.Method, sendPrefix)
+	return errors.Join(c.Actor.Validate(), ValidateMethod(method), ValidateIdempotencyKey(c.Key))
+}
 
 // Recorded is what a store has recorded of a [KeyedCall].
 type Recorded struct {

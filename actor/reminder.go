@@ -1,11 +1,9 @@
 package actor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -129,8 +127,11 @@ type FailurePolicy struct {
 
 // ReminderSpec is what somebody asks for.
 type ReminderSpec struct {
-	Key      Key
-	Name     string // one reminder of an actor has it; 1 to [MaxReminderName] bytes of UTF-8 without control characters
+	Key Key
+	// Name is what one reminder of an actor has: 1 to [MaxReminderName] bytes of UTF-8 without
+	// control characters. Of a message it is what [MessageName] or [UnorderedMessageName] makes,
+	// or empty until that is known.
+	Name     string
 	Method   string // what a firing runs; empty for a subscription
 	Payload  Payload
 	Schedule Schedule
@@ -141,6 +142,9 @@ type ReminderSpec struct {
 	Keep bool
 	// Hold sets it paused.
 	Hold bool
+	// Message makes it a message to the actor; nil: a reminder of the actor's own. The end of
+	// the schedule is then when the message is too old.
+	Message *Message
 }
 
 // ReminderProgress is what changes of a reminder while it lives.
@@ -185,6 +189,10 @@ type ReminderStep struct {
 	ReminderName
 	ID      ReminderID
 	Version uint64 // as it was read
+	// Ordered is for a message of an ordered name: the commit is refused with [ErrMessageOrder]
+	// while an earlier ordered message of the same sender to the same receiver is there that
+	// the commit itself does not remove.
+	Ordered bool
 	// Then is how it goes on; nil: it is over and removed.
 	Then *ReminderProgress
 	// DeadLetter keeps a firing that failed permanently; nil: none.
@@ -222,6 +230,22 @@ type Firing struct {
 	// not look whether it was taken: the commit finds out. Where that is not known it is
 	// false.
 	Fresh bool
+	// Message is not nil for a message; Attempt counts its deliveries, and Due is when it was
+	// to be delivered.
+	Message *Message
+	// SentAt is when a message was sent, by the clock of the database; zero for a reminder.
+	SentAt time.Time
+}
+
+// Cause returns what causes the turn of the firing.
+func (f *Firing) Cause() Cause {
+	switch {
+	case f.Message == nil:
+		return CauseFiring
+	case f.Message.Failed != "":
+		return CauseUndelivered
+	}
+	return CauseMessage
 }
 
 // DeadLetter is a firing that failed as often as its policy allows.
@@ -238,7 +262,7 @@ func (s *ReminderSpec) Validate() error {
 	if err := s.Key.Validate(); err != nil {
 		return err
 	}
-	if err := ValidateReminderName(s.Name); err != nil {
+	if err := s.validateName(); err != nil {
 		return err
 	}
 	if err := s.validateTarget(); err != nil {
@@ -268,12 +292,21 @@ func (s *ReminderSpec) Validate() error {
 	return validateMetadata(s.Metadata)
 }
 
+// validateName checks the name, and, of a message, all that it has beside a reminder.
+func (s *ReminderSpec) validateName() error {
+	switch {
+	case s.Message == nil:
+		return ValidateReminderName(s.Name)
+	case s.Name != "":
+		if err := ValidateMessageName(s.Name); err != nil {
+			return err
+		}
+	}
+	return s.Message.validate(s)
+}
+
 // MaxContentType is the longest content type of a reminder's payload, in bytes.
 const MaxContentType = 256
-
-func argument(field, problem string, args ...any) error {
-	return &ArgumentError{Field: field, Problem: fmt.Sprintf(problem, args...)}
-}
 
 // ValidateReminderName checks the name of a reminder: 1 to [MaxReminderName] bytes of
 // UTF-8 without control characters.
@@ -288,17 +321,6 @@ func ValidateReminderName(name string) error {
 		return argument(field, "is not valid UTF-8")
 	}
 	return refuseControls(field, name)
-}
-
-// refuseControls refuses control characters, which PostgreSQL does not store (zero bytes) or
-// which break the lines and headers that a text is written into.
-func refuseControls(field, text string) error {
-	for i, r := range text {
-		if unicode.IsControl(r) {
-			return argument(field, "has the control character %U at byte %d; remove it", r, i)
-		}
-	}
-	return nil
 }
 
 func (s *Schedule) validate() error {
@@ -453,6 +475,10 @@ func (e *ReminderEffects) Cancels(n ReminderName) {
 
 // Sets adds a reminder that is set after all that e does.
 func (e *ReminderEffects) Sets(r *Reminder) {
+	if r.Message != nil { // no two messages have one name, which may not be known yet
+		e.Set = append(e.Set, *r)
+		return
+	}
 	n := ReminderName{Key: r.Key, Name: r.Name}
 	at, canceled := e.setAt(n), slices.Index(e.Cancel, n)
 	switch {
@@ -499,7 +525,7 @@ func (e *ReminderEffects) Size() int {
 
 // Size is about how many bytes r takes in a commit.
 func (r *Reminder) Size() int {
-	size := ReminderOverhead + len(r.Payload.Data)
+	size := ReminderOverhead + len(r.Payload.Data) + r.Message.size()
 	for k, v := range r.Metadata {
 		size += len(k) + len(v)
 	}

@@ -24,6 +24,3 @@ func (s *ReminderSpec) validateTarget() error {
 	}
 	return ValidateName("subscription", s.Key.ID)
 }
-
-// shown is a text of a caller's in an error, shortened.
-func shown(text string) string { return text[:min(len(text), MaxNameLen)] }

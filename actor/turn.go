@@ -60,6 +60,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Message is the volatile message that asks for the turn; nil: none does. Not with an
+	// idempotency key.
+	Message *Message
 	// Token is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
 	// calls is no token's: it is From of the turn's cause.
@@ -100,9 +103,11 @@ const (
 func (i *Invocation) Cause() Cause {
 	switch {
 	case i.Firing != nil:
-		return CauseFiring
+		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil:
+		return CauseTell
 	}
 	return CauseCall
 }
@@ -155,8 +160,17 @@ type Row struct {
 	CommitID CommitID
 	// Life counts how often the actor passed away.
 	Life uint64
+	// Born is when the life before this one ended, database time: what was sent to the actor
+	// before is not for this life. Zero: it is the first one.
+	Born time.Time
 	// Deleted marks a tombstone: no state, but a version that still fences.
 	Deleted bool
+	// Spawned means that a turn made the actor: as a tombstone it is dead, and takes no
+	// calls until the tombstone is swept, [SpawnedRetention] later.
+	Spawned bool
+	// MethodSet names the set of methods that the actor takes, by its turns' last Become.
+	// Empty: all.
+	MethodSet string
 	// Generation is the deployment generation that last wrote the row.
 	Generation uint64
 	// StateSchema is the schema version that the state was written under.
@@ -200,6 +214,8 @@ type Commit struct {
 	Records []IdempotencyRecord
 	// Reminders are stepped on, cancelled and set.
 	Reminders ReminderEffects
+	// Events are published, those of one actor in their order.
+	Events []EventWrite
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -208,7 +224,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty()
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events) == 0
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c
@@ -235,8 +251,16 @@ type RowWrite struct {
 	ReadVersion uint64
 	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
 	NewVersion uint64
-	// Delete leaves a tombstone instead of State.
+	// Delete leaves a tombstone instead of State. The method set goes with the state.
 	Delete bool
+	// NewLife counts the life of the actor on: it passes away. Only with Delete. Messages to
+	// the actor stay, and everything else that a deletion removes goes.
+	NewLife bool
+	// Spawned marks a row that is inserted, of an actor that a turn made. Only with
+	// ReadVersion 0, and with neither Delete nor Bump.
+	Spawned bool
+	// MethodSet replaces the method set; nil keeps it. Neither with Delete nor with Bump.
+	MethodSet *string
 	// Bump moves the version on, so that no earlier commit of the actor can apply
 	// any more, and leaves all else as it is: a live row stays live, a tombstone
 	// stays a tombstone, and where there is no row a tombstone is left, which

@@ -155,8 +155,25 @@ type Calls interface {
 	// Call runs a turn of another actor, with a message that must not alias the guest's
 	// memory, and waits for its end. An error ends the guest: Run returns it, wrapped.
 	Call(m *abi.Message) (r *abi.Result, code abi.Code, err error)
-	// Problem is why the last function of reminders or timers that was refused was; empty if there is
-	// nothing to say.
+	// Send takes a message, which must not alias the guest's memory: durable, or with
+	// [abi.MessageVolatile] volatile. It may wait for the store; an error ends the guest: Run
+	// returns it, wrapped.
+	Send(m *abi.Message) (abi.Code, error)
+	// Spawn returns the ID of a new actor of a type of the app, at most
+	// [abi.MaxSpawnedIDLen] bytes.
+	Spawn(typ []byte) (id string, code abi.Code)
+	// Become changes the set of methods that the actor accepts from its next turn on, and
+	// PassAway ends its life.
+	Become(set []byte) abi.Code
+	PassAway() abi.Code
+	// ServiceClaim and ServiceRelease may wait for the store; the latter reports whether the
+	// actor stood for the service.
+	ServiceClaim(name []byte) abi.Code
+	ServiceRelease(name []byte) (held bool, code abi.Code)
+	// Publish publishes an event, with a payload that must not alias the guest's memory.
+	Publish(name, contentType string, payload []byte) abi.Code
+	// Problem says why the last function from ReminderSet on was refused, but for Call; empty
+	// if there is nothing to say.
 	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel

@@ -71,7 +71,7 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	}
 	run := ad.reads.Turn
 	switch {
-	case c.Cause == actor.CauseFiring: // something is committed, whatever the method does
+	case c.Cause.Fires(): // something is committed, whatever the method does
 		return ad.queued(c, s, here)
 	case s.Lane == serving.LaneStateless && (m.ReadOnly || c.Cause == actor.CauseCall):
 		run = ad.stateless.Turn

@@ -42,7 +42,7 @@ func (ad *admission) fire(t *timer.Timer) {
 	spec := t.Spec()
 	s := ad.table.Shard(spec.Key)
 	s.Mu.Lock()
-	fires := s.Timers.Fires(t)
+	fires := !s.Timers.Tell(t) && s.Timers.Fires(t)
 	s.Mu.Unlock()
 	if !fires {
 		return

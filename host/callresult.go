@@ -85,7 +85,7 @@ func failedResult(c *call.Call, err error) *abi.Result {
 // statusOf is the status of a call that the host has refused.
 func statusOf(why *actor.Condition) uint16 {
 	switch {
-	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound:
+	case why == actor.ErrTypeNotFound, why == actor.ErrMethodNotFound, why == actor.ErrPassedAway:
 		return abi.StatusNotFound
 	case why == actor.ErrPayloadTooLarge:
 		return abi.StatusInvalidArgument

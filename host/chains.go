@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 const (
@@ -149,6 +150,8 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
 	case t.ReadOnly && !meth.ReadOnly:
 		return actor.Payload{}, call.ErrReadOnly
+	case m == nil && ch.Spawned(c.Inv.Key):
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "%s %s was spawned in this transaction, and takes calls once that is committed; send it a message", c.Inv.Key.Type, c.Inv.Key.ID)
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
@@ -410,6 +413,9 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 		effects = outer.SideEffects()
 		c.Inv.Firing, c.Fired = outer.Of.Inv.Firing, outer.Of.Fired // which it sees taken
 	}
+	if err := accepts(s, c, row, &effects.Life); err != nil {
+		return actor.Payload{}, err
+	}
 	if readOnly || stateless || outer != nil { // its caches belong to no other turn
 		rev = ts.Table.Revisions.Next()
 	}
@@ -448,11 +454,12 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 			t.From = by.Of.Inv.Key
 		}
 	}
+	t.Awaited = outer != nil && outer.Of.Op != call.OpAll
 	t.Ready(s, row, rev, readOnly, by.Moment)
 	t.GoOnFrom(&effects)
 	t.ShareFuel()
 	m.Open, t.Undone = t, len(ch.Undo)
-	err = t.On(ctx, in, s.Migration(row))
+	err = t.On(ctx, in)
 	m.Open = open
 	ch.Ended(t)
 	giveBack(err)
@@ -474,7 +481,11 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if readOnly || stateless {
+	switch {
+	case stateless: // what it has sent is the caller's, and is dropped with the caller's turn
+		by.Adopt(&done.Reminders)
+		return done.Reply.Payload, nil
+	case readOnly:
 		return done.Reply.Payload, nil
 	}
 	ch.Undo = append(ch.Undo, activation.Undo{Of: m, Open: open, Row: row, Changed: m.Changed, Effects: effects})
@@ -487,9 +498,24 @@ func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, rea
 	}
 	m.Effects = after
 	if done.Changed {
-		m.Row, m.Rev, m.Changed = row.With(done.State, true, s.Deployment.Generation, s.StateSchema), done.Rev, true
+		m.Row, m.Rev, m.Changed = row.With(done.State, !after.Life.PassedAway, s.Deployment.Generation, s.StateSchema), done.Rev, true
+		if after.Life.MethodSet != nil {
+			m.Row.MethodSet = *after.Life.MethodSet
+		}
 	}
 	return done.Reply.Payload, nil
+}
+
+// accepts says why an actor does not take a called turn, on what the chain has made of it.
+func accepts(s *serving.Type, c *call.Call, row *residency.Row, life *turn.Life) error {
+	if life.PassedAway {
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has passed away in this transaction"}
+	}
+	m, err := c.MethodOf(s)
+	if err != nil {
+		return err
+	}
+	return s.Accepts(&m, row, c.Cause, nil)
 }
 
 // all runs the calls that t asks for, in order. Before the first one runs, the chain has all their

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -156,6 +158,9 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 		if there := s.reminders[step.ReminderName]; there.ID != step.ID || there.Version != step.Version {
 			return actor.ErrFiringTaken
 		}
+		if s.outOfOrder(step, c.Reminders.Steps) {
+			return actor.ErrMessageOrder
+		}
 	}
 	fences := slices.Clone(c.Fences)
 	for i := range c.Rows {
@@ -194,6 +199,19 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
 	return nil
+}
+
+// outOfOrder reports whether an earlier ordered message of its sender keeps a step from being
+// applied. The caller has the lock.
+func (s *fakeStore) outOfOrder(step *actor.ReminderStep, with []actor.ReminderStep) bool {
+	sender, ok := actor.SenderOfOrdered(step.Name)
+	for n := range s.reminders {
+		earlier := step.Ordered && ok && n.Key == step.Key && strings.HasPrefix(n.Name, sender) && n.Name < step.Name
+		if earlier && !slices.ContainsFunc(with, func(o actor.ReminderStep) bool { return o.ReminderName == n && o.Then == nil }) {
+			return true
+		}
+	}
+	return false
 }
 
 // put changes a row. The caller has the lock.
@@ -266,6 +284,17 @@ func after(row actor.Row, id actor.CommitID, w *actor.RowWrite) actor.Row {
 		return row
 	}
 	row.Version, row.CommitID, row.Deleted = w.NewVersion, id, w.Delete
+	row.Spawned = row.Spawned || w.Spawned
+	if w.NewLife {
+		row.Life++
+		row.Born = time.Now()
+	}
+	switch {
+	case w.Delete:
+		row.MethodSet = ""
+	case w.MethodSet != nil:
+		row.MethodSet = *w.MethodSet
+	}
 	row.Generation, row.StateSchema = w.Generation, w.StateSchema
 	switch {
 	case w.Delete:

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -35,7 +36,9 @@ type Host struct {
 	rules     *throttle.Governor
 	reads     lane.Reads
 	timers    lane.Timers
+	outbox    *inbox.Outbox // nil: there are no messages
 	chains    chains
+	tells     tells
 	answering call.Answering
 	admission admission
 }
@@ -58,7 +61,7 @@ func New(cfg Config) (*Host, error) {
 	h.store = storage.New(stored)
 	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
 	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
-	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock, h.tells.deliver)
 	pools, err := executor.Pools(cfg.Slots, cfg.Pools)
 	if err != nil {
 		return nil, fmt.Errorf("host config: Pools: %w", err)
@@ -80,7 +83,8 @@ func New(cfg Config) (*Host, error) {
 	var rems *lane.Reminders
 	if cfg.Reminders != nil {
 		rems = &lane.Reminders{Keeper: cfg.Reminders, Store: h.store}
-		env.Reminders = rems
+		h.outbox = &inbox.Outbox{Types: served, Inboxes: inbox.NewAccount(cfg.Reminders.Inbox)}
+		env.Reminders, env.Outbox = rems, h.outbox
 	}
 	runs := lane.NewRuns(env, &h.ownership, records, rems)
 	h.reads = lane.Reads{
@@ -94,6 +98,7 @@ func New(cfg Config) (*Host, error) {
 		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
 		run: h.chains.run, ended: h.chains.ended,
 	}
+	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,
@@ -101,12 +106,14 @@ func New(cfg Config) (*Host, error) {
 		Records: records, Runs: runs, Stateless: stateless,
 		Locked: &lane.Locked{
 			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+			Published: h.events.published,
 		},
 	}
+	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
-		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,

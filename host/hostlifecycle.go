@@ -87,6 +87,7 @@ func (h *Host) drain() {
 	}
 	h.store.Wait()
 	h.timers.Stop()
+	h.tells.stop()
 	for a := h.table.Evict(); a != nil; a = h.table.Evict() {
 		h.table.Deactivated(a, activation.DeactivateStop)
 	}

@@ -22,7 +22,7 @@ import (
 func (s *fakeStore) applyReminders(c *actor.Commit) {
 	for i := range c.Rows {
 		for n := range s.reminders {
-			if c.Rows[i].Delete && n.Key == c.Rows[i].Key {
+			if c.Rows[i].Delete && n.Key == c.Rows[i].Key && !(c.Rows[i].NewLife && actor.IsMessageName(n.Name)) {
 				delete(s.reminders, n)
 			}
 		}
@@ -59,6 +59,8 @@ type fakeReminders struct {
 	tokens    atomic.Uint32
 	committed chan actor.ReminderEffects
 	unused    atomic.Int64 // tokens that were given back
+	counts    int          // of inboxes
+	more      int          // messages in each inbox beside those that are there
 }
 
 func newReminders(s *fakeStore) *fakeReminders {
@@ -123,6 +125,19 @@ func (f *fakeReminders) ThinReminders(ctx context.Context, row actor.RowFence, d
 	}
 }
 
+// Inbox counts the messages of an actor.
+func (f *fakeReminders) Inbox(_ context.Context, key actor.Key) (messages int, bytes int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts++
+	for n, r := range f.reminders {
+		if n.Key == key && r.Message != nil {
+			messages, bytes = messages+1, bytes+int64(len(r.Payload.Data))
+		}
+	}
+	return messages + f.more, bytes, nil
+}
+
 // change is another commit that steps a reminder on.
 func (f *fakeReminders) change(n actor.ReminderName) {
 	f.mu.Lock()
@@ -148,7 +163,7 @@ func (f *fakeReminders) place(t *testing.T, id, method string) *actor.Firing {
 }
 
 func (s *stage) fire(ctx context.Context, f *actor.Firing) error {
-	_, err := s.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Firing: f})
+	_, err := s.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: f})
 	return err
 }
 

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // newest is the newest protocol between hosts.
-const newest = 5
+const newest = 6
 
 // table is the truth about who holds what in a test, and each host's view of it.
 type table struct {

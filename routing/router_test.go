@@ -433,6 +433,33 @@ func TestOlderPeer(t *testing.T) {
 	}
 }
 
+// TestMessageToAnOlderPeer: a host that does not know messages is sent none, which it would run as
+// a reminder; one that does gets all of it.
+func TestMessageToAnOlderPeer(t *testing.T) {
+	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxWait = 300 * time.Millisecond }})
+	send := func(id string) error {
+		in := call(id)
+		r := actor.ReminderID{Prefix: 1, Token: 7, Vector: actor.Vector{'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}}
+		in.Firing = &actor.Firing{
+			Reminder: r, Key: in.Key, Name: actor.UnorderedMessageName(r), Method: in.Method, Message: &actor.Message{From: in.Key, Cookie: 9},
+			Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: in.Key, Name: actor.UnorderedMessageName(r)}, ID: r, Version: 1},
+		}
+		_, err := a.router.Invoke(t.Context(), in)
+		return err
+	}
+	if err := send("b"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.host.seen().Firing; got == nil || got.Message == nil || got.Message.Cookie != 9 {
+		t.Errorf("a host got %+v", got)
+	}
+	old := tb.join(t, "host-old", setup{router: func(c *routing.Config) { c.MaxProtocol = 5 }})
+	tb.update(func() { tb.speaks[old.id], tb.owners["o"] = 5, old.id })
+	if err := send("o"); !errors.Is(err, actor.ErrNoOwner) || old.host.turns.Load() != 0 {
+		t.Errorf("an older host: %v, %d turns", err, old.host.turns.Load())
+	}
+}
+
 // TestRefusedByTheLocalHost: what placement says is a moment older than what the host
 // knows. The call goes where the actor is by then.
 func TestRefusedByTheLocalHost(t *testing.T) {

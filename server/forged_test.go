@@ -12,7 +12,7 @@ import (
 // TestForgedPageTokens: whatever text a token with a right sum has, each list refuses it
 // with an error of the caller's.
 func TestForgedPageTokens(t *testing.T) {
-	f := start(t, func(c *Config) { c.Cluster, c.Reminders = fakeCluster{}, noReminders{} })
+	f := start(t, func(c *Config) { c.Cluster, c.Reminders, c.Messages = fakeCluster{}, noReminders{}, &fakeMessages{} })
 	lists := 0
 	for name, m := range procedures(t) {
 		if m.Input().Fields().ByName("page_token") == nil {
@@ -27,6 +27,9 @@ func TestForgedPageTokens(t *testing.T) {
 		}
 		if m.Input().Fields().ByName("type") != nil {
 			request["type"], typ = "T", "T"
+		}
+		if m.Input().Fields().ByName("actor") != nil {
+			request["actor"], app, typ = map[string]any{"type": "T", "id": "x"}, "default", "T/x"
 		}
 		if m.Input().Fields().ByName("all") != nil {
 			request["all"] = true

@@ -45,6 +45,9 @@ func (noReminders) Get(context.Context, actor.ReminderName) (actor.Reminder, err
 func (noReminders) List(context.Context, store.ReminderQuery) ([]actor.Reminder, actor.ReminderName, error) {
 	return nil, actor.ReminderName{}, actor.ErrUnavailable
 }
+func (noReminders) DeadLetter(context.Context, string, reminder.DeadLetterID) (*actor.DeadLetter, error) {
+	return nil, actor.ErrUnavailable
+}
 func (noReminders) Cancel(context.Context, []actor.ReminderName) error { return actor.ErrUnavailable }
 func (noReminders) SetPaused(context.Context, []actor.ReminderName, bool) (int, int, error) {
 	return 0, 0, actor.ErrUnavailable

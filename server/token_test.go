@@ -48,6 +48,8 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ActorService/InvokeStream":                        edge.RoleRead, // and RoleInvoke for invocations that are not read-only
 	"/greenroom.v1.ActorService/Query":                               edge.RoleRead,
 	"/greenroom.v1.ActorService/GetActor":                            edge.RoleRead,
+	"/greenroom.v1.ActorService/Send":                                edge.RoleInvoke,
+	"/greenroom.v1.ActorService/ListMessages":                        edge.RoleRead,
 	"/greenroom.v1.ActorService/ListActors":                          edge.RoleRead,
 	"/greenroom.v1.ActorService/GetState":                            edge.RoleRead,
 	"/greenroom.v1.ActorService/DeleteActor":                         edge.RoleDeploy,
@@ -82,6 +84,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ReminderService/DeleteReminders":                  edge.RoleInvoke,
 	"/greenroom.v1.ReminderService/PauseReminders":                   edge.RoleInvoke,
 	"/greenroom.v1.ReminderService/ResumeReminders":                  edge.RoleInvoke,
+	"/greenroom.v1.ReminderService/GetDeadLetter":                    edge.RoleRead,
 	"/greenroom.v1.ReminderService/ListDeadLetters":                  edge.RoleRead,
 	"/greenroom.v1.ReminderService/RetryDeadLetter":                  edge.RoleInvoke,
 	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 edge.RoleDeploy,

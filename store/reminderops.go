@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -29,6 +30,9 @@ func validateReminders(c *actor.Commit, bad func(problem string, args ...any) er
 			return 0, bad("has two steps of the reminder %q of %s", s.Name, s.Key)
 		}
 		stepped[s.ReminderName] = struct{}{}
+		if _, ordered := actor.SenderOfOrdered(s.Name); s.Ordered && !ordered {
+			return 0, bad("has an ordered step of %q of %s, which is no ordered message", s.Name, s.Key)
+		}
 		if s.Version == 0 || s.Version >= math.MaxInt64 {
 			return 0, bad("steps the reminder %q from version %d; versions go from 1 to 2^63-2", s.Name, s.Version)
 		}
@@ -73,23 +77,20 @@ func validateReminders(c *actor.Commit, bad func(problem string, args ...any) er
 			return 0, err
 		}
 		for j := range c.Rows {
-			if c.Rows[j].Delete && c.Rows[j].Key == r.Key {
+			if w := &c.Rows[j]; w.Delete && w.Key == r.Key && !(w.NewLife && r.Message != nil) {
 				return 0, bad("sets the reminder %q of %s, which it deletes", r.Name, r.Key)
 			}
 		}
-		bytes += len(r.Payload.Data) + reminderOverhead
+		bytes += r.Size()
 	}
 	return bytes, nil
 }
-
-// reminderOverhead is about what a reminder takes beside its payload.
-const reminderOverhead = 512
 
 func validateReminderName(n actor.ReminderName) error {
 	if err := n.Key.Validate(); err != nil {
 		return err
 	}
-	return actor.ValidateReminderName(n.Name)
+	return actor.ValidateStoredName(n.Name)
 }
 
 func validateProgress(name string, p *actor.ReminderProgress, bad func(problem string, args ...any) error) error {
@@ -130,7 +131,8 @@ func ReminderOps(c *actor.Commit) []ReminderOp {
 	ops := make([]ReminderOp, 0, len(e.Steps)+len(e.Cancel)+len(e.Set))
 	add := func(op ReminderOp) {
 		for j := range c.Rows {
-			op.Deleted = op.Deleted || c.Rows[j].Delete && c.Rows[j].Key == op.Key
+			w := &c.Rows[j]
+			op.Deleted = op.Deleted || w.Delete && w.Key == op.Key && !(w.NewLife && actor.IsMessageName(op.Name))
 		}
 		ops = append(ops, op)
 	}
@@ -193,6 +195,9 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err
 	}
+	if actor.IsMessageName(q.After.Name) {
+		return errors.Join(validatePositions(q.Prefix), actor.ValidateMessageName(q.After.Name), ValidateLimit(q.Limit))
+	}
 	if err := validatePositions(q.Prefix, q.After.Name); err != nil {
 		return err
 	}
@@ -216,6 +221,9 @@ func validatePositions(names ...string) error {
 func ValidateReminderNameQuery(q *ReminderNameQuery) error {
 	if err := q.Key.Validate(); err != nil {
 		return err
+	}
+	if q.Messages && actor.IsMessageName(q.After) {
+		return errors.Join(validatePositions(q.Prefix), actor.ValidateMessageName(q.After), ValidateLimit(q.Limit))
 	}
 	if err := validatePositions(q.Prefix, q.After); err != nil {
 		return err
@@ -258,6 +266,7 @@ type SpecRecord struct {
 	Interval int64             `json:"interval_us,omitempty"`     // microseconds
 	Max      int64             `json:"max_interval_us,omitempty"` // microseconds
 	Metadata map[string]string `json:"metadata,omitempty"`
+	Message  *MessageRecord    `json:"message,omitempty"` // nil: it is no message
 }
 
 // SpecRecordOf returns how s is stored.
@@ -267,7 +276,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 		Zone: s.Schedule.Zone, Times: s.Schedule.Times, Jitter: s.Schedule.Jitter.Microseconds(),
 		Missed: uint8(s.Missed.Kind), Limit: s.Missed.Limit, After: s.Missed.After.Microseconds(),
 		Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(),
-		Max: s.Failure.Max.Microseconds(), Metadata: s.Metadata,
+		Max: s.Failure.Max.Microseconds(), Metadata: s.Metadata, Message: messageRecordOf(s.Message),
 	}
 	if !s.Schedule.Until.IsZero() {
 		until := s.Schedule.Until.UnixMicro()
@@ -280,7 +289,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) actor.ReminderSpec {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	s := actor.ReminderSpec{
-		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata,
+		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata, Message: r.Message.message(key.App),
 		Schedule: actor.Schedule{
 			At: time.UnixMicro(r.At).UTC(), Every: us(r.Every), Cron: r.Cron, Zone: r.Zone, Times: r.Times, Jitter: us(r.Jitter),
 		},
@@ -293,7 +302,7 @@ func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) act
 	return s
 }
 
-// ThinReminders removes reminders of an actor until fewer than [MaxList] are left, so that
+// ThinReminders removes reminders of an actor, and messages to it, until fewer than [MaxList] are left, so that
 // the commit which deletes the actor, and removes those, is bounded. Each page of them is a
 // commit that rests on the actor's row as it was read, or, if that is damaged, on nothing.
 // [actor.ErrStale] if the row has moved on. After an error some of them are removed: the
@@ -302,7 +311,7 @@ func ThinReminders(ctx context.Context, s interface {
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	ReminderNames(ctx context.Context, q ReminderNameQuery) ([]string, error)
 }, row actor.RowFence, damaged bool) error {
-	q := ReminderNameQuery{Key: row.Key, Limit: MaxList}
+	q := ReminderNameQuery{Key: row.Key, Messages: true, Limit: MaxList}
 	for {
 		names, err := s.ReminderNames(ctx, q)
 		if err != nil || len(names) < MaxList {

@@ -45,15 +45,22 @@ type Reminders interface {
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
 	// FindReminders reads whole reminders by name, likewise.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ListReminders returns reminders in byte order of type, actor ID and name, and the
-	// position after which the list goes on: the zero name if that was all. Of a query by
-	// due times no more than [MaxExamined] reminders are looked at, so that fewer than Limit,
-	// or none, may be returned where there are others. It is for people and tools.
+	// ListReminders returns reminders in byte order of type, actor ID and name, without
+	// messages, and the position after which the list goes on: the zero name if that was all.
+	// Of a query that sifts ([ReminderQuery.Sifts]) no more than [MaxExamined] reminders and
+	// messages are looked at, so that fewer than Limit, or none, may be returned where there are
+	// others. It is for people and tools.
 	ListReminders(ctx context.Context, q ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 
 	// ReminderNames returns the names of an actor's reminders in byte order. Of those that
 	// cannot be decoded the names are among them.
 	ReminderNames(ctx context.Context, q ReminderNameQuery) ([]string, error)
+
+	// ListMessages returns messages to an actor in byte order of their names, and the name
+	// after which the list goes on; empty if that was all. It is for people and tools.
+	ListMessages(ctx context.Context, q MessageQuery) (list []actor.Reminder, next string, err error)
+	// Inbox counts the messages to an actor, at most limit (1 to [MaxHeads]) of them.
+	Inbox(ctx context.Context, key actor.Key, limit int) (InboxSize, error)
 
 	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
 	// occurrence. AfterID may be of another app: callers choose it.
@@ -111,13 +118,18 @@ type ReminderQuery struct {
 	Prefix string // of names, with Type and ID; empty: all
 	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
 	DueFrom, DueBefore time.Time
-	// After is exclusive; its App is not looked at. The zero value: from the first.
+	// After is exclusive; its App is not looked at. The zero value: from the first. It may name
+	// a message, where a list went no further.
 	After actor.ReminderName
 	Limit int // 1 to [MaxList]
 }
 
 // ByDue reports whether due times select.
 func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
+
+// Sifts reports whether a list passes over some of what it reads: reminders of other due times,
+// or, of several actors, the messages to each of them.
+func (q *ReminderQuery) Sifts() bool { return q.ByDue() || q.ID == "" }
 
 // Due reports whether a due time is one that the query asks for.
 func (q *ReminderQuery) Due(t time.Time) bool {
@@ -129,13 +141,24 @@ type ReminderNameQuery struct {
 	Key    actor.Key
 	Prefix string // empty: all
 	After  string // exclusive; empty: from the first
-	Limit  int    // 1 to [MaxList]
+	// Messages asks for the names of messages to the actor as well, which come first.
+	Messages bool
+	Limit    int // 1 to [MaxList]
+}
+
+// First returns what the first of the names is not below.
+func (q *ReminderNameQuery) First() string {
+	if q.Prefix == "" && !q.Messages {
+		return actor.MessageNamesEnd
+	}
+	return q.Prefix
 }
 
 // DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
 	App  string
 	Type string // empty: all
+	Kind ReminderKind
 	// AfterID and AfterDue are exclusive; zero: from the first.
 	AfterID  actor.ReminderID
 	AfterDue time.Time

@@ -16,6 +16,7 @@ type Store interface {
 	Settings
 	Cluster
 	Reminders
+	Events
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)

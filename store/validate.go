@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -223,8 +222,12 @@ func validateCommit(c *actor.Commit) error {
 	if err != nil {
 		return err
 	}
+	size += n
+	if n, err = validateEvents(c, bad); err != nil {
+		return err
+	}
 	if size += n; size > actor.MaxCommitBytes {
-		return bad("has %d bytes of state, replies and reminders; at most %d are allowed", size, actor.MaxCommitBytes)
+		return bad("has %d bytes of state, replies, reminders and events; at most %d are allowed", size, actor.MaxCommitBytes)
 	}
 	return nil
 }
@@ -239,6 +242,14 @@ func validateRow(c *actor.Commit, r *actor.RowWrite) error {
 		problem = fmt.Sprintf("has read version %d; the highest is 2^63-1", r.ReadVersion)
 	case r.Bump && (r.Delete || s != nil):
 		problem = "only moves its version on, and deletes or has state, too"
+	case r.NewLife && !r.Delete:
+		problem = "begins a new life and does not delete the state of the old one"
+	case r.Spawned && (r.ReadVersion != 0 || r.Delete || r.Bump):
+		problem = "is of a spawned actor, and does not insert a live row"
+	case r.MethodSet != nil && (r.Delete || r.Bump):
+		problem = "changes the method set, and deletes or only moves its version on"
+	case r.MethodSet != nil && *r.MethodSet != "" && actor.ValidateName("method set", *r.MethodSet) != nil:
+		problem = fmt.Sprintf("has a method set that is no name: %.100q", *r.MethodSet)
 	case r.NewVersion <= r.ReadVersion:
 		problem = fmt.Sprintf("has new version %d, which is not above its read version %d; a row that is not written goes into Fences", r.NewVersion, r.ReadVersion)
 	case r.NewVersion > math.MaxInt64:
@@ -271,7 +282,8 @@ func namedTwice(c *actor.Commit) *actor.Key {
 }
 
 // ValidateTurn checks what a locked turn of key returned, which is at a version, for
-// drivers: it writes that row or fences it, and no other.
+// drivers: it writes that row or fences it, and no other, except that it inserts those of
+// actors that the turn spawned.
 func ValidateTurn(c *actor.Commit, key actor.Key, version uint64) error {
 	if err := ValidateGroup([]actor.Commit{*c})[0]; err != nil {
 		return err
@@ -279,8 +291,14 @@ func ValidateTurn(c *actor.Commit, key actor.Key, version uint64) error {
 	bad := func(problem string) error {
 		return &actor.ArgumentError{Field: "commit of the locked turn of " + key.String(), Problem: problem}
 	}
+	others := len(c.Rows) + len(c.Fences) - 1
+	for i := range c.Rows {
+		if i > 0 && c.Rows[i].Spawned {
+			others--
+		}
+	}
 	switch anchor := c.Anchor(); {
-	case len(c.Rows)+len(c.Fences) > 1:
+	case others > 0:
 		return bad("has other rows; a locked turn holds one, and commits of several go to Commit")
 	case anchor.Key != key || anchor.Version != version:
 		return bad(fmt.Sprintf("names %s at version %d; it must name the row that was locked, at version %d", anchor.Key, anchor.Version, version))
@@ -305,7 +323,8 @@ func recordedTwice(c *actor.Commit) *actor.IdempotencyRecord {
 }
 
 func validateRecord(r *actor.IdempotencyRecord) error {
-	if err := errors.Join(r.Actor.Validate(), actor.ValidateMethod(r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
+	call := r.Call()
+	if err := call.Validate(); err != nil {
 		return err
 	}
 	var problem string
@@ -412,14 +431,8 @@ func ValidateSetting(s actor.Setting) error {
 
 // ValidateCalls checks what [Actors].LoadIdempotency is given, for drivers.
 func ValidateCalls(calls []actor.KeyedCall) error {
-	for _, c := range calls {
-		if err := c.Actor.Validate(); err != nil {
-			return err
-		}
-		if err := actor.ValidateMethod(c.Method); err != nil {
-			return err
-		}
-		if err := actor.ValidateIdempotencyKey(c.Key); err != nil {
+	for i := range calls {
+		if err := calls[i].Validate(); err != nil {
 			return err
 		}
 	}

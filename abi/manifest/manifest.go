@@ -20,6 +20,10 @@ const (
 	MaxSDKLen  = 64
 	MaxUses    = 64 // of one capability
 
+	MaxSets = 16 // of one method
+
+	MaxAttempts = 1000 // of a message
+
 	MaxWarnings   = 16 // of one type
 	MaxWarningLen = 512
 )
@@ -144,7 +148,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -188,6 +192,22 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	if raw, ok := obj.get("capabilities"); ok {
 		t.Capabilities = p.capabilities(at+".capabilities", raw)
 	}
+	if raw, ok := obj.get("hooks"); ok {
+		t.Hooks = p.hooks(at+".hooks", raw)
+		p.checkHooks(at, &t)
+	}
+	if raw, ok := obj.get("messages"); ok {
+		t.Messages = p.messages(at+".messages", raw)
+	}
+	if raw, ok := obj.get("events"); ok {
+		t.Events = p.events(at+".events", raw)
+	}
+	if raw, ok := obj.get("spawn"); ok {
+		t.Spawn = p.oneOf(at+".spawn", raw, abi.SpawnOnly)
+		if t.Spawn != "" && t.Placement == abi.PlacementStateless {
+			p.fault(CodeBadValue, "%s.spawn: is %q, and stateless actors cannot be spawned; leave it away", at, t.Spawn)
+		}
+	}
 	if raw, ok := obj.get("warnings"); ok {
 		for i, raw := range p.array(at+".warnings", raw, MaxWarnings, "warning") {
 			at := at + ".warnings[" + strconv.Itoa(i) + "]"
@@ -203,7 +223,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 
 func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	var m abi.MethodSpec
-	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private", "atomic")
+	obj := p.object(at, raw, "name", "read_only", "idempotent", "reentrant", "private", "atomic", "sets")
 	if raw, ok := p.required(obj, "name"); ok {
 		m.Name = p.name(at+".name", raw)
 	}
@@ -219,6 +239,12 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 	}
 	if raw, ok := obj.get("atomic"); ok {
 		m.Atomic = p.oneOf(at+".atomic", raw, abi.AtomicRequired)
+	}
+	if raw, ok := obj.get("sets"); ok {
+		for i, raw := range p.array(at+".sets", raw, MaxSets, "set") {
+			m.Sets = append(m.Sets, p.name(at+".sets["+strconv.Itoa(i)+"]", raw))
+		}
+		names(p, at+".sets", m.Sets, func(s string) string { return s })
 	}
 	return m
 }

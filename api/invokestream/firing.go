@@ -22,6 +22,10 @@ func EncodeFiring(f *actor.Firing) ([]byte, error) {
 			Paused: t.Paused, LastError: t.LastError,
 		}
 	}
+	if f.Message != nil {
+		m.Message = forwardedMessage(f.Message)
+		m.Message.Ordered, m.Message.SentAt = f.Step.Ordered, timestamppb.New(f.SentAt)
+	}
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode firing: %w", err)
@@ -42,7 +46,11 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := actor.ValidateReminderName(m.Name); err != nil {
+	check := actor.ValidateReminderName
+	if m.Message != nil {
+		check = actor.ValidateMessageName
+	}
+	if err := check(m.Name); err != nil {
 		return nil, err
 	}
 	f := &actor.Firing{
@@ -54,6 +62,12 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 		f.Step.Then = &actor.ReminderProgress{
 			Due: t.Due.AsTime(), FireAt: t.FireAt.AsTime(), Left: t.Left, Failures: t.Failures, Paused: t.Paused, LastError: t.LastError,
 		}
+	}
+	if msg := m.Message; msg != nil {
+		if f.Message, err = messageOf(i.Key.App, msg); err != nil {
+			return nil, err
+		}
+		f.SentAt, f.Step.Ordered = msg.GetSentAt().AsTime(), msg.Ordered
 	}
 	return f, nil
 }

@@ -23,6 +23,25 @@ func firing() *actor.Firing {
 	}
 }
 
+// message is the delivery of a message with everything.
+func message() *actor.Firing {
+	f := firing()
+	f.Missed, f.Metadata, f.Step.Then, f.SentAt = 0, nil, nil, f.Due
+	f.Message = &actor.Message{From: actor.Key{App: "a", Type: "T", ID: "z ü"}, By: actor.Key{App: "a", Type: "U", ID: "y"}, Failed: "no_stock", Cookie: 1<<63 + 1}
+	f.Name = actor.MessageName(f.Message.By, 17, 3)
+	f.Step.Name, f.Step.Ordered = f.Name, true
+	return f
+}
+
+// outside is the delivery of a message from outside.
+func outside() *actor.Firing {
+	f := message()
+	f.Message = &actor.Message{}
+	f.Name = actor.UnorderedMessageName(f.Reminder)
+	f.Step.Name, f.Step.Ordered = f.Name, false
+	return f
+}
+
 func encodedFiring(f *actor.Firing) []byte {
 	data, err := EncodeFiring(f)
 	if err != nil {
@@ -35,7 +54,7 @@ func encodedFiring(f *actor.Firing) []byte {
 func TestFirings(t *testing.T) {
 	last := firing()
 	last.Step.Then = nil
-	for _, f := range []*actor.Firing{firing(), last} {
+	for _, f := range []*actor.Firing{firing(), last, message(), outside()} {
 		got, err := DecodeFiring(&Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: encodedFiring(f)})
 		if diff := cmp.Diff(f, got); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
@@ -44,10 +63,10 @@ func TestFirings(t *testing.T) {
 	if got, err := DecodeFiring(&Invocation{}); got != nil || err != nil {
 		t.Errorf("a call is the firing %v, %v", got, err)
 	}
-	noName := firing()
-	noName.Name = ""
-	for _, bad := range [][]byte{{1}, {0x12, 1, 'n'}, encodedFiring(noName)} {
-		if got, err := DecodeFiring(&Invocation{Firing: bad}); err == nil {
+	noName, asReminder, asMessage, noSender := firing(), message(), message(), message()
+	noName.Name, asReminder.Message, asMessage.Name, noSender.Message = "", nil, "monday", &actor.Message{From: actor.Key{ID: "x"}}
+	for _, bad := range [][]byte{{1}, {0x12, 1, 'n'}, encodedFiring(noName), encodedFiring(asReminder), encodedFiring(asMessage), encodedFiring(noSender)} {
+		if got, err := DecodeFiring(&Invocation{Key: noName.Key, Firing: bad}); err == nil {
 			t.Errorf("%x is the firing %v", bad, got)
 		}
 	}

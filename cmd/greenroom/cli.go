@@ -100,9 +100,9 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	completeFlag(root, "output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
-		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), protoCommand(c))...)
+		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), sendCommand(c), protoCommand(c))...)
 	root.AddCommand(
-		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
+		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
 			configCommand(c), secretsCommand(c), grantsCommand(c))...)
 	root.AddCommand(
 		inGroup(groupOperate, serveCommand(c), hostsCommand(c), whereCommand(c), stickyCommand(c), placementCommand(c), bucketsCommand(c), storeCommand(c), doctorCommand(c), versionCommand(c))...)

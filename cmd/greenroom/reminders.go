@@ -25,10 +25,9 @@ period or by a cron expression. Actors set reminders of their own; these command
 show them all, and set, pause and delete them from outside.`,
 		Example: `  greenroom reminders list
   greenroom reminders create Cart alice expire Expire --after 30m
-  greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin
-  greenroom reminders deadletters list`,
+  greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin`,
 	}, remindersListCommand(c), remindersGetCommand(c), remindersCreateCommand(c), remindersDeleteCommand(c),
-		remindersPauseCommand(c, true), remindersPauseCommand(c, false), deadLettersCommand(c),
+		remindersPauseCommand(c, true), remindersPauseCommand(c, false), formerDeadLettersCommand(c),
 		remindersExportCommand(c), remindersImportCommand(c))
 }
 
@@ -193,12 +192,6 @@ func remindersGetCommand(c *cli) *cobra.Command {
 
 func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	spec := r.Spec
-	payload := ""
-	if n := len(spec.GetPayload()); n > 0 {
-		if payload = size(int64(n)); actor.IsJSON(spec.GetContentType()) && n <= 200 {
-			payload = string(spec.GetPayload())
-		}
-	}
 	var metadata []string
 	for k, v := range spec.GetMetadata() {
 		metadata = append(metadata, k+"="+v)
@@ -213,10 +206,22 @@ func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	}
 	c.facts(c.stdout, "",
 		"app", r.Actor.GetApp(), "type", r.Actor.GetType(), "id", r.Actor.GetId(),
-		"name", r.Name, "method", spec.GetMethod(), "payload", payload, "metadata", strings.Join(sorted(metadata), " "),
+		"name", r.Name, "method", spec.GetMethod(), "payload", payloadText(spec), "metadata", strings.Join(sorted(metadata), " "),
 		"schedule", scheduleText(r), "due", when(r.Due), "next", next, "until", when(spec.GetSchedule().GetUntil()),
 		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
 		"state", state, "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
+}
+
+// payloadText shows a payload that is short and JSON, and the size of others.
+func payloadText(spec *greenroomv1.ReminderSpec) string {
+	n := len(spec.GetPayload())
+	switch {
+	case n == 0:
+		return ""
+	case actor.IsJSON(spec.GetContentType()) && n <= 200:
+		return string(spec.GetPayload())
+	}
+	return size(int64(n))
 }
 
 func missedText(p *greenroomv1.MissedPolicy) string {
@@ -410,129 +415,6 @@ reminders of the actor, the type or the app.`
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all of the actor, of the type, or of the app")
 	return cmd
-}
-
-func deadLettersCommand(c *cli) *cobra.Command {
-	var page pageFlags
-	list := &cobra.Command{
-		Use:   "list [TYPE]",
-		Short: "List the dead letters of the app",
-		Long:  "List firings that failed as often as their reminders' policies allow, with why.",
-		Example: `  greenroom reminders deadletters list
-  greenroom reminders deadletters list Cart --all -o json`,
-		ValidArgsFunction: complete{c}.types,
-		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
-			list, err := deadLetters(cmd.Context(), c, a, args, &page)
-			if err != nil {
-				return err
-			}
-			rows := mapped(list.DeadLetters, func(l *greenroomv1.DeadLetter) []string {
-				r := l.Reminder
-				return []string{l.Id, r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), when(l.FailedAt), l.Reason}
-			})
-			return c.list(cmd, list, []string{"DEAD LETTER", "TYPE", "ID", "NAME", "METHOD", "DUE", "FAILED", "REASON"}, rows,
-				"app %s has no dead letters", c.app)
-		}),
-	}
-	page.register(list)
-	return group(&cobra.Command{
-		Use: "deadletters", Short: "Firings that failed for good",
-		Long: `A firing whose turn fails is delivered again as its reminder's policy says. After its
-last attempt it is kept as a dead letter, and the reminder continues with its next
-occurrence. A dead letter stays until it is retried or deleted.`,
-		Example: `  greenroom reminders deadletters list
-  greenroom reminders deadletters retry A-17-xkcdabcd-1792226400000000`,
-	}, list, deadLetterCommand(c, true), deadLetterCommand(c, false))
-}
-
-// deadLetters lists those of the type that args may name.
-func deadLetters(ctx context.Context, c *cli, a *api, args []string, page *pageFlags) (*greenroomv1.ListDeadLettersResponse, error) {
-	return collect(page, func(size int32, token string) (*greenroomv1.ListDeadLettersResponse, error) {
-		return unary(ctx, a.reminders.ListDeadLetters, &greenroomv1.ListDeadLettersRequest{App: c.app, Type: strings.Join(args, ""), PageSize: size, PageToken: token})
-	})
-}
-
-func deadLetterCommand(c *cli, retry bool) *cobra.Command {
-	var all, yes bool
-	var typ string
-	cmd := &cobra.Command{
-		Use:   "delete DEADLETTER…",
-		Args:  cobra.ArbitraryArgs, // or --all
-		Short: "Delete dead letters",
-		Long:  "Delete dead letters: their methods do not run. This cannot be undone.",
-		Example: `  greenroom reminders deadletters delete A-17-xkcdabcd-1792226400000000
-  greenroom reminders deadletters delete --all --type Cart`,
-	}
-	if retry {
-		cmd.Use, cmd.Short = "retry DEADLETTER…", "Deliver dead letters again"
-		cmd.Long = `Deliver dead letters again, at once: each becomes a reminder that fires once, with as
-many attempts as before, and is no dead letter any more.`
-		cmd.Example = strings.ReplaceAll(cmd.Example, "deadletters delete", "deadletters retry")
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if (len(args) == 0) != all {
-			return usagef("give the dead letters, as `greenroom reminders deadletters list` shows them, or --all")
-		}
-		if typ != "" && !all {
-			return usagef("--type is for --all; leave it out")
-		}
-		a, err := c.api()
-		if err != nil {
-			return err
-		}
-		ids := args
-		if all {
-			list, err := deadLetters(cmd.Context(), c, a, []string{typ}, &pageFlags{limit: 1000, all: true})
-			if err != nil {
-				return err
-			}
-			for _, l := range list.DeadLetters {
-				ids = append(ids, l.Id)
-			}
-			if !retry && len(ids) > 0 {
-				if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete %d dead letters of app %s?", len(ids), c.app)); err != nil {
-					return err
-				}
-			}
-		}
-		return eachDeadLetter(cmd.Context(), c, a, ids, retry)
-	}
-	cmd.Flags().BoolVar(&all, "all", false, "all dead letters of the app")
-	cmd.Flags().StringVar(&typ, "type", "", "with --all: of this actor `type` alone")
-	if !retry {
-		cmd.Flags().BoolVarP(&yes, "yes", "y", false, "with --all: do not ask")
-	}
-	return cmd
-}
-
-func eachDeadLetter(ctx context.Context, c *cli, a *api, ids []string, retry bool) error {
-	done := "deleted"
-	if retry {
-		done = "retried"
-	}
-	n := uint32(0)
-	for _, id := range ids {
-		var err error
-		existed := true
-		if retry {
-			_, err = unary(ctx, a.reminders.RetryDeadLetter, &greenroomv1.RetryDeadLetterRequest{App: c.app, Id: id})
-		} else {
-			var resp *greenroomv1.DeleteDeadLetterResponse
-			resp, err = unary(ctx, a.reminders.DeleteDeadLetter, &greenroomv1.DeleteDeadLetterRequest{App: c.app, Id: id})
-			existed = resp.GetExisted()
-		}
-		if err != nil {
-			return fmt.Errorf("%s after %d were %s: %w", id, n, done, err)
-		}
-		if existed {
-			n++
-		}
-	}
-	if c.wantsJSON() {
-		return writeJSON(c.stdout, map[string]uint32{done: n})
-	}
-	c.printf(c.stderr, "%s %d of %d dead letters\n", done, n, len(ids))
-	return nil
 }
 
 func bucketsCommand(c *cli) *cobra.Command {

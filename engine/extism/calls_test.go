@@ -19,6 +19,7 @@ type fakeCalls struct {
 	enginetest.Reminders
 	enginetest.Timers
 	enginetest.Calls
+	enginetest.Life
 	state    map[string]string
 	formats  map[string]abi.Format
 	reply    *actor.Payload

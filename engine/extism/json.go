@@ -89,3 +89,18 @@ func mustJSON(v any) []byte {
 	}
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }
+
+func nanoOf(t *time.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func timeOf(nano int64) *time.Time {
+	if nano == 0 {
+		return nil
+	}
+	t := time.Unix(0, nano).UTC()
+	return &t
+}

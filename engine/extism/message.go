@@ -10,15 +10,36 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// message is a call of another actor as greenroom_call takes it: docs/extism.md has the
-// members.
-type message struct {
-	Type   string `json:"type"`
-	ID     string `json:"id"`
-	Method string `json:"method"`
+// receiver is whom a call or a message is for: docs/extism.md has the members.
+type receiver struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Service string `json:"service"` // instead of type and ID
+	Method  string `json:"method"`
 	input
+}
+
+func (r *receiver) message() (*abi.Message, error) {
+	payload, err := r.decode()
+	return &abi.Message{Type: r.Type, ID: r.ID, Service: r.Service, Method: r.Method, ContentType: r.ContentType, Payload: payload}, err
+}
+
+// outgoingCall is a call of another actor as greenroom_call takes it.
+type outgoingCall struct {
+	receiver
 	Timeout span `json:"timeout"`
 	Atomic  bool `json:"atomic"`
+}
+
+// outgoingMessage is a message as greenroom_send takes it.
+type outgoingMessage struct {
+	receiver
+	Due         *time.Time `json:"due"`
+	Delay       span       `json:"delay"`
+	Undelivered string     `json:"undelivered"`
+	Cookie      uint64     `json:"cookie"`
+	Forward     party      `json:"forward"`
+	OnBehalf    party      `json:"on_behalf"`
 }
 
 // result is what greenroom_call gives: a reply or an error.
@@ -39,10 +60,19 @@ type callError struct {
 }
 
 func decodeMessage(text []byte) (*abi.Message, error) {
-	var in message
+	var in outgoingMessage
 	err := decodeStrictly(text, &in)
-	payload, unread := in.decode()
-	m := &abi.Message{Type: in.Type, ID: in.ID, Method: in.Method, ContentType: in.ContentType, Payload: payload}
+	m, unread := in.message()
+	m.DueUnixNano, m.DelayNano, m.Undelivered, m.Cookie = nanoOf(in.Due), int64(in.Delay), in.Undelivered, in.Cookie
+	m.ForwardType, m.ForwardID = in.Forward.Type, in.Forward.ID
+	m.OnBehalfType, m.OnBehalfID = in.OnBehalf.Type, in.OnBehalf.ID
+	return m, errors.Join(err, unread)
+}
+
+func decodeCall(text []byte) (*abi.Message, error) {
+	var in outgoingCall
+	err := decodeStrictly(text, &in)
+	m, unread := in.message()
 	if in.Atomic {
 		m.Flags = flagAtomic
 	}
@@ -73,16 +103,46 @@ func encodeResult(r *abi.Result) []byte {
 	}})
 }
 
-// caller is what greenroom_self says of the actor whose turn calls.
-type caller struct {
+// party is another actor.
+type party struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
 }
 
+// partyOf returns nil for no type.
+func partyOf(typ, id string) *party {
+	if typ == "" {
+		return nil
+	}
+	return &party{typ, id}
+}
+
 // calledBy returns the actor whose turn calls, nil for none.
-func calledBy(f *abi.Turn) *caller {
+func calledBy(f *abi.Turn) *party {
 	if f.Cause != abi.CauseCall {
 		return nil
 	}
-	return &caller{f.CallerType, f.CallerID}
+	return &party{f.CallerType, f.CallerID}
+}
+
+// received is what greenroom_self says of the message that the turn is for. With failed it
+// is one that comes back: from is the actor that did not consume it.
+type received struct {
+	From    *party    `json:"from,omitempty"`
+	By      *party    `json:"by,omitempty"`
+	Due     time.Time `json:"due"`
+	Attempt uint32    `json:"attempt"`
+	Cookie  uint64    `json:"cookie,omitempty"`
+	Failed  string    `json:"failed,omitempty"`
+}
+
+// receivedBy returns the message of a turn with that cause, nil for none.
+func receivedBy(f *abi.Turn, cause uint8) *received {
+	if f.Cause != cause {
+		return nil
+	}
+	return &received{
+		From: partyOf(f.CallerType, f.CallerID), By: partyOf(f.ByType, f.ByID), Due: time.Unix(0, f.DueUnixNano).UTC(),
+		Attempt: f.Attempt, Cookie: f.Cookie, Failed: f.Failed,
+	}
 }

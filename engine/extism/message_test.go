@@ -15,18 +15,19 @@ import (
 func TestCallJSON(t *testing.T) {
 	for text, want := range map[string]*abi.Message{
 		`{"type":"T","id":"a","method":"M"}`:                                                {Type: "T", ID: "a", Method: "M"},
+		`{"service":"s","method":"M"}`: {Service: "s", Method: "M"},
 		`{"type":"T","id":"a","method":"M","input":{"a":1},"atomic":true,"timeout":"1.5s"}`: {Type: "T", ID: "a", Method: "M", Payload: []byte(`{"a":1}`), Flags: 1, LimitMillis: 1500},
 		`{"content_type":"image/png","input":"AP8=","timeout":"1ns"}`:                       {ContentType: "image/png", Payload: []byte{0, 0xff}, LimitMillis: 1},
 		`{"timeout":"-1h"}`:     {LimitMillis: 1},
 		`{"timeout":"200000h"}`: {LimitMillis: uint32(min((200000 * time.Hour).Milliseconds(), math.MaxUint32))},
 	} {
-		got, err := decodeMessage([]byte(text))
+		got, err := decodeCall([]byte(text))
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", text, err, diff)
 		}
 	}
 	for text, says := range map[string]string{`{"to":"T"}`: "to", `{"timeout":"soon"}`: "soon", `{"content_type":"image/png","input":7}`: "not a string", ``: "EOF"} {
-		if _, err := decodeMessage([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := decodeCall([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
 	}
@@ -50,5 +51,34 @@ func TestCallJSON(t *testing.T) {
 	text := strings.TrimSuffix(strings.TrimPrefix(string(encodeResult(&abi.Result{Error: e})), `{"error":`), "}")
 	if got, err := decodeFailure([]byte(text)); err != nil || got.Code != "c" || got.RetryAfter != 7*time.Millisecond || string(got.Detail.Data) != "[1]" {
 		t.Errorf("%s: %+v, %v", text, got, err)
+	}
+}
+
+func TestMessageJSON(t *testing.T) {
+	due := time.Date(2026, 3, 29, 9, 0, 0, 1, time.UTC)
+	for text, want := range map[string]*abi.Message{
+		`{"type":"T","id":"a","method":"M","input":{"a":1},"delay":"1.5s","undelivered":"U","cookie":18446744073709551615}`: {
+			Type: "T", ID: "a", Method: "M", Payload: []byte(`{"a":1}`), DelayNano: int64(1500 * time.Millisecond), Undelivered: "U", Cookie: math.MaxUint64},
+		`{"service":"s","method":"M","due":"2026-03-29T09:00:00.000000001Z"}`: {Service: "s", Method: "M", DueUnixNano: due.UnixNano()},
+		`{"type":"T","id":"a","method":"M","forward":{"type":"F","id":"f"},"on_behalf":{"type":"B","id":"b"}}`: {
+			Type: "T", ID: "a", Method: "M", ForwardType: "F", ForwardID: "f", OnBehalfType: "B", OnBehalfID: "b"},
+	} {
+		got, err := decodeMessage([]byte(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", text, err, diff)
+		}
+	}
+	for text, says := range map[string]string{`{"atomic":true}`: "atomic", `{"delay":"soon"}`: "soon", `{"cookie":-1}`: "cookie", `{"forward":{"service":"s"}}`: "service", ``: "EOF"} {
+		if _, err := decodeMessage([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
+	}
+	f := abi.Turn{Cause: abi.CauseUndelivered, CallerType: "T", CallerID: "a", ByType: "B", ByID: "b", DueUnixNano: due.UnixNano(), Attempt: 3, Cookie: 7, Failed: "closed"}
+	want := `{"from":{"type":"T","id":"a"},"by":{"type":"B","id":"b"},"due":"2026-03-29T09:00:00.000000001Z","attempt":3,"cookie":7,"failed":"closed"}`
+	if got := string(mustJSON(receivedBy(&f, abi.CauseUndelivered))); got != want {
+		t.Errorf("got %s", got)
+	}
+	if receivedBy(&f, abi.CauseMessage) != nil || calledBy(&f) != nil {
+		t.Error("an undelivered message is taken for a message, or for a call")
 	}
 }

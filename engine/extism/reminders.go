@@ -64,21 +64,6 @@ func (c choice) of(number uint8, words []choice) choice {
 	return ""
 }
 
-func nanoOf(t *time.Time) int64 {
-	if t == nil {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func timeOf(nano int64) *time.Time {
-	if nano == 0 {
-		return nil
-	}
-	t := time.Unix(0, nano).UTC()
-	return &t
-}
-
 func decodeReminder(text []byte) (*abi.Reminder, error) {
 	var in reminder
 	err := decodeStrictly(text, &in)
@@ -126,12 +111,13 @@ func metadataOf(headers []abi.Header) map[string]string {
 	return metadata
 }
 
-// invalid ends the turn with why a "reminder" or "timer" cannot be.
+// invalid ends the turn with why a "reminder", a "message" and so on cannot be.
 func (c *call) invalid(what, problem string) {
 	panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_" + what, Message: c.function + ": " + problem})
 }
 
-// refuseFor is refuse, with the problem that the host has found in a "reminder" or "timer".
+// refuseFor is refuse, with the problem that the host has found in a "reminder", a "message"
+// and so on.
 func (c *call) refuseFor(what string, code abi.Code) {
 	if problem := c.turn().calls.Problem(); code == abi.CodeInvalid && problem != "" {
 		c.invalid(what, problem)

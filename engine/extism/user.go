@@ -44,6 +44,13 @@ func userFuncs() []hostFunc {
 		user("timer_set", one, one, timerSet),
 		user("timer_cancel", one, one, timerCancel),
 		user("call", one, one, callActor),
+		user("send", one, none, send),
+		user("spawn", one, one, spawn),
+		user("become", one, none, become),
+		user("pass_away", none, none, passAway),
+		user("service_claim", one, none, serviceClaim),
+		user("service_release", one, one, serviceRelease),
+		user("event_publish", two, none, eventPublish),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -128,17 +135,23 @@ func stateRevision(c *call, s []uint64) { s[0] = c.turn().calls.StateRevision() 
 func self(c *call, s []uint64) {
 	f := c.turn().frame
 	s[0] = c.block(mustJSON(struct {
-		App         string  `json:"app"`
-		Type        string  `json:"type"`
-		ID          string  `json:"id"`
-		Method      string  `json:"method"`
-		Invocation  string  `json:"invocation_id"`
-		ContentType string  `json:"content_type"`
-		ReadOnly    bool    `json:"read_only"`
-		Reminder    *fired  `json:"reminder,omitempty"`
-		Timer       *timed  `json:"timer,omitempty"`
-		Caller      *caller `json:"caller,omitempty"`
-	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f), calledBy(f)}))
+		App         string    `json:"app"`
+		Type        string    `json:"type"`
+		ID          string    `json:"id"`
+		Method      string    `json:"method"`
+		Invocation  string    `json:"invocation_id"`
+		ContentType string    `json:"content_type"`
+		ReadOnly    bool      `json:"read_only"`
+		MethodSet   string    `json:"method_set,omitempty"`
+		Reminder    *fired    `json:"reminder,omitempty"`
+		Timer       *timed    `json:"timer,omitempty"`
+		Caller      *party    `json:"caller,omitempty"`
+		Message     *received `json:"message,omitempty"`
+		Undelivered *received `json:"undelivered,omitempty"`
+	}{
+		f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, f.MethodSet,
+		firedBy(f), timedBy(f), calledBy(f), receivedBy(f, abi.CauseMessage), receivedBy(f, abi.CauseUndelivered),
+	}))
 }
 
 func contentType(s string) string {
@@ -222,7 +235,7 @@ func decodeStatus(raw json.RawMessage) (actor.Status, error) {
 // callActor runs a method of another actor. Its error is a result, with which the plug-in
 // may go on.
 func callActor(c *call, s []uint64) {
-	m, err := decodeMessage(c.copied(s[0]))
+	m, err := decodeCall(c.copied(s[0]))
 	if err != nil {
 		panic(&actor.GuestError{Status: statusInvalidArgument, Code: abi.CallInvalid, Message: c.function + " was given a call that is not as docs/extism.md has it: " + err.Error()})
 	}
@@ -272,6 +285,12 @@ func refused(function string, code abi.Code) *actor.GuestError {
 		e.Status, e.Code, e.Message, e.Retryable = actor.Status(abi.StatusUnavailable), "not_ready", "the host cannot give it now", true
 	case abi.CodeTooMany:
 		e.Status, e.Code, e.Message = statusResourceExhausted, "too_many", "the turn has done that as often as it may"
+	case abi.CodeFull:
+		e.Status, e.Code, e.Message, e.Retryable = statusResourceExhausted, "inbox_full", "the receiver has as many messages as it may", true
+	case abi.CodeTaken:
+		e.Status, e.Code, e.Message = actor.Status(abi.StatusAlreadyExists), "taken", "another actor stands for the service"
+	case abi.CodeOver:
+		e.Code, e.Message = "life_over", "the turn has ended its actor's life"
 	case abi.CodeTooLarge:
 		e.Status, e.Code, e.Message = statusResourceExhausted, "too_large", "larger than the host's limit"
 	default:

@@ -18,6 +18,7 @@ type fakeCalls struct {
 	enginetest.Reminders
 	enginetest.Timers
 	enginetest.Calls
+	enginetest.Life
 	state    map[string][]byte
 	formats  map[string]abi.Format
 	revision uint64

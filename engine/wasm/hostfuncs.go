@@ -32,6 +32,7 @@ const (
 	fuelSet   = 5_000  // a reminder, checked and given a token
 	fuelFind  = 20_000 // a question to the store
 	fuelTimer = 1_000  // a timer, checked
+	fuelSpawn = 5_000  // an actor, with a row of its own
 	byteUnits = 4      // bytes copied for one unit
 	jsonUnits = 8      // per byte of JSON, taken apart and compared
 )
@@ -72,6 +73,13 @@ func hostFuncs() []hostFunc {
 		{abi.FuncProblem, args(2), wide, fuelCall, problem},
 		{abi.FuncCall, args(2), wide, fuelNest, callActor},
 		{abi.FuncCallResult, args(2), wide, fuelCall, callResult},
+		{abi.FuncSend, args(2), one, fuelSet, send},
+		{abi.FuncSpawn, args(4), wide, fuelSpawn, spawn},
+		{abi.FuncBecome, args(2), one, fuelMap, become},
+		{abi.FuncPassAway, none, one, fuelMap, passAway},
+		{abi.FuncServiceClaim, args(2), one, fuelFind, serviceClaim},
+		{abi.FuncServiceRelease, args(2), one, fuelFind, serviceRelease},
+		{abi.FuncEventPublish, args(6), one, fuelSet, eventPublish},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
 		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},

@@ -7,9 +7,11 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // Forgo ends a batch that is never sent.
@@ -46,11 +48,19 @@ func (b *Batch) Size() int64 {
 // App implements [pipeline.Work].
 func (b *Batch) App() string { return b.Parts[0].Activation.Key.App }
 
-// Set gives the actor of a part a state, by a turn that ran under s, and moves its tip on.
-func (b *Batch) Set(i int, state *overlay.State, s *serving.Type) {
+// Set gives the actor of a part a state, by a turn that ran under s, and moves its tip on. life is
+// what the turn has done to its life, and whom it has spawned.
+func (b *Batch) Set(i int, state *overlay.State, s *serving.Type, life *turn.Life) {
 	p, row := &b.Parts[i], &b.Rows[i]
-	row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema
-	p.state, p.After = state, p.Activation.Tip.After(row, state)
+	if row.Generation, row.StateSchema = s.Deployment.Generation, s.StateSchema; life.MethodSet != nil {
+		row.MethodSet = life.MethodSet
+	}
+	b.Spawned = append(b.Spawned, life.Spawned...)
+	if p.state = state; life.PassedAway {
+		*row = p.Activation.Tip.PassAway(p.Activation.Key, s.Deployment.Generation)
+		p.state, p.gone = nil, true
+	}
+	p.After = p.Activation.Tip.After(row, state)
 	p.Activation.Tip = p.After
 	p.Activation.Weigh()
 }
@@ -84,7 +94,7 @@ func Fit(of []*Activation, adds int64) bool {
 			rows++
 		case !slices.Contains(seen, p):
 			seen = append(seen, p)
-			rows += len(p.Payload.Parts)
+			rows += len(p.Payload.Parts) + len(p.Payload.Spawned)
 			adds += p.Payload.Size()
 		}
 	}
@@ -111,7 +121,9 @@ func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
 func (b *Batch) Join(other *Batch) {
 	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
 	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
+	b.Spawned = append(b.Spawned, other.Spawned...)
 	b.Reminders.Add(&other.Reminders)
+	b.Events = append(b.Events, other.Events...)
 	b.Replies += other.Replies
 	b.replyMemory += other.replyMemory
 	b.Most = min(b.Most, other.Most)
@@ -148,6 +160,29 @@ func (b *Batch) Remind(e *actor.ReminderEffects) {
 	b.count(int64(size))
 }
 
+// Publish adds the events that a turn publishes.
+func (b *Batch) Publish(events []actor.EventWrite) {
+	if len(events) == 0 {
+		return
+	}
+	b.Events = append(b.Events, events...)
+	size := actor.SizeOfEvents(events)
+	b.Replies += size
+	b.count(int64(size))
+}
+
+// Announce calls published with the actors that the batch publishes events of, and how many.
+func (b *Batch) Announce(published func(key actor.Key, events int)) {
+	for from := 0; from < len(b.Events); {
+		to := from + 1
+		for to < len(b.Events) && b.Events[to].Key == b.Events[from].Key {
+			to++
+		}
+		published(b.Events[from].Key, to-from)
+		from = to
+	}
+}
+
 // DecideTimers lets what called turns of the batch's calls have done to timers take effect, or
 // drops it. The caller has the locks.
 func (b *Batch) DecideTimers(apply bool, now time.Time) {
@@ -157,7 +192,7 @@ func (b *Batch) DecideTimers(apply bool, now time.Time) {
 
 // Commit implements [pipeline.Work].
 func (b *Batch) Commit() actor.Commit {
-	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders}
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Events: b.Events}
 	for i := range b.Parts {
 		p, row := &b.Parts[i], &b.Rows[i]
 		if p.state != nil {
@@ -166,7 +201,7 @@ func (b *Batch) Commit() actor.Commit {
 			p.encoded = actor.EncodedState{Format: p.state.Format(), Data: *p.buffer}
 			row.State = &p.encoded
 		}
-		row.Bump = p.bump && p.state == nil
+		row.Bump = p.bump && p.state == nil && !p.gone
 		if !p.Writes() {
 			b.Sent.Fences = append(b.Sent.Fences, row.Fence())
 		}
@@ -182,6 +217,10 @@ func (b *Batch) Commit() actor.Commit {
 			}
 		}
 	}
+	if len(b.Spawned) > 0 {
+		b.Sent.Rows = slices.Concat(b.Sent.Rows, b.Spawned)
+	}
+	inbox.Name(&b.Sent)
 	return b.Sent
 }
 

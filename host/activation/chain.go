@@ -23,6 +23,20 @@ func (ch *Chain) Member(key actor.Key) *Enlisted {
 	return nil
 }
 
+// Spawned reports whether a turn of the chain has spawned an actor.
+func (ch *Chain) Spawned(key actor.Key) bool {
+	for _, m := range ch.Members {
+		life := m.Effects.Life
+		if m.Open != nil {
+			life = m.Open.SideEffects().Life
+		}
+		if slices.ContainsFunc(life.Spawned, func(row actor.RowWrite) bool { return row.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Changed reports whether called turns have changed any actor.
 func (ch *Chain) Changed() bool {
 	for _, m := range ch.Members {
@@ -56,14 +70,7 @@ func (ch *Chain) NameCall(c, outermost *call.Call) {
 	if c.Inv.IdempotencyKey != "" {
 		return
 	}
-	inv, began := &outermost.Inv, ch.Name
-	switch outermost.Cause {
-	case actor.CauseKeyedCall:
-		began = inv.Key.String() + "\x00" + inv.Method + "\x00" + inv.IdempotencyKey
-	case actor.CauseFiring:
-		began = fmt.Sprint(inv.Firing.Reminder, "\x00", inv.Firing.Step.Version)
-	}
-	sum := sha256.Sum256([]byte(began))
+	sum := sha256.Sum256([]byte(outermost.Began(ch.Name)))
 	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
 	if ch.named == nil {
 		ch.named = make(map[actor.KeyedCall]int)
@@ -77,7 +84,7 @@ func (ch *Chain) Size() int64 {
 	size := 0
 	for _, m := range ch.Members[1:] {
 		if m.Changed {
-			size += m.Row.State.Size() + m.Effects.Reminders.Size()
+			size += m.Row.State.Size() + m.Effects.Reminders.Size() + actor.SizeOfEvents(m.Effects.Events)
 		}
 	}
 	return int64(size + ch.recorded() + ch.calledBack())
@@ -120,10 +127,10 @@ func (ch *Chain) recorded() int {
 	return 0
 }
 
-// Timing returns what called turns do to timers.
+// Timing returns what called turns do to timers, and the volatile messages that they send.
 func (ch *Chain) Timing() (all []Timing) {
 	for _, m := range ch.Members[1:] {
-		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Row != nil && m.Served.Placed()); changes != nil {
+		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Effects.Tells, m.Row != nil && m.Served.Placed()); changes != nil {
 			all = append(all, Timing{m.Activation, changes})
 		}
 	}

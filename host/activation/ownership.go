@@ -70,7 +70,7 @@ func (o *Ownership) MayRun(key actor.Key, by *serving.Type, now time.Time) error
 
 // mayRead reports whether a call that is not held here is answered from a copy.
 func (o *Ownership) mayRead(c *call.Call, by *serving.Type) bool {
-	return o.Cluster != nil && by.Shared && by.Placed() && c.Op == call.OpInvoke && c.Cause != actor.CauseFiring &&
+	return o.Cluster != nil && by.Shared && by.Placed() && c.Op == call.OpInvoke && !c.Cause.Fires() &&
 		c.Inv.Consistency != actor.ConsistencyStrong && o.Cluster.Reads(c.Inv.Key)
 }
 

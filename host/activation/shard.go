@@ -14,12 +14,14 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/tell"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -36,6 +38,7 @@ type Shard struct {
 	order   list.List[*Activation] // of their use, the newest last
 	Running list.List[*call.Call]
 	Timers  timer.Schedule
+	Outbox  tell.Outbox // of what its actors tell others
 	History residency.History
 	// Migrations are those that readers wait for; nil: there were none yet.
 	Migrations map[actor.Key]*Migration
@@ -126,6 +129,13 @@ func (s *Shard) EndTimers(end func(key actor.Key, placed bool) bool) {
 	s.Timers.DeleteFunc(end)
 }
 
+// DropDelayed drops the volatile messages that wait for their time.
+func (s *Shard) DropDelayed() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Timers.DropDelayed()
+}
+
 // Activation is the presence of one actor in memory. The shard's lock guards what is not
 // said to be otherwise.
 type Activation struct {
@@ -172,6 +182,7 @@ type routine struct {
 	Checked uint64        // ModuleSource.Changes when that was what serves the type
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
+	Hooked  bool          // the hook activated has run, on the state that is in memory
 }
 
 // Idle reports whether no turn of the actor runs.
@@ -440,6 +451,14 @@ func (a *Activation) Launch(now time.Time) *Batch {
 	return nil
 }
 
+// Passed reports whether the actor has passed away in a turn of this activation, committed or not.
+// The store alone knows when: the next turn is to read the row.
+func (a *Activation) Passed() bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	return a.Tip != nil && a.Tip.Life > 0 && a.Tip.Born.IsZero()
+}
+
 // Dropped reports whether the state was dropped under the turn that runs.
 func (a *Activation) Dropped() bool {
 	a.Shard.Mu.Lock()
@@ -542,6 +561,7 @@ type Enlisted struct {
 type OpenTurn interface {
 	Replace(state *overlay.State, rev uint64)
 	GoOnFrom(before *turn.SideEffects)
+	SideEffects() turn.SideEffects
 }
 
 // Seen reports whether the chain has read the actor.
@@ -579,10 +599,12 @@ type Batch struct {
 	oneRow      [1]actor.RowWrite
 	Records     []actor.IdempotencyRecord
 	Reminders   actor.ReminderEffects
-	Replies     int      // bytes of the records and reminders
+	Events      []actor.EventWrite
+	Replies     int      // bytes of the records, reminders and events
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
+	Spawned     []actor.RowWrite
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
@@ -611,6 +633,7 @@ type part struct {
 	buffer     *[]byte // of buffers, that encoded is in; nil: none
 	After      *residency.Row
 	bump       bool // the version moves on: a call with a key has failed
+	gone       bool // the actor passes away
 }
 
 // Timing is what called turns do to the timers of an actor.
@@ -650,7 +673,7 @@ func (b *Batch) Part(a *Activation) int {
 func (b *Batch) After(a *Activation) *residency.Row { return b.Parts[b.Part(a)].After }
 
 // Writes reports whether the commit moves the version of the part's row on.
-func (p *part) Writes() bool { return p.state != nil || p.bump }
+func (p *part) Writes() bool { return p.state != nil || p.bump || p.gone }
 
 // DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
 func DecideTimers(all []Timing, apply bool, now time.Time) {
@@ -695,14 +718,15 @@ func (s *Shard) Pick(a *Activation) *call.Call {
 	return c
 }
 
-// Touches reports whether what the activation has not committed yet does anything to a
-// reminder.
-func (a *Activation) Touches(n actor.ReminderName) bool {
+// Touches reports whether what the activation has not committed yet does anything to the reminder
+// of a step. For an ordered message it also reports whether a later message of the same sender is
+// consumed there: one commit with both would hide from the store that they ran in the wrong order.
+func (a *Activation) Touches(step *actor.ReminderStep) bool {
 	s := a.Shard
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, f := range []*Flight{a.Member.Pending(), a.Member.Flight()} {
-		if f != nil && f.Payload.Reminders.Names(n) {
+		if f != nil && (f.Payload.Reminders.Names(step.ReminderName) || inbox.Overtaken(step, f.Payload.Reminders.Steps)) {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ func (an *Answering) Respond(c *Call, r Result) {
 func (an *Answering) Conclude(c *Call, r Result) (actor.Reply, error) {
 	if r.Err != nil {
 		r.Reply = actor.Reply{}
-		if c.Cause == actor.CauseFiring && r.Stats.Runs == 0 && errors.Is(r.Err, actor.ErrDeadline) {
+		if c.Cause.Fires() && r.Stats.Runs == 0 && errors.Is(r.Err, actor.ErrDeadline) {
 			// Who delivers firings counts what their guests take too long for, and may not
 			// count a wait for a place.
 			r.Err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)

@@ -108,6 +108,12 @@ func (c *Call) RunAgain(err error, answered *Answers) {
 		c.Answer(answered)
 		return
 	}
+	if f := c.Inv.Firing; f != nil && f.Step.Ordered && errors.Is(err, actor.ErrMessageOrder) {
+		// Here it would run before its earlier one again.
+		c.Result = Result{Err: err, Stats: c.Stats}
+		c.Answer(answered)
+		return
+	}
 	c.goAgain(c.Home.Timers, err)
 	c.Home.Calls.Again(&c.Place, c)
 }
@@ -167,6 +173,8 @@ type progress struct {
 	// Looked is what the store said of a doubtful call before its run: of one run,
 	// nil if the store was not asked.
 	Looked *actor.Recorded
+	// Seed is a random name of the call, for all of its runs; empty: none was made yet.
+	Seed string
 	// Losses is what the shard counted when the call entered, of a call without a mailbox.
 	Losses uint64
 	Stats  Stats
@@ -236,6 +244,18 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 	return Result{Reply: actor.Reply{Payload: r.Reply, Version: r.Version, Callbacks: c.Inv.Origin != nil && len(c.Inv.Origin.Waits) > 0}}
 }
 
+// Began names what began the turn: a call with an idempotency key and a firing by what each call
+// that repeats it has, too, and others by unnamed.
+func (c *Call) Began(unnamed string) string {
+	switch c.Cause {
+	case actor.CauseKeyedCall:
+		return c.Inv.Key.String() + "\x00" + c.Inv.Method + "\x00" + c.Inv.IdempotencyKey
+	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
+		return fmt.Sprint(c.Inv.Firing.Reminder, "\x00", c.Inv.Firing.Step.Version)
+	}
+	return unnamed
+}
+
 // Cost is what the call counts for in Config.CallMemory and in its actor's share.
 func (c *Call) Cost() int64 { return CallCost + int64(len(c.Inv.Payload.Data)) }
 
@@ -264,7 +284,13 @@ func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
 
 // FromOutside reports whether no actor of the app asks for the turn.
 func (c *Call) FromOutside() bool {
-	return c.Op == OpInvoke && c.Inv.Origin == nil && (c.Cause == actor.CauseCall || c.Cause == actor.CauseKeyedCall)
+	switch c.Cause {
+	case actor.CauseCall, actor.CauseKeyedCall:
+		return c.Op == OpInvoke && c.Inv.Origin == nil
+	case actor.CauseMessage:
+		return c.Inv.Firing.Message.From.ID == ""
+	}
+	return false
 }
 
 // Placed tells the receiver that the call has its place.

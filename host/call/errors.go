@@ -70,7 +70,8 @@ func CutShort(err error) error {
 
 // Refused reports whether a commit was refused because another one came first.
 func Refused(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken)
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken) ||
+		errors.Is(err, actor.ErrMessageOrder)
 }
 
 // FromGuest reports whether err is the failure of a guest.
@@ -81,11 +82,14 @@ func FromGuest(err error) bool {
 }
 
 // Unrecorded reports a failure that might not be the answer of a call with a
-// key, since the same call may have been committed before: what a guest makes of
-// the state that this call itself left, the store's refusal of the key, and that actors
+// key, since the same call may have been committed before: what a guest, or the actor's method
+// set, makes of the state that this call itself left, the store's refusal of the key, and that actors
 // which were together then are not now.
 func Unrecorded(err error) bool {
 	var condition *actor.Condition
+	if errors.Is(err, actor.ErrNotAccepted) || errors.Is(err, actor.ErrPassedAway) {
+		return true
+	}
 	return errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrNotAtomic) || !errors.As(err, &condition) && !IsContextError(err)
 }
 
@@ -114,5 +118,5 @@ func finalError(err error) error {
 
 // PrivateError is the error of a call of a private method from outside.
 func PrivateError(inv *actor.Invocation) error {
-	return fmt.Errorf("%w: only actors of the app, their reminders and their timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
+	return fmt.Errorf("%w: only actors of the app, their messages, reminders and timers call %s.%s", actor.ErrMethodPrivate, inv.Key.Type, inv.Method)
 }

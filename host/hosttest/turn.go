@@ -110,6 +110,30 @@ func (t *Turn) CallWith(m *abi.Message) (string, error) {
 	return string(r.Payload), nil
 }
 
+// Become changes the method set of the actor.
+func (t *Turn) Become(set string) error { return check("become", t.Calls.Become([]byte(set))) }
+
+// PassAway ends the life of the actor.
+func (t *Turn) PassAway() error { return check("pass_away", t.Calls.PassAway()) }
+
+// Spawn makes a new actor of a type and returns its ID.
+func (t *Turn) Spawn(typ string) (string, error) {
+	id, code := t.Calls.Spawn([]byte(typ))
+	return id, check("spawn", code)
+}
+
+// Send sends a message.
+func (t *Turn) Send(m *abi.Message) error {
+	code, err := t.Calls.Send(m)
+	if err != nil {
+		t.End(err)
+	}
+	if code != 0 {
+		return fmt.Errorf("send: code %d: %s", code, t.Calls.Problem())
+	}
+	return nil
+}
+
 // End ends the method with the error of a call of the host's, as an engine does.
 func (t *Turn) End(err error) { panic(&ended{err}) }
 

@@ -35,6 +35,8 @@ type Actor struct {
 	Atomic    map[string]bool
 	Reentrant []string // methods
 	Private   []string // methods
+	Life      Life
+	Messages  abi.MessagePolicy
 	// Migrate takes migrate turns, if there is one.
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
@@ -49,10 +51,17 @@ type Actor struct {
 	MakeError error
 }
 
+// Life is what the manifest of a type says of the lives of its actors.
+type Life struct {
+	Sets  map[string][]string // of each method
+	Hooks abi.Hooks           // names of Methods
+	Spawn string
+}
+
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
 		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: cmp.Or(a.Pool, abi.PoolUser),
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Hooks: a.Life.Hooks, Spawn: a.Life.Spawn, Messages: a.Messages,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing
@@ -75,6 +84,7 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 	}
 	for i := range s.Methods {
 		s.Methods[i].Reentrant = slices.Contains(a.Reentrant, s.Methods[i].Name)
+		s.Methods[i].Sets = a.Life.Sets[s.Methods[i].Name]
 		s.Methods[i].Private = slices.Contains(a.Private, s.Methods[i].Name)
 	}
 	return s

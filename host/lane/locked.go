@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -24,6 +25,8 @@ type Locked struct {
 	Deployments *serving.Deployments
 	Ownership   *activation.Ownership
 	Runs        *Runs
+	// Published gets the actors that an applied commit has published events of, and how many.
+	Published func(key actor.Key, events int)
 }
 
 // turn runs one attempt of a turn inside a transaction that holds the
@@ -64,6 +67,15 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if _, err := ll.Deployments.Fits(ctx, l, s); err != nil {
 			return nil, err
 		}
+		if m, err := c.MethodOf(s); err != nil {
+			return nil, err
+		} else if failure = s.Accepts(&m, l, c.Cause, c.Inv.Firing); failure != nil {
+			if c.Cause != actor.CauseKeyedCall {
+				return nil, failure
+			}
+			made = l.Bump(c.Inv.Key)
+			return &made, nil
+		}
 		if in == nil { // the one before broke
 			var err error
 			if in, err = s.Pool.Acquire(ctx); err != nil {
@@ -74,7 +86,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			return nil, err
 		}
 		t.Ready(s, l, ll.Table.Revisions.Next(), readOnly, time.Now())
-		err := t.On(ctx, in, s.Migration(l))
+		err := t.On(ctx, in)
 		if err != nil {
 			in.GiveBack(err, t.Moment)
 			in = nil
@@ -88,7 +100,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if err != nil || !done.Changed && !c.Cause.Recorded() {
 			return nil, err
 		}
-		if !done.Changed && c.Cause == actor.CauseFiring {
+		if !done.Changed && c.Cause.Fires() {
 			made = l.Step(c.Inv.Key, done.Reminders)
 			return &made, nil
 		}
@@ -97,9 +109,13 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			return &made, nil
 		}
 		w, encoded := l.Next(c.Inv.Key), done.State.Encoded()
-		w.Generation, w.StateSchema, w.State = s.Deployment.Generation, s.StateSchema, &encoded
-		made = actor.CommitOf(w)
-		made.Reminders = done.Reminders
+		w.Generation, w.StateSchema, w.State, w.MethodSet = s.Deployment.Generation, s.StateSchema, &encoded, done.Life.MethodSet
+		if done.Life.PassedAway {
+			w = l.PassAway(c.Inv.Key, s.Deployment.Generation)
+		}
+		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
+		made.Reminders, made.Events = done.Reminders, done.Events
+		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {
 			made.Records = []actor.IdempotencyRecord{c.Record(done.Reply, s.Limits.IdempotencyTTL)}
@@ -140,6 +156,9 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		return actor.Reply{}, err
 	}
 	ll.Runs.reminders.Committed(&made.Reminders)
+	if len(made.Events) > 0 {
+		ll.Published(c.Inv.Key, len(made.Events))
+	}
 	return done.Reply, nil
 }
 

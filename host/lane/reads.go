@@ -45,7 +45,8 @@ func (rd *Reads) Turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 				return actor.Reply{}, err
 			}
 		}
-		if m, err := c.MethodOf(s); err != nil {
+		m, err := c.MethodOf(s)
+		if err != nil {
 			return actor.Reply{}, err
 		} else if !m.ReadOnly { // no more, since the call came
 			return actor.Reply{}, call.ErrMoved
@@ -70,7 +71,12 @@ func (rd *Reads) Turn(ctx *call.Context, c *call.Call, s *serving.Type, warm *re
 		}
 		var reply actor.Reply
 		if err == nil {
-			reply, err = rd.Runs.apart(ctx, c, s, l, true)
+			err = s.Accepts(&m, l, c.Cause, c.Inv.Firing)
+		}
+		if err == nil {
+			var done call.Sealed
+			done, err = rd.Runs.apart(ctx, c, s, l, true)
+			reply = done.Reply
 		}
 		if call.IsContextError(err) || errors.Is(err, call.ErrChained) || c.Copied {
 			return reply, err

@@ -96,7 +96,7 @@ func (rs *Reminders) look(ctx context.Context, a *activation.Activation, c *call
 	if rs == nil {
 		return call.Failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
-	touched := a.Touches(c.Inv.Firing.Step.ReminderName)
+	touched := a.Touches(&c.Inv.Firing.Step)
 	if touched {
 		if dropped, err := a.AwaitCommits(ctx); err != nil || dropped {
 			return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}, true
@@ -113,7 +113,8 @@ func (rs *Reminders) look(ctx context.Context, a *activation.Activation, c *call
 }
 
 // confirm reads the reminder of the firing that asks for a call; actor.ErrFiringTaken if
-// it has changed.
+// it has changed, and actor.ErrMessageOrder for an ordered message before which there is another
+// one of its sender.
 func (rs *Reminders) confirm(ctx context.Context, c *call.Call) error {
 	f := c.Inv.Firing
 	found, err := rs.Find(ctx, f.Step.ReminderName)
@@ -122,6 +123,15 @@ func (rs *Reminders) confirm(ctx context.Context, c *call.Call) error {
 		return err
 	case found.ID != f.Step.ID || found.Version != f.Step.Version:
 		return actor.ErrFiringTaken
+	}
+	if sender, ordered := actor.SenderOfOrdered(f.Name); ordered && f.Step.Ordered {
+		names, err := rs.ReminderNames(ctx, f.Key, sender, 1)
+		if err != nil {
+			return fmt.Errorf("find earlier messages: %w", err)
+		}
+		if len(names) > 0 && names[0] < f.Name {
+			return actor.ErrMessageOrder
+		}
 	}
 	c.Fired = &found
 	return nil
@@ -148,4 +158,7 @@ type Keeper interface {
 	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
 	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
 	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
+	// Inbox counts the messages of an actor and their bytes, up to what an inbox holds. It asks
+	// the store.
+	Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error)
 }

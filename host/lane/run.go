@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -53,6 +54,10 @@ type attempt struct {
 	From      actor.Key
 	Caller    *Run
 	Undone    int // how much of Chain.Undo was there when the turn began
+	// Awaited means that another turn of the actor waits for this one.
+	Awaited bool
+	// spawned counts the actors that the chain has spawned: of the outermost turn.
+	spawned spawned
 	// share is the fuel that the turn has with those that it calls, below what those have used. share is 0
 	// for the outermost turn of all hosts, and if nothing bounds the fuel.
 	share, below uint64
@@ -65,12 +70,13 @@ type Runs struct {
 	records   *Recordings
 	reminders *Reminders
 	// Call runs what a guest calls, and All what a turn of OpAll asks for.
-	Call  func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
-	All   func(t *Run) ([]actor.Payload, error)
-	spare sync.Pool // of *Run
+	Call    func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
+	All     func(t *Run) ([]actor.Payload, error)
+	Spawner Spawner
+	spare   sync.Pool // of *Run
 }
 
-// NewRuns returns Runs. Its user sets Call and All before the first turn.
+// NewRuns returns Runs. Its user sets the other fields before the first turn.
 func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders) *Runs {
 	rs := &Runs{env: env, ownership: o, records: records, reminders: rems}
 	rs.spare.New = func() any { return new(Run) }
@@ -98,6 +104,7 @@ func (rs *Runs) Put(t *Run) {
 // Ready prepares t for one attempt on l.
 func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
+	t.spawned = spawned{}
 	t.Of.Timers = nil
 	inv, fuel := &t.Of.Inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
@@ -111,12 +118,12 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
-		State: l.State, Revision: rev, Version: l.VisibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(), Life: l.Life,
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
-		Methods: s, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
-		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
+		Methods: s, MethodSet: l.MethodSet, Awaited: t.Awaited, Spawner: t, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
+		Timer: t.Of.Timer.Firing(), Message: inv.Message, From: t.From, Caller: t,
 	})
 }
 
@@ -145,18 +152,35 @@ func (t *Run) Waiting(f func()) {
 	f()
 }
 
+// before returns what is to run before the turn's method. The calls of an OpAll turn run it for
+// themselves.
+func (t *Run) before() turn.Before {
+	s, b := t.Served, turn.Before{Migrate: t.Served.Migration(t.row)}
+	if t.ReadOnly || t.Of.Op != call.OpInvoke && t.Of.Op != call.OpEnlist || s.Lane == serving.LaneStateless {
+		return b
+	}
+	life := t.SideEffects().Life
+	if !life.Created {
+		b.Created = s.Creation(t.row)
+	}
+	if s.Placed() && !life.Activated && !t.Activation.Hooked {
+		b.Activated = s.Hooks.Activated
+	}
+	return b
+}
+
 // On runs the turn on an instance. The turn has a processor.
-func (t *Run) On(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
+func (t *Run) On(ctx context.Context, in *instance.Instance) error {
 	t.Of.Stats.Runs++
 	t.instance = in
 	var err error
-	switch t.Of.Op {
+	switch before := t.before(); t.Of.Op {
 	case call.OpAll:
-		err = t.Run(ctx, &several{in.Guest, t}, migrateFrom)
+		err = t.Run(ctx, &several{in.Guest, t}, before)
 	case call.OpMigrate:
-		err = t.Migrate(ctx, in.Guest, *migrateFrom)
+		err = t.Migrate(ctx, in.Guest, *before.Migrate)
 	default:
-		err = t.Run(ctx, in.Guest, migrateFrom)
+		err = t.Run(ctx, in.Guest, before)
 	}
 	t.slot.Leave(t.Fuel().Used)
 	t.Served.Rules.Spend(t.Fuel().Used)
@@ -179,27 +203,58 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
 		done.Reply.Fuel += t.Chain.Fuel
 	}
-	if effects := t.TimerEffects(); !t.ReadOnly {
-		t.Of.Timers = timer.NewChanges(effects, s.Placed())
+	if effects, tells := t.TimerEffects(), t.Tells(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
-		done.Reminders = t.Effects()
+		done.Tokens, done.Reminders = t.Tokens(), t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.Tokens, done.Reminders = t.Tokens(), t.Effects()
+	done.Tokens, done.Reminders, done.Events, done.Life = t.Tokens(), t.Effects(), t.Published(), t.Life()
+	if done.Life.PassedAway {
+		done.Changed, done.State = true, residency.NoState
+		return done, nil
+	}
+	if done.Life.Created && state.Format() == actor.FormatNone {
+		state = overlay.Empty // it shows that the hook has run
+	}
 	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time. An actor that has reminders is there, and what was set or
-	// cancelled moves its version on.
-	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0
+	// run again each time. An actor that has reminders is there, and what was set,
+	// cancelled or published moves its version on.
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel)+len(done.Events) > 0 || done.Life.Changes()
 	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}
 	done.Changed, done.State = true, state
 	return done, nil
+}
+
+// ownLives waits until all is committed of the actors that pass away with the turn: the end of a
+// life is alone in its batch, since what it removes is of earlier turns alone.
+func (t *Run) ownLives() error {
+	var ends []*activation.Activation
+	if t.SideEffects().Life.PassedAway {
+		ends = append(ends, t.Activation)
+	}
+	if t.Chain != nil {
+		for _, m := range t.Chain.Members[1:] {
+			if m.Effects.Life.PassedAway {
+				ends = append(ends, m.Activation)
+			}
+		}
+	}
+	for _, a := range ends {
+		if dropped, err := a.AwaitCommits(t.Context()); err != nil {
+			return call.OfTurn(err)
+		} else if dropped {
+			return call.ErrDropped
+		}
+	}
+	return nil
 }
 
 // SoFar returns the row as the turn has left it by now, which waits for a call.
@@ -208,7 +263,11 @@ func (t *Run) SoFar() (*residency.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.row.With(state, changed || t.row.Exists, t.Served.Deployment.Generation, t.Served.StateSchema), nil
+	row := t.row.With(state, changed || t.row.Exists, t.Served.Deployment.Generation, t.Served.StateSchema)
+	if set := t.SideEffects().Life.MethodSet; set != nil {
+		row.MethodSet = *set
+	}
+	return row, nil
 }
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
@@ -227,7 +286,7 @@ func (t *Run) Leave() error {
 	if t.Chain != nil {
 		t = t.Outermost
 	}
-	if t.Of.Cause == actor.CauseFiring && !t.sent {
+	if t.Of.Cause.Fires() && !t.sent {
 		if err := t.by.reminders.confirm(t.Context(), t.Of); errors.Is(err, actor.ErrFiringTaken) {
 			t.recorded = &call.Result{Err: err, Stats: t.Of.Stats}
 			return call.ErrRecorded
@@ -318,6 +377,15 @@ func (t *Run) LimitFuel() {
 // Call implements [turn.Caller].
 func (t *Run) Call(msg *abi.Message) (*abi.Result, abi.Code, error) { return t.by.Call(t, msg) }
 
+// Spawn implements [turn.Spawner].
+func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string) {
+	root := t
+	if t.Outermost != nil {
+		root = t.Outermost
+	}
+	return t.by.Spawner.spawn(t.Context(), root.Of, root.spawned, t.Of.Inv.Key, typ)
+}
+
 // Await implements [turn.Leaver].
 func (t *Run) Await() error { return t.Settled(false) }
 
@@ -354,33 +422,33 @@ func (t *Run) settledAt(a *activation.Activation, show bool, since time.Time) er
 	return nil
 }
 
-// apart runs a method on a spare instance, over l; it never commits.
-func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (actor.Reply, error) {
+// apart runs a method on a spare instance, over l; it never commits. What it returns has no
+// state.
+func (rs *Runs) apart(ctx *call.Context, c *call.Call, s *serving.Type, l *residency.Row, readOnly bool) (call.Sealed, error) {
 	in, err := s.Pool.Acquire(ctx)
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	t := rs.Get(c)
 	defer rs.Put(t)
 	if err := t.Enter(ctx); err != nil {
 		in.GiveBack(nil, time.Now())
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.Ready(s, l, rs.env.Revisions.Next(), readOnly, c.Arrived)
-	err = t.On(ctx, in, s.Migration(l))
+	err = t.On(ctx, in)
 	ran := time.Now()
 	in.GiveBack(err, ran)
 	if err == nil {
 		err = ctx.ErrAt(ran)
 	}
 	if err != nil && t.recorded != nil {
-		return t.recorded.Reply, t.recorded.Err
+		return call.Sealed{Reply: t.recorded.Reply}, t.recorded.Err
 	}
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	c.Stats.Ended = ran
-	done, err := t.Close(s, l)
-	return done.Reply, err
+	return t.Close(s, l)
 }

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"errors"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
@@ -16,29 +17,36 @@ type Stateless struct {
 	Runs  *Runs
 }
 
-// Turn runs a method of a type that has no state.
+// Turn runs a method of a type that has no state, and commits what the turn sends, and the step
+// of the firing that asks for it: no row is read, and none keeps them from applying.
 func (sl *Stateless) Turn(ctx *call.Context, c *call.Call, s *serving.Type, _ *residency.Row) (actor.Reply, error) {
+	done, err := sl.run(ctx, c, s)
+	if err == nil && !done.Reminders.Empty() {
+		err = sl.commit(actor.CommitOf(), &done)
+	}
+	return done.Reply, err
+}
+
+func (sl *Stateless) run(ctx *call.Context, c *call.Call, s *serving.Type) (call.Sealed, error) {
 	c.Stats.Lane = serving.LaneStateless
 	m, err := c.MethodOf(s)
 	if err != nil {
-		return actor.Reply{}, err
+		return call.Sealed{}, err
 	}
 	return sl.Runs.apart(ctx, c, s, &residency.Row{State: residency.NoState}, m.ReadOnly)
 }
 
-// firingTurn runs a turn that a reminder asks for, and commits the step alone: no row is
-// read, and none keeps it from applying.
-func (sl *Stateless) firingTurn(ctx *call.Context, c *call.Call, s *serving.Type) (actor.Reply, error) {
-	reply, err := sl.Turn(ctx, c, s, nil)
-	if err != nil {
-		return reply, err
+// commit commits c with what a turn does to reminders and the messages that it sends.
+func (sl *Stateless) commit(c actor.Commit, done *call.Sealed) error {
+	c.Reminders = done.Reminders
+	err := sl.Store.Commit(c, serving.LaneStateless)
+	switch {
+	case err == nil:
+		sl.Runs.reminders.Committed(&c.Reminders)
+	case !errors.Is(err, actor.ErrAmbiguous):
+		sl.Runs.reminders.Refused(&c.Reminders)
 	}
-	commit := actor.CommitOf()
-	commit.Reminders.Steps = []actor.ReminderStep{c.Inv.Firing.Step}
-	if err = sl.Store.Commit(commit, serving.LaneStateless); err == nil {
-		sl.Runs.reminders.Committed(&commit.Reminders)
-	}
-	return reply, err
+	return err
 }
 
 // keyedTurn runs a call with a key of a type that has no state, and commits its
@@ -49,16 +57,16 @@ func (sl *Stateless) keyedTurn(ctx *call.Context, c *call.Call, s *serving.Type)
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	reply, err := sl.Turn(ctx, c, s, nil)
+	done, err := sl.run(ctx, c, s)
 	switch {
 	case err == nil:
-		err = sl.Store.Commit(l.Record(c.Record(reply, s.Limits.IdempotencyTTL)), serving.LaneStateless)
+		err = sl.commit(l.Record(c.Record(done.Reply, s.Limits.IdempotencyTTL)), &done)
 	case call.Unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
 		}
 	}
-	return reply, err
+	return done.Reply, err
 }
 
 // fence fences out earlier attempts of a call that has no state.

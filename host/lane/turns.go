@@ -84,6 +84,9 @@ func (ts *Turns) ensureLoaded(ctx context.Context, a *activation.Activation, s *
 	if l != tip {
 		ts.Table.Keep(a, l, rev, asked)
 	}
+	if tip == nil {
+		a.Hooked = false
+	}
 	if tip == nil && !ts.Table.EvictToBudget() {
 		a.DropState()
 		return nil, ts.Table.ErrFull()
@@ -146,14 +149,18 @@ func (ts *Turns) Enlist(ctx context.Context, a *activation.Activation, s *servin
 }
 
 // under readies a for a turn under s. It waits until all of the activation's state is committed if the
-// turn asks for that, or cannot join the pending batch: a batch has one deployment, and only the warm
-// lane builds on it. dropped is that of [activation.Activation.AwaitCommits].
+// turn asks for that, or cannot join the pending batch: a batch has one deployment and one life, and only
+// the warm lane builds on it. dropped is that of [activation.Activation.AwaitCommits].
 func (ts *Turns) under(ctx context.Context, a *activation.Activation, s *serving.Type, drain bool) (dropped bool, err error) {
-	if s == a.Serving && s.Lane == serving.LaneWarm && !drain {
+	passed := a.Passed()
+	if s == a.Serving && s.Lane == serving.LaneWarm && !drain && !passed {
 		return false, nil
 	}
 	if dropped, err = a.AwaitCommits(ctx); err == nil && !dropped {
 		a.Serving, a.Checked = s, serving.Unchecked
+		if passed {
+			a.DropState()
+		}
 	}
 	return dropped, err
 }
@@ -222,6 +229,13 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	if c.Op == call.OpMigrate && s.Migration(l) == nil { // another turn has done it, whose commit is waited for
 		return call.Outcome{Under: s, Resting: true, Ended: now}
 	}
+	if c.Op == call.OpInvoke {
+		if m, err := c.MethodOf(s); err != nil {
+			return call.Failed(err)
+		} else if err := s.Accepts(&m, l, c.Cause, c.Inv.Firing); err != nil {
+			return call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
+		}
+	}
 	in, err := a.InstanceFor(ctx, s)
 	if err != nil {
 		return call.Failed(err)
@@ -242,12 +256,15 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	}
 	t.Ready(s, l, rev, readOnly, now)
 	t.Activation, t.Began = a, now
-	err = t.On(ctx, in, s.Migration(l))
+	err = t.On(ctx, in)
 	ran := time.Now()
 	a.GiveBack(in, err, ran)
 	o := call.Outcome{Under: s, Resting: true, Ended: ran}
 	if err == nil {
 		if err = ctx.ErrAt(ran); err == nil {
+			err = t.ownLives()
+		}
+		if err == nil {
 			o.Sealed, err = t.Close(s, l)
 		}
 	}
@@ -271,7 +288,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		a.Rev = o.Sealed.Rev
 	}
 	o.Reply = o.Sealed.Reply
-	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause == actor.CauseFiring, ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
+	o.Commits, o.Since = o.Sealed.Changed || keyed || c.Cause.Fires(), ts.Ownership.Since(s, now, c.Chained && c.Inv.Consistency == actor.ConsistencyStrong)
 	return o
 }
 
@@ -378,12 +395,12 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		return call.Failed(err)
 	}
 	c.Stats.Lane = s.Lane
-	switch c.Cause {
-	case actor.CauseFiring:
+	switch {
+	case c.Cause.Fires():
 		if o, over := ts.Reminders.look(ctx, a, c); over {
 			return o
 		}
-	case actor.CauseTimer:
+	case c.Cause == actor.CauseTimer:
 		if o, over := ts.Timers.look(ctx, a, c); over {
 			return o
 		}
@@ -404,16 +421,13 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		r = ts.Records.orRecorded(ctx, c, r)
 	case serving.LaneStateless:
 		a.DropAll()
-		switch c.Cause {
-		case actor.CauseFiring:
-			r.Reply, r.Err = ts.Stateless.firingTurn(ctx, c, s)
-		case actor.CauseKeyedCall:
-			r.Reply, r.Err = ts.Stateless.keyedTurn(ctx, c, s)
-			c.NotTimed(r.Err)
-			r = ts.Records.orRecorded(ctx, c, r)
-		default:
+		if c.Cause != actor.CauseKeyedCall {
 			r.Reply, r.Err = ts.Stateless.Turn(ctx, c, s, nil)
+			break
 		}
+		r.Reply, r.Err = ts.Stateless.keyedTurn(ctx, c, s)
+		c.NotTimed(r.Err)
+		r = ts.Records.orRecorded(ctx, c, r)
 	default:
 		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}

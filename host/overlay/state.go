@@ -22,6 +22,9 @@ type State struct {
 	retained int
 }
 
+// Empty is a state without any key, as it is stored: of an actor that has one.
+var Empty = &State{format: actor.FormatJSON}
+
 // sums is what the size of an encoding is made of, kept so that a change costs
 // only what it changes.
 type sums struct {

@@ -13,6 +13,9 @@ type Row struct {
 	Version     uint64
 	Exists      bool // there is a row, and it is no tombstone
 	Life        uint64
+	Born        time.Time // when the life before ended; zero: this is the first one
+	Spawned     bool      // a turn made the actor
+	MethodSet   string    // that the actor accepts; empty: all
 	Generation  uint64
 	StateSchema uint32
 	State       *overlay.State
@@ -30,6 +33,9 @@ func (l *Row) VisibleVersion() uint64 {
 	return l.Version
 }
 
+// Dead reports whether the actor was spawned and is gone: it takes no calls.
+func (l *Row) Dead() bool { return l.Spawned && !l.Exists }
+
 // NoState is the state of an actor without a row.
 var NoState = &overlay.State{}
 
@@ -39,6 +45,9 @@ func NewRow(row actor.Row) *Row {
 		Version:     row.Version,
 		Exists:      row.Version != 0 && !row.Deleted,
 		Life:        row.Life,
+		Born:        row.Born,
+		Spawned:     row.Spawned,
+		MethodSet:   row.MethodSet,
 		Generation:  row.Generation,
 		StateSchema: row.StateSchema,
 		State:       NoState,
@@ -52,10 +61,24 @@ func NewRow(row actor.Row) *Row {
 
 // After is what l becomes when w is written.
 func (l *Row) After(w *actor.RowWrite, state *overlay.State) *Row {
+	life, born, set := l.Life, l.Born, l.MethodSet
+	if w.NewLife {
+		life++
+		born = time.Time{} // not known
+	}
+	switch {
+	case w.Delete:
+		set = ""
+	case w.MethodSet != nil:
+		set = *w.MethodSet
+	}
 	return &Row{
 		Version:     w.NewVersion,
 		Exists:      !w.Delete,
-		Life:        l.Life,
+		Life:        life,
+		Born:        born,
+		Spawned:     l.Spawned,
+		MethodSet:   set,
 		Generation:  w.Generation,
 		StateSchema: w.StateSchema,
 		State:       state,
@@ -121,6 +144,13 @@ func (l *Row) Tombstone(key actor.Key, generation uint64) actor.RowWrite {
 	w.Delete = true
 	w.Generation = max(l.Generation, generation)
 	w.StateSchema = l.StateSchema
+	return w
+}
+
+// PassAway returns the write with which the actor passes away.
+func (l *Row) PassAway(key actor.Key, generation uint64) actor.RowWrite {
+	w := l.Tombstone(key, generation)
+	w.NewLife = true
 	return w
 }
 

@@ -14,7 +14,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -78,6 +80,40 @@ func (ds *Deployments) Of(app, typ string) (*Type, error) {
 	return s, nil
 }
 
+// Receiver implements [inbox.Types].
+func (ds *Deployments) Receiver(ctx context.Context, key actor.Key, method string) (inbox.Receiver, error) {
+	s, err := ds.takes(key, method)
+	if now := time.Now(); err != nil && ds.MayBeNew(err, now) {
+		var refused error
+		engine.Outside(ctx, func() { refused = ds.Refresh(ctx, key.App) })
+		if refused != nil {
+			return nil, refused
+		}
+		if s, err = ds.takes(key, method); err != nil {
+			ds.NotNew(now)
+		}
+	}
+	if errors.Is(err, actor.ErrTypeNotFound) {
+		return nil, &actor.ReasonError{Condition: actor.ErrTypeNotFound, Reason: fmt.Sprintf("the app %s has no type %s; deploy a module that declares it, or check the name", key.App, key.Type)}
+	}
+	if s == nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// takes returns what serves an actor's type, and an error if it does not have the method.
+func (ds *Deployments) takes(key actor.Key, method string) (*Type, error) {
+	s, err := ds.Of(key.App, key.Type)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.methods[method]; !ok {
+		return s, actor.ErrMethodNotFound
+	}
+	return s, nil
+}
+
 // lookEvery is the shortest time between two looks for what this host does not
 // know: calls of types without a deployment must cost the store next to nothing.
 const lookEvery = time.Second
@@ -138,6 +174,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		StateSchema: spec.StateSchema,
 		Uses:        spec.Capabilities,
 		methods:     make(map[string]Method, len(spec.Methods)),
+		Life:        lifeOf(spec),
 		Limits:      limits,
 		Executors:   ds.executorsOf(cmp.Or(limits.Pool, spec.Pool)),
 
@@ -156,9 +193,14 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		s.Lane = LaneStateless
 	}
 	s.Rules = ds.rules.Type(d.App, d.Type, s.Placed())
+	policy := spec.Messages
+	s.messages = inbox.Policy{
+		Attempts: policy.Attempts, Interval: time.Duration(policy.IntervalMillis) * time.Millisecond,
+		Max: time.Duration(policy.MaxMillis) * time.Millisecond, Age: time.Duration(policy.AgeMillis) * time.Millisecond,
+	}
 	s.Dedicated = spec.Instance == abi.InstanceDedicated && s.Lane == LaneWarm // others keep nothing
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool)}
+		s.methods[m.Name] = Method{Name: m.Name, ReadOnly: m.ReadOnly, Reentrant: m.Reentrant, Private: m.Private, Atomic: m.Atomic == abi.AtomicRequired, Calls: new(atomic.Bool), Sets: m.Sets}
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s

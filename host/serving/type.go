@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -31,9 +32,11 @@ type Type struct {
 	migrate     bool
 	StateSchema uint32
 	methods     map[string]Method
-	Uses        abi.Capabilities
+	Life
+	Uses abi.Capabilities
 	// ReminderBytes is what a turn's reminders may take.
 	ReminderBytes int64
+	messages      inbox.Policy
 	Limits        Limits
 	Settings
 	Pool *instance.Pool
@@ -61,6 +64,8 @@ type Method struct {
 	// Calls becomes true when a turn of the method, of a type placed any, has called another actor.
 	// Its turns take no lock of the row from then on.
 	Calls *atomic.Bool
+	// Sets are the sets of methods that the method is in; none: it is in all.
+	Sets []string
 }
 
 // Placed reports whether the type's actors have one place each in a cluster.
@@ -106,12 +111,32 @@ func (s *Type) MethodProblem(of, name string) string {
 	return ""
 }
 
+// CheckMessage implements [inbox.Receiver].
+func (s *Type) CheckMessage(name string, outside bool) error {
+	switch m, ok := s.methods[name]; {
+	case !ok:
+		return fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, s.Deployment.Type, name, s.methodNames())
+	case m.ReadOnly:
+		return &actor.ArgumentError{Field: "method", Problem: fmt.Sprintf("%s of the type %s is read-only; a message runs one that may change the actor", name, s.Deployment.Type)}
+	case m.Private && outside:
+		return fmt.Errorf("%w: only actors of the app send messages to %s.%s", actor.ErrMethodPrivate, s.Deployment.Type, name)
+	}
+	return nil
+}
+
+// Messages implements [inbox.Receiver].
+func (s *Type) Messages() inbox.Policy { return s.messages }
+
 // methodNames lists the type's methods, the first few of many, for an error.
 func (s *Type) methodNames() string {
+	return few(slices.Sorted(maps.Keys(s.methods)))
+}
+
+// few lists the first of some names.
+func few(names []string) string {
 	const most = 20
-	names := slices.Sorted(maps.Keys(s.methods))
 	if len(names) > most {
-		names = append(names[:most], "…")
+		names = append(names[:most:most], "…")
 	}
 	return strings.Join(names, ", ")
 }

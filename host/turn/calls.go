@@ -28,6 +28,8 @@ const maxTrapText = 16 << 10
 // mayWrite says why the turn may not change state, 0 if it may.
 func (t *Turn) mayWrite() abi.Code {
 	switch {
+	case t.done.Life.PassedAway:
+		return abi.CodeOver
 	case t.spec.Stateless:
 		return abi.CodeNoState
 	case t.spec.ReadOnly && !t.migrating: // a migration for a reader is never kept

@@ -43,10 +43,11 @@ const (
 	MaxReminderBytes = 1 << 20
 )
 
-// reminders is what a turn has asked of reminders, and seen of them.
+// reminders is what a turn has asked of reminders and messages, and seen of reminders.
 type reminders struct {
 	changes int
-	bytes   int64
+	sent    int   // messages
+	bytes   int64 // of messages, too
 	problem string
 	// found and listed are what the store has said: a turn sees the same all along.
 	found  map[string]actor.Reminder
@@ -108,7 +109,7 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	t.tokens = append(t.tokens, made.ID)
 	size := int64(made.Size())
 	if t.reminders.bytes+size > t.spec.ReminderBytes {
-		return t.refuse(abi.CodeTooLarge, fmt.Sprintf("the reminders of this turn have more than %d bytes; keep the data in the state, and name it in the reminder", t.spec.ReminderBytes))
+		return t.refuse(abi.CodeTooLarge, fmt.Sprintf("the messages and reminders of this turn have more than %d bytes; keep the data in the state, and name it in the reminder", t.spec.ReminderBytes))
 	}
 	t.reminders.bytes += size
 	t.reminders.changes++
@@ -165,7 +166,7 @@ func (t *Turn) visibleReminder(n actor.ReminderName) (*actor.Reminder, abi.Code,
 	e := &t.done.Reminders
 	var set *actor.Reminder
 	for i := range e.Set {
-		if e.Set[i].Name == n.Name {
+		if e.Set[i].Name == n.Name && e.Set[i].Message == nil {
 			set = &e.Set[i]
 		}
 	}
@@ -280,8 +281,8 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	}
 	names = slices.DeleteFunc(slices.Clone(names), gone)
 	for i := range t.done.Reminders.Set {
-		if name := t.done.Reminders.Set[i].Name; strings.HasPrefix(name, string(prefix)) {
-			names = append(names, name)
+		if r := &t.done.Reminders.Set[i]; r.Message == nil && strings.HasPrefix(r.Name, string(prefix)) {
+			names = append(names, r.Name)
 		}
 	}
 	slices.Sort(names)

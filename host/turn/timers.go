@@ -30,6 +30,7 @@ type Timers interface {
 type TimerEffect struct {
 	Name string
 	Set  *actor.TimerSpec // nil: it is cancelled
+	All  bool             // all timers of the actor are cancelled; nothing else is set
 }
 
 // TimerRefusal is a change of a timer that is refused, for a reason other than what is
@@ -130,6 +131,8 @@ func (c *TimerChanges) drop(name string) {
 func (t *Turn) mayTime() abi.Code {
 	t.reminders.problem = ""
 	switch {
+	case t.done.Life.PassedAway:
+		return t.refuse(abi.CodeOver, passedAway)
 	case t.spec.ReadOnly && !t.migrating:
 		return abi.CodeReadOnly
 	case t.spec.Stateless && t.spec.From.ID != "": // no batch has its timers

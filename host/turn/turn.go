@@ -27,6 +27,8 @@ type Env struct {
 	// Reminders and Timers may be nil: then there are none.
 	Reminders Reminders
 	Timers    Timers
+	// Outbox may be nil: then no messages are sent.
+	Outbox Outbox
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -52,6 +54,7 @@ type Spec struct {
 	State    *overlay.State
 	Revision uint64
 	Version  uint64
+	Life     uint64
 	// StateBytes and PayloadBytes bound the state after the turn and the reply.
 	StateBytes, PayloadBytes int64
 	// StateSetting and PayloadSetting are what sets the two, for people.
@@ -62,6 +65,12 @@ type Spec struct {
 	Leaver Leaver
 	// Methods says what reminders and timers may run.
 	Methods Methods
+	// MethodSet is the set of methods that the actor accepts; empty: all.
+	MethodSet string
+	// Awaited means that another turn of the actor waits for this one.
+	Awaited bool
+	// Spawner names actors that the turn spawns.
+	Spawner Spawner
 	// ReminderBytes bounds what the turn's reminders take, together.
 	ReminderBytes int64
 	// Firing is the delivery of a reminder that asks for the turn, or for the turn of the same actor
@@ -71,6 +80,8 @@ type Spec struct {
 	Fired  *actor.Reminder
 	// Timer is the firing of a timer that asks for the turn; without a name: none does.
 	Timer TimerFiring
+	// Message is the volatile message that asks for the turn; nil: none does.
+	Message *actor.Message
 	// From is the actor whose turn calls this one; zero: the turn is the outermost.
 	From actor.Key
 	// Caller runs the turns that this one calls.
@@ -103,6 +114,8 @@ type Methods interface {
 	// MethodProblem says why a "reminder" or "timer" cannot run a method, for people;
 	// empty if it can.
 	MethodProblem(of, method string) string
+	// SetProblem says why an actor cannot have a method set, for people; empty if it can.
+	SetProblem(set string) string
 }
 
 // Turn is one run of a guest: it is what the guest calls, [engine.Calls]. The zero
@@ -146,12 +159,22 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 		ContentType:  spec.Payload.ContentType,
 		Payload:      spec.Payload.Data,
 	}
+	t.frame.MethodSet = spec.MethodSet
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
 	}
-	if f := spec.Firing; f != nil && spec.From.ID == "" {
+	switch f := spec.Firing; {
+	case f == nil, spec.From.ID != "":
+	case f.Message != nil:
+		fillMessage(&t.frame, f.Message)
+		t.frame.DueUnixNano, t.frame.Attempt = nano(f.SentAt), f.Attempt
+	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
+	}
+	if m := spec.Message; m != nil && spec.From.ID == "" {
+		fillMessage(&t.frame, m)
+		t.frame.Attempt = 1
 	}
 	if spec.From.ID != "" {
 		t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseCall, spec.From.Type, spec.From.ID
@@ -161,17 +184,31 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	}
 }
 
-// Run runs the method, and before it, if migrateFrom is not nil, the migration of a
-// state of that schema. The error is as that of [engine.Instance], or [ErrPanicked].
-func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint32) error {
+// Before is what is run before a method, in the same turn.
+type Before struct {
+	Migrate            *uint32 // the migration of a state of that schema; nil: none
+	Created, Activated string  // hooks; empty: none
+}
+
+// Run runs the method, and what comes before it. The error is as that of [engine.Instance], or
+// [ErrPanicked].
+func (t *Turn) Run(ctx context.Context, guest engine.Instance, before Before) error {
 	method := t.frame
-	if migrateFrom != nil {
-		if err := t.Migrate(ctx, guest, *migrateFrom); err != nil {
+	if before.Migrate != nil {
+		if err := t.Migrate(ctx, guest, *before.Migrate); err != nil {
 			return err
 		}
 	} else {
 		t.begin(ctx)
 	}
+	if err := t.hook(ctx, guest, &method, before.Created); err != nil {
+		return err
+	}
+	if err := t.hook(ctx, guest, &method, before.Activated); err != nil {
+		return err
+	}
+	t.done.Life.Created = t.done.Life.Created || before.Created != ""
+	t.done.Life.Activated = t.done.Life.Activated || before.Activated != ""
 	t.frame = method
 	t.frame.Revision = t.state.Revision()
 	return t.runFrame(ctx, guest)
@@ -305,11 +342,14 @@ func (t *Turn) Random(p []byte) {
 	t.rng.Read(p) // never fails
 }
 
-// SideEffects is what turns of a chain have done to the reminders and timers of one actor. It
-// does not change: the next turn of that actor in the chain goes on from a copy.
+// SideEffects is what turns of a chain have done to the reminders and timers of one actor, and the
+// volatile messages and events that they have sent as that actor. It does not change: the next turn of that actor in the chain goes on from a copy.
 type SideEffects struct {
 	Reminders actor.ReminderEffects
 	Timers    TimerChanges
+	Tells     []actor.Tell
+	Events    []actor.EventWrite
+	Life      Life
 }
 
 // effects is what the chain of a turn has done by now, with the turn.
@@ -323,7 +363,13 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	r := &before.Reminders
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
+	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
+	e.done.Life = before.Life
+	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 }
+
+// Adopt adds what a called turn of a type without state has done, whose tokens the chain has.
+func (e *effects) Adopt(called *actor.ReminderEffects) { e.done.Reminders.Add(called) }
 
 // SideEffects returns what the chain has done by now, with the run.
 func (e *effects) SideEffects() SideEffects { return e.done }
@@ -341,6 +387,20 @@ func (e *effects) TimerEffects() []TimerEffect {
 	effects := e.done.Timers.effects
 	e.done.Timers = TimerChanges{}
 	return effects
+}
+
+// Tells returns the volatile messages that are sent. The caller owns them.
+func (e *effects) Tells() []actor.Tell {
+	tells := e.done.Tells
+	e.done.Tells = nil
+	return tells
+}
+
+// Published returns the events that are published. The caller owns them.
+func (e *effects) Published() []actor.EventWrite {
+	events := e.done.Events
+	e.done.Events = nil
+	return events
 }
 
 // discard forgets all that was done, and gives back the tokens of reminders that were not handed

@@ -33,6 +33,8 @@ type Config struct {
 	// and Unused the tokens of reminders that no commit sets.
 	Committed, Refused func(e *actor.ReminderEffects)
 	Unused             func(app string, tokens []actor.ReminderID)
+	// Published gets the actors that an applied commit has published events of, and how many.
+	Published func(key actor.Key, events int)
 }
 
 // Workers run and answer the calls of a host's activations. All methods may be called
@@ -87,8 +89,9 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 	if ch != nil && ch.Members[0].Failed {
 		b.Fence(i)
 	}
+	a.Hooked = (a.Hooked || done.Life.Activated) && !done.Life.PassedAway
 	if done.Changed {
-		b.Set(i, done.State, s)
+		b.Set(i, done.State, s, &done.Life)
 		done.Reply.Version = b.Rows[i].NewVersion
 	}
 	if c.Cause == actor.CauseKeyedCall {
@@ -102,6 +105,7 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 		done.Reply.Callbacks = true
 	}
 	b.Remind(&done.Reminders)
+	b.Publish(done.Events)
 	b.Most = min(b.Most, int(min(activation.MaxReplies, serving.MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
 	c.Result = call.Result{Reply: done.Reply, Stats: c.Stats}
 	b.CountReply(&done.Reply)
@@ -114,12 +118,14 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 		if m.Row == nil {
 			continue
 		}
+		m.Activation.Hooked = (m.Activation.Hooked || m.Effects.Life.Activated) && !m.Effects.Life.PassedAway
 		if m.Activation.Rev = m.Rev; m.Changed {
-			b.Set(b.Part(m.Activation), m.Row.State, m.Served)
+			b.Set(b.Part(m.Activation), m.Row.State, m.Served, &m.Effects.Life)
 		} else if m.Failed {
 			b.Fence(b.Part(m.Activation))
 		}
 		b.Remind(&m.Effects.Reminders)
+		b.Publish(m.Effects.Events)
 	}
 	for _, r := range ch.Records {
 		reply := actor.Reply{Payload: r.Reply, Version: b.Rows[b.Part(r.Of.Activation)].NewVersion}

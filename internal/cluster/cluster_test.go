@@ -220,7 +220,7 @@ func faults(db *pgtest.Server) []fault {
 // lost or counted twice, strong reads are of the present, turns that change nothing rest on
 // what was the newest a moment before, default reads are not older than a lease, and no
 // caller is shown less than it was shown before. Every reminder is counted as often as it is
-// due, and not before.
+// due, and not before. Every message takes effect once, in the order of its sender.
 func TestThreeHosts(t *testing.T) {
 	for _, args := range [][]string{nil, {"--sticky"}} {
 		name := strings.Join(append([]string{"servers"}, args...), " ")
@@ -241,10 +241,14 @@ func TestThreeHosts(t *testing.T) {
 func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string) {
 	t.Helper()
 	r, random := load(t, startCluster(t, storeURL, nil, args...))
-	reminders := newAlarms(t, r)
-	r.breakAll(t, random, faults(db), func() { reminders.wave(t) })
+	reminders, messages := newAlarms(t, r), newPosts(t, r)
+	r.breakAll(t, random, faults(db), func() {
+		reminders.wave(t)
+		messages.wave(t)
+	})
 	r.end(t)
 	reminders.end(t)
+	messages.end(t)
 	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
 }
 

@@ -15,6 +15,7 @@
 //	   its failure excludes earlier attempts       TestGuarantee6FailureBehindAFence
 //	   its repetition sends nothing outside        TestRecordedCallSendsNothing
 //	   a reminder's firing takes effect once       TestGuarantee6FiringOnce
+//	   a message takes effect once, and in order   TestGuarantee6MessageOnce
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
 // What a guest may not do (7) is tested where guests run. TestRequestsLeaveDurably and

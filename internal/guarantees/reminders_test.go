@@ -44,6 +44,10 @@ func (r *reminders) ThinReminders(ctx context.Context, row actor.RowFence, damag
 	return store.ThinReminders(ctx, r.Store, row, damaged)
 }
 
+func (r *reminders) Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error) {
+	return r.Service.Inbox(ctx, key)
+}
+
 func (r *reminders) Start(ctx context.Context) error { return r.Service.Start(ctx) }
 
 // onBoth has each firing run on two hosts at once.

@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
+	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
@@ -151,12 +152,13 @@ func (n *Node) start(ctx context.Context) error {
 	if owned != nil {
 		ownership, others = owned, called
 	}
+	events := feed.New(feed.Config{Store: st, Shared: st.Shared(), Logger: n.cfg.Logger, Retention: eventRetention(mods)})
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err = host.New(host.Config{
 		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
@@ -166,6 +168,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	engine.reclaim = h.CloseIdleInstance
+	n.onStop("events", func(context.Context) error { events.Stop(); return nil }) // after the host
 	if err := h.Start(ctx); err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings, cfg.Version = appSettings, n.cfg.Version
+	cfg.Settings, cfg.Feed, cfg.Version = appSettings, events, n.cfg.Version
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
@@ -218,7 +221,13 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Reminders, guests.Service = reminder.NewAdmin(reminders, st), reminders
+	admin := reminder.NewAdmin(reminders, st)
+	cfg.Reminders, guests.Service = admin, reminders
+	outside := &messages{host: h, admin: admin, store: st}
+	if c != nil {
+		outside.hosts = &hostCheck{store: st}
+	}
+	cfg.Messages = outside
 	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
 	if n.cfg.ReadyWhenPrepared {
 		cfg.Check = alsoReady(cfg.Check, prepared(mods))

@@ -32,9 +32,10 @@ var ErrProtocol = errors.New("no protocol version is common")
 //	   hosts that have subscribers
 //	4  the leader's orders, and what hosts claim, are about groups of types
 //	5  invocations that are passed on name the turn that calls
+//	6  modules may send messages, spawn actors, and end their own life
 const (
 	MinVersion = 1
-	MaxVersion = 5
+	MaxVersion = 6
 
 	WithTypesOutdated = 2 // the first with TypesOutdated
 	WithGroups        = 4 // the first with orders about groups

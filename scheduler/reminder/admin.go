@@ -19,6 +19,7 @@ type AdminStore interface {
 	Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error)
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
 	ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
+	ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error)
 	ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
 	RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (bool, error)
 	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
@@ -137,7 +138,14 @@ const maxPauseTries = 100
 
 // SetPaused pauses reminders, or resumes them, and returns how many there are and of how
 // many that changed something. [actor.ErrFiringTaken] if one kept firing meanwhile.
+//
+// Messages are not paused: an ordered one would hold up all later ones of its sender.
 func (a *Admin) SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error) {
+	for _, n := range names {
+		if err := actor.ValidateReminderName(n.Name); err != nil {
+			return 0, 0, err
+		}
+	}
 	for part := range slices.Chunk(names, loadGroup) {
 		f, c, err := a.setPaused(ctx, part, paused)
 		found, changed = found+f, changed+c
@@ -240,8 +248,8 @@ func (a *Admin) DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]act
 	return a.store.ListDeadLetters(ctx, q)
 }
 
-// deadLetter finds one of an app; [actor.ErrDeadLetterNotFound].
-func (a *Admin) deadLetter(ctx context.Context, app string, id DeadLetterID) (*actor.DeadLetter, error) {
+// DeadLetter returns one of an app; [actor.ErrDeadLetterNotFound].
+func (a *Admin) DeadLetter(ctx context.Context, app string, id DeadLetterID) (*actor.DeadLetter, error) {
 	list, err := a.store.ListDeadLetters(ctx, store.DeadLetterQuery{App: app, AfterID: id.Reminder, AfterDue: id.Due.Add(-time.Microsecond), Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("read a dead letter: %w", err)
@@ -254,7 +262,7 @@ func (a *Admin) deadLetter(ctx context.Context, app string, id DeadLetterID) (*a
 
 // RemoveDeadLetter removes a dead letter of an app, and reports whether it was there.
 func (a *Admin) RemoveDeadLetter(ctx context.Context, app string, id DeadLetterID) (bool, error) {
-	switch _, err := a.deadLetter(ctx, app, id); {
+	switch _, err := a.DeadLetter(ctx, app, id); {
 	case errors.Is(err, actor.ErrDeadLetterNotFound):
 		return false, nil
 	case err != nil:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +50,18 @@ func (m *adminStore) ListReminders(context.Context, store.ReminderQuery) ([]acto
 
 // ListDeadLetters has them in the order of their failures, which is that of their IDs in
 // these tests.
+func (m *adminStore) ListMessages(_ context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n, r := range m.reminders {
+		if n.Key == q.Key && r.Message != nil {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b actor.Reminder) int { return strings.Compare(a.Name, b.Name) })
+	return list, "", nil
+}
+
 func (m *adminStore) ListDeadLetters(_ context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,4 +18,8 @@ const (
 	firstWait           = time.Second
 	longestWait         = 8 * time.Second
 	longestWaitUnserved = time.Minute
+
+	// firstOrderWait is how long a message waits that was delivered before an earlier one, which
+	// another instance delivers.
+	firstOrderWait = 20 * time.Millisecond
 )

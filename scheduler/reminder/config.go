@@ -22,6 +22,7 @@ type Store interface {
 	DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error)
 	RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error)
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
+	Inbox(ctx context.Context, key actor.Key, limit int) (store.InboxSize, error)
 
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	Now(ctx context.Context) (time.Time, error)

@@ -96,8 +96,12 @@ func (ds *deliveries) loadGroup(ctx context.Context, g group) {
 
 // load reads due reminders and plans what happens to them.
 func (ds *deliveries) load(ctx context.Context, due []Due) {
-	ids, of := ds.outcomes.claim(due)
+	ids, of, whole := ds.outcomes.claim(due)
+	for _, r := range whole {
+		ds.consider(r.ID, r)
+	}
 	if len(ids) == 0 {
+		ds.queue.pump()
 		return
 	}
 	rows, err := ds.cfg.Store.LoadReminders(ctx, ids)
@@ -132,11 +136,18 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 		ds.outcomes.doneUntil(id, r.FireAt)
 		return
 	}
+	if r.Message != nil && !ds.outcomes.isFirst(r) {
+		return
+	}
 	plan, err := ds.planner.Plan(r, now)
 	if err != nil {
 		// It was valid when it was set: a time zone that this binary does not know.
 		ds.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
 		ds.outcomes.postpone(id, longestWaitUnserved)
+		return
+	}
+	if !plan.Deliver && r.Message != nil {
+		ds.endMessage(&delivery{reminder: r, plan: plan, late: now.Sub(r.FireAt)}, r.Failures, codeTooOld, tooOld(r))
 		return
 	}
 	if !plan.Deliver {
@@ -218,6 +229,9 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 		ds.counters.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
 	case ds.queue.ctx.Err() != nil:
 		ds.outcomes.done(id) // the service ends, and the delivery with it; the next owner delivers
+	case errors.Is(err, actor.ErrMessageOrder):
+		ds.counters.delivered(d, DeliveryRetried)
+		ds.outcomes.outOfOrder(id)
 	case errors.Is(err, actor.ErrFiringTaken):
 		ds.counters.delivered(d, DeliveryTaken)
 		ds.outcomes.again(id, 0) // the row says how it goes on
@@ -237,6 +251,14 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
 		ds.counters.delivered(d, DeliveryUnserved)
 		ds.waitForDeployment(d.reminder, err)
+	case d.reminder.Message != nil:
+		next, again := failedMessage(d.reminder, ds.clock.now(), reasonOf(err))
+		if !again || cond == actor.ErrPassedAway { // no later life is meant
+			ds.endMessage(d, d.reminder.Failures+1, codeOf(err), reasonOf(err))
+			return
+		}
+		ds.counters.delivered(d, DeliveryFailed)
+		ds.steps.add(step{id: id, step: next})
 	default:
 		st := step{id: id, step: ds.planner.Failed(d.reminder, &d.plan, ds.clock.now(), reasonOf(err))}
 		if st.step.Then == nil || st.step.Then.Failures == 0 { // the firing is given up, with what it stood for
@@ -249,6 +271,27 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 		ds.counters.delivered(d, outcome)
 		ds.steps.add(st)
 	}
+}
+
+// endMessage ends a message that nobody consumed, after so many failed deliveries.
+func (ds *deliveries) endMessage(d *delivery, failed uint32, code, reason string) {
+	st := step{id: d.reminder.ID}
+	st.step, st.follow = endOfMessage(d.reminder, ds.clock.now(), failed, code, reason)
+	outcome := DeliveryFailed
+	if st.step.DeadLetter != nil {
+		outcome = DeliveryDead
+	}
+	ds.counters.delivered(d, outcome)
+	ds.steps.add(st)
+}
+
+// tooOld is the reason why a message is not delivered any more.
+func tooOld(r *actor.Reminder) string {
+	text := "the message was not consumed until " + r.Schedule.Until.Format(time.RFC3339)
+	if r.LastError != "" {
+		text += "; the last delivery failed: " + r.LastError
+	}
+	return text
 }
 
 // waitForDeployment keeps a reminder whose type or method nothing serves, or whose type is paused: what

@@ -39,6 +39,7 @@ type memory struct {
 	records   map[actor.KeyedCall]actor.IdempotencyRecord
 	ahead     time.Duration
 	fenceless bool // steps apply whatever the version
+	orderless bool // and messages in whatever order
 	loaded    int  // reminders that were asked for whole
 }
 
@@ -139,6 +140,13 @@ func (m *memory) apply(c *actor.Commit) error {
 			return actor.ErrFiringTaken
 		}
 	}
+	for _, r := range store.NewOrder().OrderRanges(ops) {
+		for n := range m.reminders {
+			if n.Key == r.Key && r.From <= n.Name && n.Name < r.To && !m.orderless {
+				return actor.ErrMessageOrder
+			}
+		}
+	}
 	for i := range c.Records {
 		m.records[c.Records[i].Call()] = c.Records[i]
 	}
@@ -167,6 +175,18 @@ func (m *memory) apply(c *actor.Commit) error {
 		}
 	}
 	return nil
+}
+
+func (m *memory) Inbox(_ context.Context, key actor.Key, limit int) (size store.InboxSize, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n, r := range m.reminders {
+		if n.Key == key && r.Message != nil && size.Messages < limit {
+			size.Messages++
+			size.Bytes += int64(len(r.Payload.Data))
+		}
+	}
+	return size, nil
 }
 
 func (m *memory) AllocateBucket(_ context.Context, app string, creator actor.HostID, fresh actor.Vector) (actor.BucketRow, error) {

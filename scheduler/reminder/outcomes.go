@@ -55,9 +55,42 @@ func (p outcomes) begins(id actor.ReminderID) bool {
 func (p outcomes) done(id actor.ReminderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if due := p.forget(id); !due.IsZero() {
+	due := p.forget(id)
+	p.unline(id)
+	if !due.IsZero() {
 		p.note(id, due)
 	}
+}
+
+// isFirst reports whether a message that was loaded may be delivered: no earlier one of its sender to
+// its receiver is known here that was not consumed. Otherwise it waits until those are gone.
+func (p outcomes) isFirst(r *actor.Reminder) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, first := p.lines.enter(r)
+	if first {
+		return true
+	}
+	b := p.keep(r.ID, p.tries[r.ID])
+	switch {
+	case b == nil:
+		p.unline(r.ID)
+	case !m.parked: // otherwise there was notice of a change of it
+		p.lines.park(m)
+		p.memory.add(b.bucket, b.row.App)
+		p.wholes.keep(r)
+	}
+	return false
+}
+
+// outOfOrder has a message delivered again before which there is another one, of which this instance
+// may not know: soon at first, and then ever later. It uses up no attempt.
+func (p outcomes) outOfOrder(id actor.ReminderID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.tries[id]
+	wait := min(firstOrderWait<<min(n, 16), longestWait)
+	p.delay(id, wait-spread(id, n, wait/4), n+1)
 }
 
 // doneUntil is done, for one that is due again.

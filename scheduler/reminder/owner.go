@@ -96,6 +96,7 @@ func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.Host
 			for _, id := range o.queue.drop(bucket) { // nor does what waits begin
 				p.forget(id)
 			}
+			p.dropLines(bucket)
 		}
 	}
 	for _, r := range mine {
@@ -157,6 +158,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		}
 		o.pending.mu.Lock()
 		delete(o.pending.owned, r.Bucket)
+		o.pending.dropLines(r.Bucket)
 		o.pending.mu.Unlock()
 	}
 	o.pending.mu.Lock()
@@ -165,6 +167,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		if b.leaving && !slices.ContainsFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == bucket }) {
 			// It may stay: it is read anew, with what was passed over.
 			delete(o.pending.owned, bucket)
+			o.pending.dropLines(bucket)
 			o.pending.adopt(b.row)
 			o.pending.owned[bucket].extend(&b.inheritance)
 			o.pending.owned[bucket].deliveredBefore = o.clock.now().Add(clocksApart)

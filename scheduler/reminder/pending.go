@@ -28,6 +28,8 @@ type pending struct {
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	deferred deferred
 	waiting  map[actor.ReminderID]struct{} // for subscribers
+	lines    lines
+	wholes   wholes
 	stopping bool
 	polls    uint64 // how often the owner has polled the store
 }
@@ -36,7 +38,7 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), wholes: newWholes(), waiting: map[actor.ReminderID]struct{}{},
 		memory: memoryUse{
 			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
 			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
@@ -77,6 +79,9 @@ func (p *pending) leaveAll() map[actor.Bucket]*ownedBucket {
 	defer p.mu.Unlock()
 	owned := p.owned
 	p.owned = map[actor.Bucket]*ownedBucket{}
+	for b := range owned {
+		p.dropLines(b)
+	}
 	return owned
 }
 
@@ -136,7 +141,7 @@ func (p *pending) rouse() {
 // inMemory returns how many reminders there are that wait for their time, to be loaded, or for
 // room for their delivery; p.mu is held.
 func (p *pending) inMemory() int {
-	return p.wheel.Len() + p.unread.count + p.loading + p.deferred.count
+	return p.wheel.Len() + p.unread.count + p.loading + p.deferred.count + p.lines.parked
 }
 
 // counts returns how many reminders are in memory, how many of them wait for subscribers, and
@@ -150,21 +155,21 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 	return inMemory, len(p.waiting), len(p.owned)
 }
 
-// note takes a reminder into memory if it is one of this instance's, due within what was read
+// note takes a reminder into memory, and reports that it did, if it is one of this instance's, due within what was read
 // already, and memory has space for it; otherwise it is left out until it is due and there is
 // space. One that is under way is noted once it is done with. p.mu is held.
-func (p *pending) note(id actor.ReminderID, at time.Time) {
+func (p *pending) note(id actor.ReminderID, at time.Time) (in bool) {
 	if p.underWay.has(id) {
 		p.underWay.changed(id, at)
-		return
+		return false
 	}
 	b := p.owned[id.Bucket()]
 	if b == nil {
-		return
+		return false
 	}
 	b.saw(id)
 	b.changed = true
-	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
+	in = at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if in && !p.memory.fits(b.bucket, 1) {
 		in = false
 		b.leftOut.add(place{at: at}, at)
@@ -183,6 +188,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		p.put(b, id, at)
 		p.rouse()
 	}
+	return in
 }
 
 // insert takes a head that was read into memory; p.mu is held.
@@ -200,14 +206,21 @@ func (p *pending) knows(id actor.ReminderID) bool {
 	return b != nil && b.hasSeen(id)
 }
 
-// committed notes the reminders of a commit that was applied.
+// committed notes the reminders of a commit that was applied. A message that is due is kept
+// whole, and not read.
 func (p *pending) committed(e *actor.ReminderEffects) {
+	now := p.clock.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range e.Set {
 		// One that was seen already was read before this notice of it.
-		if r := &e.Set[i]; !r.Paused && !p.knows(r.ID) {
-			p.note(r.ID, r.FireAt)
+		r := &e.Set[i]
+		if r.Paused || p.knows(r.ID) || !p.note(r.ID, r.FireAt) {
+			continue
+		}
+		if r.Message != nil && !r.FireAt.After(now) {
+			whole := *r
+			p.wholes.keep(&whole)
 		}
 	}
 	for i := range e.Steps {
@@ -252,6 +265,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 		delete(p.retried, d.ID) // its owner reads it
 		delete(p.tries, d.ID)
 		p.memory.remove(d.ID)
+		p.wholes.take(d.ID)
 	}
 	if len(due) >= loadGroup {
 		return now, now, true, true
@@ -290,12 +304,13 @@ func (p *pending) loaded(g group) {
 	p.unread.read(g)
 }
 
-// claim begins to load due reminders, and returns the IDs of those that are to be read, with
-// their buckets.
-func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
+// claim begins to load due reminders. It returns the IDs of those that are to be read, with
+// their buckets, and those that are in memory whole.
+func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket, whole []*actor.Reminder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range due {
+		r := p.wholes.take(d.ID)
 		delete(p.retried, d.ID)
 		b := p.owned[d.ID.Bucket()]
 		if b == nil || b.leaving {
@@ -305,9 +320,49 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
 			continue // the owner reads it, or the work under way on it decides what follows
 		}
 		p.underWay.begin(d.ID, false)
+		if r != nil {
+			whole = append(whole, r)
+			continue
+		}
 		ids, of = append(ids, d.ID), append(of, b)
 	}
-	return ids, of
+	return ids, of, whole
+}
+
+// unline notes that an ordered message is gone, or another instance's, and has the next one of its
+// line delivered; p.mu is held.
+func (p *pending) unline(id actor.ReminderID) {
+	next := p.lines.remove(id)
+	if next == nil {
+		return
+	}
+	p.memory.remove(next.id)
+	if b := p.owned[next.id.Bucket()]; b != nil {
+		p.put(b, next.id, p.clock.now())
+		p.rouse()
+		return
+	}
+	p.unpark(next)
+	p.unline(next.id)
+}
+
+// unpark forgets what is known of a message that was parked; p.mu is held.
+func (p *pending) unpark(m *inLine) {
+	delete(p.retried, m.id)
+	delete(p.tries, m.id)
+	p.wholes.take(m.id)
+}
+
+// dropLines forgets the ordered messages of a bucket that this instance does not deliver any more, or
+// anew; p.mu is held.
+func (p *pending) dropLines(b actor.Bucket) {
+	for _, m := range p.lines.of(b) {
+		if m.parked {
+			p.unpark(m)
+			p.memory.remove(m.id)
+		}
+		p.unline(m.id)
+	}
 }
 
 // forget ends that a reminder is under way, and returns its [loaded.due]; p.mu is held.

@@ -15,9 +15,10 @@ import (
 // for failures, and removes the dead letter. The reminder has the name of the one that
 // failed, or, if there still is one, that with "@" and the dead letter's ID. After an error
 // the dead letter may be there as before, and the reminder too. Repeated then, it sets no
-// second one, for 30 days, and returns the reminder as it was set.
+// second one, for 30 days, and returns the reminder as it was set. The firing of a message is
+// delivered by a message without an order and without an end.
 func (a *Admin) Retry(ctx context.Context, app string, id DeadLetterID) (actor.Reminder, error) {
-	d, err := a.deadLetter(ctx, app, id)
+	d, err := a.DeadLetter(ctx, app, id)
 	if err != nil {
 		return actor.Reminder{}, err
 	}
@@ -69,6 +70,11 @@ func newRetry(a *Admin, d *actor.DeadLetter, id DeadLetterID) *retry {
 	t.spec.Schedule = actor.Schedule{At: id.Due}
 	t.spec.Missed = actor.MissedPolicy{}
 	t.spec.Keep, t.spec.Hold = false, false
+	if t.spec.Message != nil {
+		// No other message has that name: the one that failed is gone.
+		t.other = actor.UnorderedMessageName(id.Reminder)
+		t.spec.Name = t.other
+	}
 	return t
 }
 
@@ -82,8 +88,13 @@ func (t *retry) run(ctx context.Context) (actor.Reminder, error) {
 		if delivering != "" {
 			return t.result(ctx, delivering, held)
 		}
-		own, readErr := t.named(ctx, t.spec.Name)
+		var own actor.Reminder
+		if t.spec.Message == nil {
+			own, readErr = t.named(ctx, t.spec.Name)
+		}
 		switch free := errors.Is(readErr, actor.ErrReminderNotFound); {
+		case t.spec.Message != nil:
+			err = t.setOther(ctx)
 		case readErr == nil && own.ID.String() == held:
 			err = t.resume(ctx, &own)
 		case free && held == "":

@@ -39,6 +39,7 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 		return actor.Reminder{}, err
 	}
 	identify(&r, id, now)
+	nameMessage(&r, isDelayed(&spec))
 	return r, nil
 }
 
@@ -95,6 +96,11 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 	}, nil
 }
 
+// isDelayed reports whether somebody asks for a time.
+func isDelayed(spec *actor.ReminderSpec) bool {
+	return spec.Schedule.After > 0 || !spec.Schedule.At.IsZero()
+}
+
 // maxBehind is how many occurrences of an expression may lie between its start and now when it
 // is set: 190 years of minutes, three of seconds.
 const maxBehind = 100_000_000
@@ -123,7 +129,7 @@ func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
 // Plan is what happens to a due reminder.
 type Plan struct {
 	// Deliver asks for Firing's turn, whose commit does its Step. Otherwise Firing.Step
-	// is to be committed alone: the occurrences were passed over.
+	// is to be committed alone: the occurrences were passed over. A message is then too old.
 	Deliver bool
 	Firing  actor.Firing
 	// here is the reminder at the occurrence that is delivered.
@@ -132,6 +138,9 @@ type Plan struct {
 
 // Plan decides what happens to a reminder at now, which is not before its FireAt.
 func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
+	if r.Message != nil {
+		return planMessage(r, now), nil
+	}
 	t, err := p.timetable(&r.Schedule, r.ID)
 	if err != nil {
 		return Plan{}, err

@@ -62,6 +62,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.deliveries.subs = s.subs
 	s.deliveries.steps.subs, s.deliveries.steps.notify = s.subs, s.takeovers.notify
+	s.deliveries.steps.sets = s
 	s.owner = &owner{
 		cfg: &s.cfg, clock: s.clock, members: s.members, tenure: s.tenure, pending: s.pending, queue: queue, subs: s.subs,
 		table: s.table, allocator: &allocator{store: cfg.Store, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{}}, creators: s.creators,
@@ -160,6 +161,9 @@ func (s *Service) giveUp(ctx context.Context) error {
 // Prepare returns the reminder that a spec asks for, with a token of this process: what a
 // commit sets. It waits for the store only if the app has no bucket here yet. Errors are
 // [*actor.ArgumentError] and those of the store.
+//
+// A message whose spec has no name gets one if it has no order: it is delayed, or from outside.
+// Whoever commits another one names it ([actor.MessageName]).
 func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
 	now := s.clock.now()
 	if now.IsZero() {
@@ -174,7 +178,18 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 		return actor.Reminder{}, err
 	}
 	identify(&r, id, now)
+	nameMessage(&r, isDelayed(&spec))
 	return r, nil
+}
+
+// Inbox counts the messages to an actor and the bytes of their payloads, up to
+// [actor.MaxInboxMessages] messages. It asks the store.
+func (s *Service) Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error) {
+	size, err := s.cfg.Store.Inbox(ctx, key, actor.MaxInboxMessages)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count the messages to an actor: %w", err)
+	}
+	return size.Messages, size.Bytes, nil
 }
 
 // Unused gives back the tokens of an app's reminders that were prepared, in their order, and that

@@ -266,6 +266,14 @@ func (s *simStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.
 	panic("not in this simulation")
 }
 
+func (s *simStore) Inbox(context.Context, actor.Key, int) (store.InboxSize, error) {
+	panic("not in this simulation")
+}
+
+func (s *simStore) ListMessages(context.Context, store.MessageQuery) ([]actor.Reminder, string, error) {
+	panic("not in this simulation")
+}
+
 func (s *simStore) ListDeadLetters(context.Context, store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	panic("not in this simulation")
 }

@@ -17,6 +17,9 @@ import (
 type step struct {
 	id   actor.ReminderID
 	step actor.ReminderStep
+	// follow is the message that the same commit sets: a message ends that nobody consumed. Nil:
+	// none.
+	follow *actor.ReminderSpec
 	// missed are the occurrences that it passes over, under a policy.
 	missed uint32
 	policy actor.MissedKind
@@ -36,6 +39,7 @@ type steps struct {
 	subs     *subscribers
 	// notify has the owners of reminders that were changed here take notice.
 	notify func(changed []store.ReminderHead)
+	sets   setter
 	added  chan struct{} // of capacity 1
 
 	mu          sync.Mutex
@@ -103,21 +107,62 @@ func (s *steps) next() (group []step) {
 	return group
 }
 
+// setter prepares the messages that steps set; the methods are those of [Service].
+type setter interface {
+	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	Unused(app string, tokens []actor.ReminderID)
+	Committed(e *actor.ReminderEffects)
+}
+
 func (s *steps) commit(ctx context.Context, group []step) {
-	commits := make([]actor.Commit, len(group))
+	commits := make([]actor.Commit, 0, len(group))
+	committing := make([]*step, 0, len(group))
 	for i := range group {
-		commits[i] = actor.CommitOf()
-		commits[i].Reminders.Steps = []actor.ReminderStep{group[i].step}
+		st := &group[i]
+		c := actor.CommitOf()
+		c.Reminders.Steps = []actor.ReminderStep{st.step}
+		if st.follow != nil {
+			// It waits for the store only if the app has no bucket here yet, as the commit does.
+			r, err := s.sets.Prepare(ctx, *st.follow)
+			var never *actor.ArgumentError
+			switch {
+			case errors.As(err, &never): // a fault of this program, which is not to keep the message for ever
+				s.cfg.Logger.Error("a message that nobody consumed ends without the one that was to follow", "reminder", st.id.String(), "error", err)
+			case err != nil:
+				s.over(st, err)
+				continue
+			default:
+				c.Reminders.Set = []actor.Reminder{r}
+			}
+		}
+		commits, committing = append(commits, c), append(committing, st)
 	}
-	for i, err := range s.cfg.Store.Commit(ctx, commits) {
-		s.ended(&group[i], err)
-		s.queue.countSteps(group[i].step.Key.App, -1)
+	var errs []error
+	if len(commits) > 0 {
+		errs = s.cfg.Store.Commit(ctx, commits)
+	}
+	for i, err := range errs {
+		st, set := committing[i], commits[i].Reminders.Set
+		switch {
+		case len(set) == 0:
+		case err == nil:
+			s.sets.Committed(&actor.ReminderEffects{Set: set})
+		case errors.Is(err, actor.ErrFiringTaken), errors.Is(err, actor.ErrMessageOrder):
+			s.sets.Unused(st.step.Key.App, []actor.ReminderID{set[0].ID})
+		}
+		s.over(st, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uncommitted -= len(group); s.uncommitted == 0 {
 		s.idle.Broadcast()
 	}
+}
+
+// over goes on after the commit of a step, and counts it off.
+func (s *steps) over(st *step, err error) {
+	s.ended(st, err)
+	s.queue.countSteps(st.step.Key.App, -1)
 }
 
 // wait returns when nothing waits for its commit, or deliveries end.
@@ -160,6 +205,8 @@ func (s *steps) ended(st *step, err error) {
 		}
 	case taken:
 		s.outcomes.again(id, 0)
+	case errors.Is(err, actor.ErrMessageOrder):
+		s.outcomes.outOfOrder(id)
 	default:
 		s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
 		s.outcomes.postpone(id, longestWait)

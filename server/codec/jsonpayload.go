@@ -29,25 +29,32 @@ func takeJSON(msg proto.Message, text []byte) error {
 	case *greenroomv1.QueryRequest:
 		return takeJSONOf(&m.Payload, &m.Json, m.GetContentType(), text)
 	case *greenroomv1.InvokeAllRequest:
-		var all struct {
-			Calls []json.RawMessage `json:"calls"`
-		}
-		if text != nil {
-			if err := json.Unmarshal(text, &all); err != nil {
-				return err
-			}
-		}
-		for i, c := range m.GetCalls() {
-			var one []byte
-			if text != nil {
-				one = all.Calls[i]
-			}
+		for i, one := range elements(text, "calls", len(m.GetCalls())) {
+			c := m.GetCalls()[i]
 			if err := takeJSONOf(&c.Payload, &c.Json, c.GetContentType(), one); err != nil {
 				return fmt.Errorf("call %d: %w", i+1, err)
 			}
 		}
+	case *greenroomv1.SendRequest:
+		for i, one := range elements(text, "messages", len(m.GetMessages())) {
+			c := m.GetMessages()[i]
+			if err := takeJSONOf(&c.Payload, &c.Json, c.GetContentType(), one); err != nil {
+				return fmt.Errorf("message %d: %w", i+1, err)
+			}
+		}
 	}
 	return nil
+}
+
+// elements returns the texts of the n elements of a list in a message that was decoded from text;
+// nil for each if it came in the binary form.
+func elements(text []byte, list string, n int) []json.RawMessage {
+	of := make([]json.RawMessage, n)
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) == nil { // it is none in the binary form
+		_ = json.Unmarshal(members[list], &of)
+	}
+	return of
 }
 
 // takeJSONOf is takeJSON for one payload, of a message that has the given text.
@@ -71,7 +78,7 @@ func adviseBytes(msg proto.Message, err error) error {
 		return err
 	}
 	switch msg.(type) {
-	case *greenroomv1.InvokeRequest, *greenroomv1.InvokeAllRequest, *greenroomv1.QueryRequest:
+	case *greenroomv1.InvokeRequest, *greenroomv1.InvokeAllRequest, *greenroomv1.QueryRequest, *greenroomv1.SendRequest:
 		return fmt.Errorf("%w; bytes are a string in base64: use json for a payload that is JSON", err)
 	}
 	return fmt.Errorf("%w; bytes are a string in base64", err)

@@ -15,6 +15,7 @@ const (
 	resourceMethod    = "method"
 	resourceReminders = "reminders"
 	resourceTimers    = "timers"
+	resourceSend      = "send"
 )
 
 // resourceOf returns the segment that says what of an actor a path is about; empty for

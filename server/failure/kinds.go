@@ -53,7 +53,8 @@ func AnswerOf(kind actor.Kind) Answer {
 		return Answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
 		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
-		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), KindServiceNotFound:
+		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), KindServiceNotFound,
+		actor.ErrPassedAway.Kind():
 		return Answer{connect.CodeNotFound, http.StatusNotFound}
 	case KindPathNotFound:
 		return Answer{connect.CodeUnimplemented, http.StatusNotFound}
@@ -64,18 +65,20 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrNotReadOnly.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
-		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind(), actor.ErrNotAtomic.Kind(), actor.ErrHostTooOld.Kind():
+		actor.ErrModulesFull.Kind(), actor.ErrNoSecretsKey.Kind(), actor.ErrChainTooLarge.Kind(), actor.ErrNotAtomic.Kind(), actor.ErrHostTooOld.Kind(), actor.ErrNotAccepted.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
-		actor.ErrFiringTaken.Kind():
+		actor.ErrFiringTaken.Kind(), actor.ErrMessageOrder.Kind():
 		return Answer{connect.CodeAborted, http.StatusConflict}
-	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:
+	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:
 		return Answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
 		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind(), actor.ErrTypePaused.Kind():
 		return Answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
+	case actor.ErrPositionGone.Kind():
+		return Answer{connect.CodeOutOfRange, http.StatusGone}
 	case actor.ErrDeadline.Kind():
 		return Answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
 	case actor.ErrCanceled.Kind():

@@ -114,6 +114,13 @@ func afterReminder(list pageList, after string) (actor.ReminderName, error) {
 	return actor.ReminderName{Key: key, Name: parts[2]}, errors.Join(err, actor.ValidateReminderName(parts[2]))
 }
 
+func afterMessage(_ pageList, after string) (string, error) {
+	if after == "" {
+		return "", nil
+	}
+	return after, actor.ValidateMessageName(after)
+}
+
 func afterDeadLetter(_ pageList, after string) (reminder.DeadLetterID, error) {
 	return reminder.ParseDeadLetterID(after)
 }

@@ -28,6 +28,8 @@ type Reminders interface {
 	Cancel(ctx context.Context, names []actor.ReminderName) error
 	SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error)
 	DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
+	// DeadLetter returns one of an app; [actor.ErrDeadLetterNotFound].
+	DeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (*actor.DeadLetter, error)
 	Retry(ctx context.Context, app string, id reminder.DeadLetterID) (actor.Reminder, error)
 	RemoveDeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (existed bool, err error)
 	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
@@ -66,6 +68,7 @@ func newReminderService(s *Services) edge.Service {
 		greenroomv1connect.ReminderServiceGetReminderProcedure,
 		greenroomv1connect.ReminderServiceListRemindersProcedure,
 		greenroomv1connect.ReminderServiceListDeadLettersProcedure,
+		greenroomv1connect.ReminderServiceGetDeadLetterProcedure,
 		greenroomv1connect.ReminderServiceListBucketsProcedure)
 	sv.Serve(edge.RoleInvoke, requests, h,
 		greenroomv1connect.ReminderServiceCreateReminderProcedure,
@@ -260,7 +263,7 @@ func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Requ
 	if err != nil {
 		return nil, err
 	}
-	q := store.DeadLetterQuery{App: list.app, Type: list.typ, AfterID: after.Reminder, AfterDue: after.Due}
+	q := store.DeadLetterQuery{App: list.app, Type: list.typ, Kind: deadLetterKinds[req.Msg.GetKind()], AfterID: after.Reminder, AfterDue: after.Due}
 	msg := &greenroomv1.ListDeadLettersResponse{}
 	for size := pageSize(req.Msg.GetPageSize()); size > 0; {
 		q.Limit = min(size, readReminders)
@@ -269,11 +272,7 @@ func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Requ
 			return nil, err
 		}
 		for i := range part {
-			d := &part[i]
-			msg.DeadLetters = append(msg.DeadLetters, &greenroomv1.DeadLetter{
-				Id: reminder.DeadLetterIDOf(d).String(), Reminder: reminderToProto(&d.Reminder, false), Reason: d.Reason, FailedAt: timestamppb.New(d.FailedAt),
-			})
-			msg.DeadLetters[len(msg.DeadLetters)-1].Reminder.Failures++ // it is as it was read for the last delivery
+			msg.DeadLetters = append(msg.DeadLetters, deadLetterToProto(&part[i], false))
 		}
 		if len(part) < q.Limit {
 			return uncached(msg), nil
@@ -284,6 +283,34 @@ func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Requ
 	}
 	msg.NextPageToken = pageToken(list, reminder.DeadLetterID{Reminder: q.AfterID, Due: q.AfterDue}.String())
 	return uncached(msg), nil
+}
+
+// deadLetterKinds are what lists of dead letters are of. Who says nothing knows of reminders alone.
+var deadLetterKinds = map[greenroomv1.DeadLetterKind]store.ReminderKind{
+	greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_UNSPECIFIED: store.OnlyReminders,
+	greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_REMINDERS:   store.OnlyReminders,
+	greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_MESSAGES:    store.OnlyMessages,
+	greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_ALL:         store.AnyKind,
+}
+
+func deadLetterToProto(d *actor.DeadLetter, payload bool) *greenroomv1.DeadLetter {
+	m := &greenroomv1.DeadLetter{
+		Id: reminder.DeadLetterIDOf(d).String(), Reminder: reminderToProto(&d.Reminder, payload), Reason: d.Reason, FailedAt: timestamppb.New(d.FailedAt),
+	}
+	m.Reminder.Failures++ // it is as it was read for the last delivery
+	return m
+}
+
+func (rs reminderService) GetDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.GetDeadLetterRequest]) (*connect.Response[greenroomv1.GetDeadLetterResponse], error) {
+	id, err := reminder.ParseDeadLetterID(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	d, err := rs.s.Reminders.DeadLetter(ctx, edge.AppOf(req.Msg.GetApp()), id)
+	if err != nil {
+		return nil, err
+	}
+	return uncached(&greenroomv1.GetDeadLetterResponse{DeadLetter: deadLetterToProto(d, true)}), nil
 }
 
 func (rs reminderService) RetryDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.RetryDeadLetterRequest]) (*connect.Response[greenroomv1.RetryDeadLetterResponse], error) {
@@ -493,7 +520,10 @@ func reminderToProto(r *actor.Reminder, payload bool) *greenroomv1.Reminder {
 	m := &greenroomv1.Reminder{
 		Actor: keyToProto(r.Key), Name: r.Name, Id: r.ID.String(), Version: r.Version, Spec: spec,
 		Due: timeToProto(r.Due), FireAt: timeToProto(r.FireAt), Left: r.Left, Failures: r.Failures, Paused: r.Paused, LastError: r.LastError,
-		CreatedAt: timeToProto(r.CreatedAt), UpdatedAt: timeToProto(r.UpdatedAt),
+		CreatedAt: timeToProto(r.CreatedAt), UpdatedAt: timeToProto(r.UpdatedAt), Message: detailsOf(r),
+	}
+	if r.Message != nil {
+		m.Name = "" // the store's own
 	}
 	if payload {
 		spec.Payload = r.Payload.Data

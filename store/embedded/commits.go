@@ -54,7 +54,9 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 		case refused != nil && refused[i] != nil:
 			errs[i] = refused[i] // certain, whatever happened to the others
 		default:
-			errs[i] = err
+			if errs[i] = err; err == nil {
+				s.tx.reminders.order.Applied(&commits[i])
+			}
 		}
 	}
 	return errs
@@ -80,6 +82,9 @@ func groupBytes(commits []actor.Commit) int {
 		}
 		for j := range c.Reminders.Set {
 			n += 3*rowOverhead + len(c.Reminders.Set[j].Payload.Data)
+		}
+		for j := range c.Events {
+			n += rowOverhead + 2*c.Events[j].Size()
 		}
 	}
 	return n

@@ -42,7 +42,7 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 		if err := decodeRecord(key, value, &r); err != nil {
 			return true, nil //nolint:nilerr // one that cannot be read hides no other
 		}
-		if q.Type == "" || q.Type == r.Reminder.Type {
+		if (q.Type == "" || q.Type == r.Reminder.Type) && q.Kind.Selects(r.Reminder.Message != nil) {
 			list = append(list, actor.DeadLetter{Reminder: r.Reminder.reminder(), Reason: r.Reason, FailedAt: time.UnixMicro(r.FailedAt).UTC()})
 		}
 		return len(list) < q.Limit, nil

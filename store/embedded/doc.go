@@ -29,7 +29,7 @@
 // Keys of the database, integers big-endian, 0x00 where a name ends:
 //
 //	actor/  app||type||id             the row: row.go
-//	tomb/   micros app||type||id      a tombstone, by the time when it was written
+//	tomb/   micros app||type||id      a tombstone, by the time from which it may be swept
 //	module/ app 00 digest             a module's description
 //	chunk/  app 00 digest number      1 MiB of its bytes
 //	upload/ app 00 digest             chunks are being written

@@ -23,14 +23,17 @@ type head struct {
 	version, life uint64
 	updated       int64 // microseconds since 1970
 	deleted       bool
+	spawned       bool
+	methodSet     string
+	born          time.Time
 }
 
 func headOf(r *actor.Row) head {
-	return head{version: r.Version, life: r.Life, updated: r.UpdatedAt.UnixMicro(), deleted: r.Deleted}
+	return head{version: r.Version, life: r.Life, updated: r.UpdatedAt.UnixMicro(), deleted: r.Deleted, spawned: r.Spawned, methodSet: r.MethodSet, born: r.Born}
 }
 
 func (h *head) row() actor.Row {
-	return actor.Row{Version: h.version, Life: h.life, UpdatedAt: time.UnixMicro(h.updated), Deleted: h.deleted}
+	return actor.Row{Version: h.version, Life: h.life, UpdatedAt: time.UnixMicro(h.updated), Deleted: h.deleted, Spawned: h.spawned, MethodSet: h.methodSet, Born: h.born}
 }
 
 // get returns what is remembered of a row, nil if nothing is. It is the writer's,

@@ -105,13 +105,21 @@ func readReminder(from reader, key []byte) (foundReminder, error) {
 // order, numbers as varints and strings with their lengths in front. Records that were
 // written as JSON are read as well.
 
-// compactReminder is that byte.
-const compactReminder = 1
+// Those bytes: of a reminder, and of a message, whose own fields follow those of the reminder
+// that it is.
+const (
+	compactReminder = 1
+	compactMessage  = 2
+)
 
 // encodeReminder returns r as it is stored under key.
 func encodeReminder(key []byte, r *reminderRecord) []byte {
 	e := compact(make([]byte, 4, 160+len(r.Payload)+len(r.ID)+len(r.Name)))
-	e = append(e, compactReminder)
+	if r.Message == nil {
+		e = append(e, compactReminder)
+	} else {
+		e = append(e, compactMessage)
+	}
 	e.text(r.App, r.Type, r.ID, r.Name)
 	e.uint(uint64(r.Prefix))
 	e.text(r.Vector)
@@ -141,25 +149,32 @@ func encodeReminder(key []byte, r *reminderRecord) []byte {
 	for k, v := range r.Metadata {
 		e.text(k, v)
 	}
+	if m := r.Message; m != nil {
+		e.text(m.From.Type, m.From.ID, m.By.Type, m.By.ID, m.Undelivered, m.Forward.Type, m.Forward.ID, m.Failed)
+		e.uint(m.Cookie, uint64(len(m.Path)))
+		for _, a := range m.Path {
+			e.text(a.Type, a.ID)
+		}
+	}
 	binary.BigEndian.PutUint32(e, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, e[4:]))
 	return e
 }
 
 // decodeReminder reads what is stored under key.
 func decodeReminder(key, value []byte, r *reminderRecord) error {
-	if len(value) < 5 || value[4] != compactReminder {
+	if len(value) < 5 || value[4] != compactReminder && value[4] != compactMessage {
 		return decodeRecord(key, value, r)
 	}
 	if crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value[4:]) != binary.BigEndian.Uint32(value) {
 		return fmt.Errorf("record %q is damaged: its checksum is wrong", key)
 	}
-	if err := r.decode(value[5:]); err != nil {
+	if err := r.decode(value[5:], value[4] == compactMessage); err != nil {
 		return fmt.Errorf("record %q is damaged: %w", key, err)
 	}
 	return nil
 }
 
-func (r *reminderRecord) decode(data []byte) error {
+func (r *reminderRecord) decode(data []byte, message bool) error {
 	d := compactReader{data: data} // which is the store's: each field is a copy of its own
 	r.App, r.Type, r.ID, r.Name = d.string(), d.string(), d.string(), d.string()
 	r.Prefix = actor.Prefix(d.uint32())
@@ -195,8 +210,21 @@ func (r *reminderRecord) decode(data []byte) error {
 		k := d.string()
 		r.Metadata[k] = d.string()
 	}
+	if message {
+		r.Message = readMessage(&d)
+	}
 	if d.err == nil && d.at != len(d.data) {
 		d.err = fmt.Errorf("it has %d bytes more than its fields", len(d.data)-d.at)
 	}
 	return d.err
+}
+
+// readMessage reads the fields of a message.
+func readMessage(d *compactReader) *store.MessageRecord {
+	name := func() store.ActorRecord { return store.ActorRecord{Type: d.string(), ID: d.string()} }
+	m := &store.MessageRecord{From: name(), By: name(), Undelivered: d.string(), Forward: name(), Failed: d.string(), Cookie: d.uint()}
+	for n := d.uint(); n > 0 && d.err == nil; n-- {
+		m.Path = append(m.Path, name())
+	}
+	return m
 }

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -101,7 +102,7 @@ func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderNam
 		if err := n.Key.Validate(); err != nil {
 			return nil, err
 		}
-		if err := actor.ValidateReminderName(n.Name); err != nil {
+		if err := actor.ValidateStoredName(n.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -167,10 +168,11 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.Type != "" {
 		prefix = append(prefix, q.Type+"\x00"...)
 	}
-	if q.ID != "" {
-		prefix = append(append(prefix, q.ID+"\x00"...), q.Prefix...)
-	}
 	from := prefix
+	if q.ID != "" {
+		of := append(prefix, q.ID+"\x00"...)
+		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.MessageNamesEnd)...)
+	}
 	if q.After.Name != "" {
 		after := q.After
 		after.Key.App = q.App
@@ -180,14 +182,14 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	}
 	to := prefixEnd(prefix)
 	examined, most := 0, q.Limit
-	if q.ByDue() {
+	if q.Sifts() {
 		most = store.MaxExamined
 	}
 	err = s.list(ctx, from, to, func(key, value []byte) (more bool, err error) {
 		examined++
 		var r reminderRecord
 		// The list leaves out a damaged reminder; reading it by name reports the damage.
-		if err := decodeReminder(key, value, &r); err == nil && q.Due(time.UnixMicro(r.Due)) {
+		if err := decodeReminder(key, value, &r); err == nil && r.Message == nil && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {
@@ -206,8 +208,7 @@ func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery
 		return nil, err
 	}
 	of := remindersOf(q.Key)
-	prefix := append(bytes.Clone(of), q.Prefix...)
-	from, to := prefix, prefixEnd(prefix)
+	from, to := append(bytes.Clone(of), q.First()...), prefixEnd(append(bytes.Clone(of), q.Prefix...))
 	if q.After != "" {
 		if above := append(reminderKey(actor.ReminderName{Key: q.Key, Name: q.After}), 0); bytes.Compare(above, from) > 0 {
 			from = above
@@ -219,4 +220,57 @@ func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery
 		return len(names) < q.Limit, nil
 	})
 	return names, err
+}
+
+// messagesTo returns the bounds of the keys of messages to an actor, from a name on, exclusive.
+func messagesTo(key actor.Key, after string) (from, to []byte) {
+	of := remindersOf(key)
+	from, to = bytes.Clone(of), append(bytes.Clone(of), actor.MessageNamesEnd...)
+	if after != "" {
+		from = append(append(from, after...), 0)
+	}
+	return from, to
+}
+
+func (s *reminders) ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
+	if err := store.ValidateMessageQuery(&q); err != nil {
+		return nil, "", err
+	}
+	examined := 0
+	from, to := messagesTo(q.Key, q.After)
+	err = s.list(ctx, from, to, func(key, value []byte) (more bool, err error) {
+		var r reminderRecord
+		if err := decodeReminder(key, value, &r); err == nil {
+			list = append(list, r.reminder())
+		}
+		if examined++; examined < q.Limit {
+			return true, nil
+		}
+		n, err := parseReminderKey(key)
+		next = n.Name
+		return false, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return list, next, nil
+}
+
+func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (size store.InboxSize, err error) {
+	if err := store.ValidateInbox(key, limit); err != nil {
+		return size, err
+	}
+	from, to := messagesTo(key, "")
+	err = s.list(ctx, from, to, func(key, value []byte) (more bool, err error) {
+		size.Messages++
+		var r reminderRecord
+		if err := decodeReminder(key, value, &r); err == nil {
+			size.Bytes += int64(len(r.Payload))
+		}
+		return size.Messages < limit, nil
+	})
+	if err != nil {
+		return store.InboxSize{}, err
+	}
+	return size, nil
 }

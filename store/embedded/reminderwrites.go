@@ -17,6 +17,10 @@ type reminderWrites struct {
 	*draft
 	reminders map[string]*knownReminder
 	finder    *finder // nil: none was looked for
+	// order is what is known of ordered messages, and messages reads them; nil: none was
+	// looked for.
+	order    *store.Order
+	messages *pebble.Iterator
 }
 
 // knownReminder is a reminder as a decision finds and leaves it.
@@ -85,7 +89,56 @@ func (t *reminderWrites) checkSteps(ops []store.ReminderOp) (refusal, err error)
 			return fmt.Errorf("reminder %q of %s: %w", s.Name, s.Key, actor.ErrFiringTaken), nil
 		}
 	}
+	for _, r := range t.order.OrderRanges(ops) {
+		if some, err := t.anyIn(&r); some || err != nil {
+			return fmt.Errorf("message %q to %s: %w", r.To, r.Key, actor.ErrMessageOrder), err
+		}
+	}
 	return nil, nil
+}
+
+// anyIn reports whether there is a message in a range, as this decision has it so far.
+func (t *reminderWrites) anyIn(r *store.OrderRange) (bool, error) {
+	from := reminderKey(actor.ReminderName{Key: r.Key, Name: r.From})
+	to := reminderKey(actor.ReminderName{Key: r.Key, Name: r.To})
+	if t.messages == nil {
+		it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: []byte(reminderSpace), UpperBound: prefixEnd([]byte(reminderSpace))})
+		if err != nil {
+			return false, err
+		}
+		t.messages = it
+	}
+	for ok := t.messages.SeekGE(from); ok && bytes.Compare(t.messages.Key(), to) < 0; ok = t.messages.Next() {
+		if k := t.reminders[string(t.messages.Key())]; k == nil || k.now != nil || k.damage != "" {
+			return true, nil
+		}
+	}
+	if err := t.messages.Error(); err != nil {
+		return false, err
+	}
+	// A message that was stored was set after all earlier ones of its sender, so only one that
+	// this decision has set can have earlier ones that it has set as well.
+	if k := t.reminders[string(to)]; k == nil || k.found != nil {
+		return false, nil
+	}
+	for _, k := range t.reminders {
+		if k.found == nil && k.now != nil && bytes.Compare(k.key, from) >= 0 && bytes.Compare(k.key, to) < 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// end releases what the decision has read with.
+func (t *reminderWrites) end() {
+	if t.finder != nil {
+		t.finder.close()
+		t.finder = nil
+	}
+	if t.messages != nil {
+		_ = t.messages.Close() // what it could not read was reported
+		t.messages = nil
+	}
 }
 
 // remind does what a commit that held does to reminders. Everything that it needs was
@@ -93,7 +146,7 @@ func (t *reminderWrites) checkSteps(ops []store.ReminderOp) (refusal, err error)
 func (t *reminderWrites) remind(c *actor.Commit, ops []store.ReminderOp) error {
 	for i := range c.Rows {
 		if c.Rows[i].Delete {
-			if err := t.removeAll(c.Rows[i].Key); err != nil {
+			if err := t.removeAll(c.Rows[i].Key, c.Rows[i].NewLife); err != nil {
 				return err
 			}
 		}
@@ -128,10 +181,14 @@ func (t *reminderWrites) remind(c *actor.Commit, ops []store.ReminderOp) error {
 	return nil
 }
 
-// removeAll removes all reminders of an actor.
-func (t *reminderWrites) removeAll(key actor.Key) error {
+// removeAll removes all reminders of an actor, and its messages unless those stay.
+func (t *reminderWrites) removeAll(key actor.Key, messagesStay bool) error {
 	prefix := remindersOf(key)
-	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	from := prefix
+	if messagesStay {
+		from = append(bytes.Clone(prefix), actor.MessageNamesEnd...)
+	}
+	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
@@ -144,7 +201,7 @@ func (t *reminderWrites) removeAll(key actor.Key) error {
 		k.now = nil
 	}
 	for _, k := range t.reminders { // those that the decision has set itself
-		if bytes.HasPrefix(k.key, prefix) {
+		if bytes.HasPrefix(k.key, prefix) && bytes.Compare(k.key, from) >= 0 {
 			k.now = nil
 		}
 	}

@@ -29,10 +29,21 @@ import (
 //	63  u32  CRC-32C of the state
 //	67       state
 //
+// Layout 2 is that of a spawned actor, of one that has a method set, and of one that has passed
+// away before. Byte 57 has two bits, 1: tombstone, 2: spawned; and before the state, under the
+// checksum of the header:
+//
+//	67  i64  when the life began, microseconds since 1970; 0: it is the first
+//	75  u8   length of the method set
+//	76       method set
+//
 // The two checksums keep a damaged state from taking the version with it.
 const (
 	rowLayout     = 1
+	lifeLayout    = 2
 	rowHeaderSize = 67
+
+	tombstoneBit, spawnedBit = 1, 2
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -40,27 +51,54 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // appendRow appends the encoding of row, stored under key, to dst.
 func appendRow(dst, key []byte, row *actor.Row) []byte {
 	start := len(dst)
-	dst = append(dst, rowLayout, 0, 0, 0, 0)
+	layout := byte(rowLayout)
+	if hasLife(row) {
+		layout = lifeLayout
+	}
+	dst = append(dst, layout, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint64(dst, row.Version)
 	dst = append(dst, row.CommitID[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, row.Life)
 	dst = binary.BigEndian.AppendUint64(dst, row.Generation)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(row.UpdatedAt.UnixMicro()))
 	dst = binary.BigEndian.AppendUint32(dst, row.StateSchema)
-	var deleted byte
+	var bits byte
 	if row.Deleted {
-		deleted = 1
+		bits |= tombstoneBit
 	}
-	dst = append(dst, deleted, byte(row.State.Format))
+	if row.Spawned {
+		bits |= spawnedBit
+	}
+	dst = append(dst, bits, byte(row.State.Format))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(row.State.Data)))
 	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(row.State.Data, castagnoli))
+	if layout == lifeLayout {
+		born := int64(0)
+		if !row.Born.IsZero() {
+			born = row.Born.UnixMicro()
+		}
+		dst = binary.BigEndian.AppendUint64(dst, uint64(born))
+		dst = append(append(dst, byte(len(row.MethodSet))), row.MethodSet...)
+	}
 	header := dst[start:]
 	binary.BigEndian.PutUint32(header[1:], headerSum(key, header))
 	return append(dst, row.State.Data...)
 }
 
+// rowSize returns the length of the encoding of row.
+func rowSize(row *actor.Row) int {
+	size := rowHeaderSize + len(row.State.Data)
+	if hasLife(row) {
+		size += 8 + 1 + len(row.MethodSet)
+	}
+	return size
+}
+
+// hasLife reports whether row needs the layout 2.
+func hasLife(row *actor.Row) bool { return row.Spawned || row.MethodSet != "" || !row.Born.IsZero() }
+
 func headerSum(key, header []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, header[5:rowHeaderSize])
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, header[5:])
 }
 
 // storedRow is a row as it was found.
@@ -83,10 +121,18 @@ func decodeRow(key, value []byte) storedRow {
 	if len(value) < rowHeaderSize {
 		return broken("it has %d bytes, and its header alone has %d", len(value), rowHeaderSize)
 	}
-	if value[0] != rowLayout {
-		return broken("its layout is %d, and %d is known", value[0], rowLayout)
+	size := rowHeaderSize
+	switch value[0] {
+	case rowLayout:
+	case lifeLayout:
+		if size += 8 + 1; len(value) < size || len(value) < size+int(value[size-1]) {
+			return broken("it has %d bytes, and its method set goes beyond its end", len(value))
+		}
+		size += int(value[size-1])
+	default:
+		return broken("its layout is %d, and %d and %d are known", value[0], rowLayout, lifeLayout)
 	}
-	h := value[:rowHeaderSize]
+	h := value[:size]
 	if sum := binary.BigEndian.Uint32(h[1:]); sum != headerSum(key, h) {
 		return broken("the checksum of its header is wrong")
 	}
@@ -97,9 +143,15 @@ func decodeRow(key, value []byte) storedRow {
 		Generation:  binary.BigEndian.Uint64(h[37:]),
 		UpdatedAt:   time.UnixMicro(int64(binary.BigEndian.Uint64(h[45:]))).UTC(),
 		StateSchema: binary.BigEndian.Uint32(h[53:]),
-		Deleted:     h[57] == 1,
+		Deleted:     h[57]&tombstoneBit != 0,
 	}
-	state := value[rowHeaderSize:]
+	if size > rowHeaderSize {
+		r.Spawned, r.MethodSet = h[57]&spawnedBit != 0, string(h[rowHeaderSize+8+1:])
+		if born := int64(binary.BigEndian.Uint64(h[rowHeaderSize:])); born != 0 {
+			r.Born = time.UnixMicro(born).UTC()
+		}
+	}
+	state := value[size:]
 	if n := binary.BigEndian.Uint32(h[59:]); int64(n) != int64(len(state)) {
 		return storedRow{row: r, damage: fmt.Sprintf("its state has %d bytes, and %d were written", len(state), n)}
 	}

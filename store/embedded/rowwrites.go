@@ -67,8 +67,21 @@ func (t *rowWrites) change(id actor.CommitID, r *actor.RowWrite, found *checkedR
 		CommitID:    id,
 		Life:        old.row.Life,
 		Deleted:     r.Delete,
+		Spawned:     old.row.Spawned || r.Spawned,
+		Born:        old.row.Born,
 		Generation:  r.Generation,
 		StateSchema: r.StateSchema,
+	}
+	if r.NewLife {
+		row.Life++
+		row.Born = time.UnixMicro(t.now).UTC()
+	}
+	switch {
+	case r.Delete:
+	case r.MethodSet != nil:
+		row.MethodSet = *r.MethodSet
+	default:
+		row.MethodSet = old.row.MethodSet
 	}
 	switch {
 	case r.Delete:
@@ -100,12 +113,12 @@ func (t *rowWrites) fence(key []byte, withState bool) (storedRow, error) {
 func (t *rowWrites) put(k actor.Key, key []byte, old *storedRow, row *actor.Row) {
 	row.UpdatedAt = time.UnixMicro(t.now)
 	if old.row.Deleted {
-		t.delete(tombKey(old.row.UpdatedAt.UnixMicro(), k))
+		t.delete(tombKey(sweptFrom(&old.row), k))
 	}
 	if row.Deleted {
-		t.set(tombKey(t.now, k), nil)
+		t.set(tombKey(sweptFrom(row), k), nil)
 	}
-	op := t.batch.SetDeferred(len(key), rowHeaderSize+len(row.State.Data))
+	op := t.batch.SetDeferred(len(key), rowSize(row))
 	copy(op.Key, key)
 	appendRow(op.Value[:0], key, row)
 	t.must(op.Finish())
@@ -116,6 +129,16 @@ func (t *rowWrites) put(k actor.Key, key []byte, old *storedRow, row *actor.Row)
 	}
 	t.written = append(t.written, w)
 	t.stamp()
+}
+
+// sweptFrom is the time under which the index has a tombstone: when it was written, and of a
+// spawned actor [actor.SpawnedRetention] later.
+func sweptFrom(row *actor.Row) int64 {
+	at := row.UpdatedAt.UnixMicro()
+	if row.Spawned {
+		at += actor.SpawnedRetention.Microseconds()
+	}
+	return at
 }
 
 // sweep follows the index of tombstones. The row decides: an entry whose row is
@@ -140,7 +163,7 @@ func (t *rowWrites) sweep(ctx context.Context, before int64, limit int) (swept i
 		if err != nil {
 			return false, err
 		}
-		if r := stored.row; stored.damage == "" && r.Deleted && r.UpdatedAt.UnixMicro() == micros {
+		if r := stored.row; stored.damage == "" && r.Deleted && sweptFrom(&r) == micros {
 			t.delete(key)
 			t.wrote(key)
 			t.written = append(t.written, writtenHead{key: string(key)})

@@ -34,6 +34,7 @@ type Store struct {
 	buckets
 	reminders
 	deadLetters
+	actorEvents
 	copier
 
 	logs  *logFS
@@ -78,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{
 		writer: w, actors: actors{w}, commits: commits{w}, lockedTurns: &lockedTurns{writer: w}, records: records{w}, modules: m,
 		deployments: deployments{w}, settings: settings{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},
-		deadLetters: deadLetters{w}, copier: copier{w, m},
+		deadLetters: deadLetters{w}, actorEvents: actorEvents{w}, copier: copier{w, m},
 		logs: &logFS{FS: cfg.FS, fail: life.fail}, lock: lock,
 	}
 	s.close = sync.OnceValue(s.closeFolder)

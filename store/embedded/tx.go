@@ -23,7 +23,7 @@ func newTx(c *core, known *heads, seen *seen) *tx {
 	t := &tx{draft: draft{core: c}}
 	t.rows = rowWrites{draft: &t.draft, known: known}
 	t.records = recordWrites{draft: &t.draft, seen: seen}
-	t.reminders = reminderWrites{draft: &t.draft}
+	t.reminders = reminderWrites{draft: &t.draft, order: store.NewOrder()}
 	return t
 }
 
@@ -39,10 +39,7 @@ func (t *tx) begin(bytes int) {
 
 // end releases what the decision has read with.
 func (t *tx) end() {
-	if f := t.reminders.finder; f != nil {
-		f.close()
-		t.reminders.finder = nil
-	}
+	t.reminders.end()
 }
 
 // close ends a decision that was taken: what its parts have in common is written
@@ -91,7 +88,27 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	for i := range c.Rows {
 		t.rows.change(c.ID, &c.Rows[i], &t.rows.checked[i])
 	}
+	if err := t.publish(c); err != nil {
+		return nil, err
+	}
 	return nil, t.reminders.remind(c, ops)
+}
+
+// publish writes the events of a commit that held.
+func (t *tx) publish(c *actor.Commit) error {
+	for _, e := range store.PlacedEvents(c) {
+		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: t.now}
+		if err := t.setRecord(eventKey(e.Key, e.EventPosition), r); err != nil {
+			return err
+		}
+	}
+	for i := range c.Rows {
+		if c.Rows[i].Delete && !c.Rows[i].NewLife { // otherwise they are kept as long as the type says
+			prefix := eventsOf(c.Rows[i].Key)
+			t.deleteRange(prefix, prefixEnd(prefix))
+		}
+	}
+	return nil
 }
 
 // settle applies the table in the documentation of package store. Any row that c

@@ -97,6 +97,25 @@ func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery
 	return readReminders(s, func() ([]string, error) { return s.inner.ReminderNames(ctx, q) })
 }
 
+func (s *reminders) ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
+	list, err = readReminders(s, func() (list []actor.Reminder, err error) {
+		list, next, err = s.inner.ListMessages(ctx, q)
+		return list, err
+	})
+	return list, next, err
+}
+
+func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (store.InboxSize, error) {
+	size, err := readReminders(s, func() ([]store.InboxSize, error) {
+		size, err := s.inner.Inbox(ctx, key, limit)
+		return []store.InboxSize{size}, err
+	})
+	if err != nil {
+		return store.InboxSize{}, err
+	}
+	return size[0], nil
+}
+
 func (s *reminders) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	return readReminders(s, func() ([]actor.DeadLetter, error) { return s.inner.ListDeadLetters(ctx, q) })
 }

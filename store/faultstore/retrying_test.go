@@ -220,6 +220,22 @@ func (r retrying) ReminderNames(ctx context.Context, q store.ReminderNameQuery) 
 	return names, err
 }
 
+func (r retrying) ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
+	err = retry(func() error {
+		list, next, err = r.Store.ListMessages(ctx, q)
+		return err
+	})
+	return list, next, err
+}
+
+func (r retrying) Inbox(ctx context.Context, key actor.Key, limit int) (size store.InboxSize, err error) {
+	err = retry(func() error {
+		size, err = r.Store.Inbox(ctx, key, limit)
+		return err
+	})
+	return size, err
+}
+
 func (r retrying) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) (letters []actor.DeadLetter, err error) {
 	err = retry(func() error {
 		letters, err = r.Store.ListDeadLetters(ctx, q)

@@ -28,6 +28,7 @@ type Store struct {
 	settings
 	cluster
 	reminders
+	events
 	inner store.Store
 }
 
@@ -40,7 +41,7 @@ func New(inner store.Store, cfg Config) *Store {
 		fired: make(map[Fault]int),
 	}
 	h := &holds{}
-	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, cluster{inner, p}, reminders{inner, p}, inner}
+	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, cluster{inner, p}, reminders{inner, p}, events{inner, p}, inner}
 }
 
 // Shared implements [store.Store].

@@ -22,7 +22,7 @@ type actors struct {
 }
 
 const (
-	loadHead = `SELECT c.n, a.version, a.commit_id, a.life, a.deleted_at IS NOT NULL, a.generation, a.state_schema, a.format, a.state, a.updated_at
+	loadHead = `SELECT c.n, a.version, a.commit_id, a.life, a.deleted_at IS NOT NULL, a.generation, a.state_schema, a.format, a.state, a.updated_at, a.spawned, a.method_set, a.born_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 

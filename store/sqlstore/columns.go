@@ -34,7 +34,8 @@ const updateRows = `UPDATE greenroom_actor AS a SET
 	state_schema = CASE c.what WHEN 3 THEN a.state_schema ELSE c.state_schema END,
 	format = CASE c.what WHEN 1 THEN c.format WHEN 2 THEN 0 ELSE a.format END,
 	state = CASE c.what WHEN 1 THEN c.state WHEN 2 THEN NULL ELSE a.state END,
-	deleted_at = CASE WHEN c.what = 2 OR c.what = 3 AND a.deleted_at IS NOT NULL THEN clock_timestamp() END,
+	deleted_at = CASE WHEN c.what = 2 OR c.what = 3 AND a.deleted_at IS NOT NULL
+		THEN clock_timestamp() + CASE WHEN a.spawned THEN interval '24 hours' ELSE interval '0' END END,
 	updated_at = clock_timestamp()`
 
 const updateFrom = `

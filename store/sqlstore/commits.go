@@ -19,6 +19,7 @@ import (
 type commits struct {
 	*db
 	outcomes *outcomes
+	order    order
 	parts    sync.Pool // of *groupParts
 }
 
@@ -47,6 +48,7 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 	// In one order everywhere, so that groups wait for each other's rows in line
 	// and not in a circle.
 	slices.SortFunc(sorted, func(a, b *attempt) int { return compareKeys(a.commit.Anchor().Key, b.commit.Anchor().Key) })
+	sorted = s.order.sift(ctx, sorted, s.outcomes.refusals)
 	for _, part := range disjoint(sorted) {
 		for _, group := range splitGroup(part) {
 			if s.decide(ctx, group) {
@@ -55,8 +57,11 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 		}
 	}
 	for i := range attempts {
-		if errs[i] == nil {
-			errs[i] = attempts[i].err
+		if errs[i] != nil {
+			continue
+		}
+		if errs[i] = attempts[i].err; errs[i] == nil {
+			s.order.known.Applied(&commits[i])
 		}
 	}
 	return errs

@@ -54,7 +54,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 	}
 	parts := &store.Parts{Visit: visit}
 	for _, export := range []func(context.Context, pgx.Tx, *store.Parts) error{
-		s.exportModules, exportDeployments, exportSettings, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters,
+		s.exportModules, exportDeployments, exportSettings, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters, exportEvents,
 	} {
 		if err := export(ctx, tx, parts); err != nil {
 			return fmt.Errorf("copy: read: %w", err)
@@ -126,7 +126,7 @@ func exportActors(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 			return &store.DamagedError{Rows: []store.DamagedRow{{Key: k, Version: addressable(r.version), Detail: fault}}}
 		}
 		return parts.Add(len(row.State.Data), func(c *store.Contents) { c.Actors = append(c.Actors, store.ActorRow{Key: k, Row: row}) })
-	}, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
+	}, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at, spawned, method_set, born_at
 		FROM greenroom_actor ORDER BY app, type, id`)
 }
 
@@ -179,11 +179,21 @@ func exportDeadLetters(ctx context.Context, tx pgx.Tx, parts *store.Parts) error
 	}, `SELECT r.reason, r.failed_at, `+reminderFields+` FROM greenroom_dead_reminder AS r ORDER BY r.prefix, r.vector, r.token, r.due`)
 }
 
+func exportEvents(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
+	return collected(ctx, tx, parts, `SELECT app, type, id, version, idx, life, name, content_type, payload, created_at FROM greenroom_event ORDER BY app, type, id, version, idx`,
+		func(row pgx.CollectableRow) (e store.ActorEvent, err error) {
+			var s scannedEvent
+			err = row.Scan(append([]any{&e.Key.App, &e.Key.Type, &e.Key.ID}, s.targets()...)...)
+			e.Event = s.event()
+			return e, err
+		}, func(c *store.Contents, e store.ActorEvent) { c.Events = append(c.Events, e) })
+}
+
 // hasContents tells a database in which something is.
 const hasContents = `SELECT EXISTS (SELECT 1 FROM greenroom_actor) OR EXISTS (SELECT 1 FROM greenroom_module) OR EXISTS (SELECT 1 FROM greenroom_type)
 	OR EXISTS (SELECT 1 FROM greenroom_deployment) OR EXISTS (SELECT 1 FROM greenroom_idempotency) OR EXISTS (SELECT 1 FROM greenroom_setting)
 	OR EXISTS (SELECT 1 FROM greenroom_reminder) OR EXISTS (SELECT 1 FROM greenroom_dead_reminder) OR EXISTS (SELECT 1 FROM greenroom_lap)
-	OR EXISTS (SELECT 1 FROM greenroom_bucket)`
+	OR EXISTS (SELECT 1 FROM greenroom_bucket) OR EXISTS (SELECT 1 FROM greenroom_event)`
 
 // Import implements [store.Movable]. It takes the database from others first and looks at
 // it then, so that nobody comes in between.
@@ -258,7 +268,7 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 			rowsFrom(c.Settings, func(v *actor.Setting) []any {
 				return []any{v.App, string(v.Kind), v.Name, notNull(v.Value), v.UpdatedAt}
 			})},
-		{"greenroom_actor", []string{"app", "type", "id", "version", "commit_id", "life", "deleted_at", "generation", "state_schema", "format", "state", "updated_at", "shard"},
+		{"greenroom_actor", []string{"app", "type", "id", "version", "commit_id", "life", "deleted_at", "generation", "state_schema", "format", "state", "updated_at", "shard", "spawned", "method_set", "born_at"},
 			rowsFrom(c.Actors, actorColumns)},
 		{"greenroom_idempotency", []string{"id", "commit_id", "shard", "expires_at", "record"},
 			rowsFrom(c.Records, func(r *store.StoredRecord) []any {
@@ -275,6 +285,10 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 		{"greenroom_dead_reminder", append(reminderNames(), "updated_at", "reason", "failed_at"),
 			rowsFrom(c.DeadLetters, func(d *actor.DeadLetter) []any {
 				return append(reminderValues(&d.Reminder), d.Reminder.UpdatedAt, d.Reason, d.FailedAt)
+			})},
+		{"greenroom_event", []string{"app", "type", "id", "version", "idx", "life", "name", "content_type", "payload", "created_at"},
+			rowsFrom(c.Events, func(e *store.ActorEvent) []any {
+				return []any{e.Key.App, e.Key.Type, e.Key.ID, int64(e.Position.Version), int64(e.Position.Index), int64(e.Life), e.Name, e.Payload.ContentType, notNull(e.Payload.Data), e.At}
 			})},
 	} {
 		if len(t.rows) == 0 {
@@ -299,15 +313,23 @@ func actorColumns(a *store.ActorRow) []any {
 	r := &a.Row
 	var deleted *time.Time
 	if r.Deleted {
-		deleted = &r.UpdatedAt
+		from := r.UpdatedAt
+		if r.Spawned {
+			from = from.Add(actor.SpawnedRetention)
+		}
+		deleted = &from
 	}
 	var state []byte
 	if r.State.Format != actor.FormatNone {
 		state = notNull(r.State.Data)
 	}
+	var born *time.Time
+	if !r.Born.IsZero() {
+		born = &r.Born
+	}
 	return []any{
 		a.Key.App, a.Key.Type, a.Key.ID, int64(r.Version), uuid(r.CommitID), int64(r.Life), deleted,
-		int64(r.Generation), int64(r.StateSchema), int16(r.State.Format), state, r.UpdatedAt, shardOf(a.Key),
+		int64(r.Generation), int64(r.StateSchema), int16(r.State.Format), state, r.UpdatedAt, shardOf(a.Key), r.Spawned, r.MethodSet, born,
 	}
 }
 

@@ -19,6 +19,7 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 	}
 	query := `SELECT r.reason, r.failed_at, ` + reminderFields + ` FROM greenroom_dead_reminder AS r
 		WHERE r.prefix = (SELECT l.prefix FROM greenroom_lap AS l WHERE l.app = $1) AND ($2 = '' OR r.type = $2)
+			AND ($7::int8 = 0 OR ($7::int8 = 2) = (r.name < $8))
 			AND (r.vector, r.token, r.due) > ($3, $4, $5)
 		ORDER BY r.vector, r.token, r.due LIMIT $6`
 	vector, token, due := "", int64(-1), int64(0)
@@ -37,7 +38,7 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 				list = append(list, d)
 			}
 			return nil
-		}, query, q.App, q.Type, vector, token, due, q.Limit)
+		}, query, q.App, q.Type, vector, token, due, q.Limit, int64(q.Kind), actor.MessageNamesEnd)
 	})
 	return list, err
 }

@@ -52,6 +52,8 @@ func answer(group []*attempt, err error) {
 type groupParts struct {
 	updates, inserts        columns
 	removals, sets, changes changes
+	events                  eventColumns
+	lives                   lives
 }
 
 func newGroupParts(d dialect) *groupParts {
@@ -66,6 +68,8 @@ func (g *groupParts) reset() {
 	g.removals.reset()
 	g.sets.reset()
 	g.changes.reset()
+	g.events = eventColumns{}
+	g.lives.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many of them,
@@ -73,6 +77,8 @@ func (g *groupParts) reset() {
 // use again when they were sent.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
+		g.events.add(c)
+		g.lives.add(c)
 		switch {
 		case removesReminders(c):
 			g.removals.add(c)
@@ -92,7 +98,9 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	g.sets.queue(b, writeCommitsAndSets)
 	g.changes.queue(b, writeCommitsAndReminders)
 	queries := b.Len()
+	g.lives.queue(b)
 	g.changes.reminders.queueRemovals(b)
+	g.events.queue(b)
 	return queries
 }
 
@@ -132,6 +140,9 @@ func commitBytes(c *actor.Commit) int {
 	}
 	for i := range c.Records {
 		n += fixed + store.RecordSize(&c.Records[i])
+	}
+	for i := range c.Events {
+		n += 4*fixed + c.Events[i].Size()
 	}
 	e := &c.Reminders
 	n += 5 * fixed * (len(e.Steps) + len(e.Cancel) + len(e.Set))

@@ -15,10 +15,11 @@ import (
 type lockedTurns struct {
 	*db
 	outcomes *outcomes
+	order    order
 }
 
 const (
-	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
+	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at, spawned, method_set, born_at
 FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
 
 	// placeRow makes a row to hold on to for an actor that has none. Others who
@@ -135,10 +136,12 @@ func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 	defer cancel()
 	over := *c
 	removes := false // the row that was placed
+	var spawned []actor.RowWrite
 	if len(c.Rows) > 0 {
 		row := c.Rows[0]
 		row.ReadVersion = held
 		over.Rows = []actor.RowWrite{row}
+		spawned = c.Rows[1:]
 	} else {
 		over.Fences = []actor.RowFence{{Key: c.Fences[0].Key, Version: held}}
 		removes = c.Fences[0].Version == 0
@@ -164,8 +167,16 @@ func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 	if len(taken) > 0 {
 		return &finalError{actor.ErrFiringTaken}
 	}
+	if err := s.order.check(ctx, tx, c); err != nil {
+		return err
+	}
 	var b pgx.Batch
 	deciding := queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))
+	inserts := -1
+	if len(spawned) > 0 {
+		inserts = b.Len()
+		queueSpawned(&b, c.ID, spawned)
+	}
 	if removes {
 		key := c.Fences[0].Key
 		b.Queue(removeHeld, key.App, key.Type, key.ID, int64(held))
@@ -178,7 +189,7 @@ func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 			_ = results.Close()
 			return fmt.Errorf("write the turn: %w", err)
 		}
-		fits = fits && (i >= deciding || tag.RowsAffected() == 1)
+		fits = fits && (i >= deciding || tag.RowsAffected() == 1) && (i != inserts || tag.RowsAffected() == int64(len(spawned)))
 	}
 	if err := results.Close(); err != nil {
 		return fmt.Errorf("write the turn: %w", err)

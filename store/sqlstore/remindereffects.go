@@ -60,8 +60,8 @@ const writeReminders = `, buried AS (
 	UNION ALL
 	SELECT o.app, o.type, o.id, o.name, 1, o.prefix, o.vector, o.token, o.bucket, o.version, o.spec, o.content_type, o.payload,
 		o.due, o.fire_at, o.remaining, o.failures, o.paused, o.last_error, o.created_at, o.updated_at
-	FROM unnest($61::uuid[], $62::text[], $63::text[], $64::text[]) AS d (commit_id, app, type, id)
-	JOIN greenroom_reminder AS o ON o.app = d.app AND o.type = d.type AND o.id = d.id
+	FROM unnest($61::uuid[], $62::text[], $63::text[], $64::text[], $67::text[]) AS d (commit_id, app, type, id, name)
+	JOIN greenroom_reminder AS o ON o.app = d.app AND o.type = d.type AND o.id = d.id AND o.name >= d.name
 	WHERE (d.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
 	ON CONFLICT (app, type, id, name) DO UPDATE SET
 		written = excluded.written,
@@ -166,7 +166,7 @@ type reminderEffects struct {
 		due, fireAt, remaining, failures int8s
 	}
 	removed reminderColumns
-	deleted reminderColumns // actors; without names
+	deleted reminderColumns // actors, and from which name on their reminders go
 }
 
 func (e *reminderEffects) reset() { *e = reminderEffects{} }
@@ -200,7 +200,11 @@ func setsReminders(c *actor.Commit) bool {
 func (e *reminderEffects) add(c *actor.Commit) {
 	for i := range c.Rows {
 		if c.Rows[i].Delete {
-			e.deleted.add(c, actor.ReminderName{Key: c.Rows[i].Key})
+			from := ""
+			if c.Rows[i].NewLife {
+				from = actor.MessageNamesEnd
+			}
+			e.deleted.add(c, actor.ReminderName{Key: c.Rows[i].Key, Name: from})
 		}
 	}
 	onlyRemoves := removesReminders(c)
@@ -289,7 +293,7 @@ func (e *reminderEffects) removalColumns() []column {
 func (e *reminderEffects) columns() []column {
 	d, x := &e.dead, &e.deleted
 	all := append(e.stepColumns(), d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons)
-	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids, d.due, d.failures)
+	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids, d.due, d.failures, x.name)
 }
 
 // queueRemovals adds the statements that remove what was marked.

@@ -164,7 +164,7 @@ func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) (
 
 func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
 	for _, n := range names {
-		if err := errors.Join(n.Key.Validate(), actor.ValidateReminderName(n.Name)); err != nil {
+		if err := errors.Join(n.Key.Validate(), actor.ValidateStoredName(n.Name)); err != nil {
 			return nil, err
 		}
 	}
@@ -213,8 +213,8 @@ func (s *reminders) readReminders(ctx context.Context, of share, n int, query fu
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// ListReminders implements [store.Reminders]. A list by due times finds out first how far
-// it may look, and then looks no further.
+// ListReminders implements [store.Reminders]. A list that sifts finds out first how far it may
+// look, and then looks no further.
 func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	if err := store.ValidateReminderQuery(&q); err != nil {
 		return nil, next, err
@@ -233,6 +233,9 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		and("r.id = ?", q.ID)
 	}
+	if q.ID != "" && q.Prefix == "" {
+		and("r.name >= ?", actor.MessageNamesEnd)
+	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
 		and("left(r.name, length(?::text)) = ?", q.Prefix, q.Prefix)
@@ -244,7 +247,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	err = s.readFor(ctx, share(q.App), "list reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
 		list, next = nil, actor.ReminderName{}
 		where, args := where, args[:len(args):len(args)]
-		if q.ByDue() {
+		if q.Sifts() {
 			last := actor.ReminderName{Key: actor.Key{App: q.App}}
 			err := conn.QueryRow(ctx, `SELECT r.type, r.id, r.name FROM greenroom_reminder AS r WHERE `+where+order+`1 OFFSET `+itoa(store.MaxExamined-1), args...).
 				Scan(&last.Key.Type, &last.Key.ID, &last.Name)
@@ -256,6 +259,10 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 				args = append(args, last.Key.Type, last.Key.ID, last.Name)
 			case !errors.Is(err, pgx.ErrNoRows):
 				return err
+			}
+			if q.ID == "" {
+				args = append(args, actor.MessageNamesEnd)
+				where += " AND r.name >= $" + itoa(len(args))
 			}
 			if !q.DueFrom.IsZero() {
 				args = append(args, q.DueFrom.UnixMicro())
@@ -295,6 +302,47 @@ func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery
 		return nil, err
 	}
 	return query(ctx, s.db, share(q.Key.App), "list the names of reminders", pgx.RowTo[string], `SELECT r.name FROM greenroom_reminder AS r
-		WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($4)) = $4
-		ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.Prefix, q.After, q.Limit)
+		WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($7::text)) = $7::text
+		ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.First(), q.After, q.Limit, q.Prefix)
+}
+
+func (s *reminders) ListMessages(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
+	if err := store.ValidateMessageQuery(&q); err != nil {
+		return nil, "", err
+	}
+	err = s.readFor(ctx, share(q.Key.App), "list messages", func(ctx context.Context, conn *pgxpool.Conn) error {
+		list, next = nil, ""
+		n := 0
+		var r scannedReminder
+		return each(ctx, conn, append([]any{&r.paused}, r.targets()...), func() error {
+			// The list leaves out a damaged message.
+			if found, damage := r.reminder(); damage == "" {
+				list = append(list, found)
+			}
+			if n++; n == q.Limit {
+				next = r.name
+			}
+			return nil
+		}, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r
+			WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name > $4 AND r.name < $5
+			ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.After, actor.MessageNamesEnd, q.Limit)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return list, next, nil
+}
+
+// Inbox implements [store.Reminders].
+func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (size store.InboxSize, err error) {
+	if err := store.ValidateInbox(key, limit); err != nil {
+		return size, err
+	}
+	err = s.readFor(ctx, share(key.App), "count the messages to an actor", func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `SELECT count(*), coalesce(sum(m.bytes), 0)::int8 FROM (
+				SELECT octet_length(r.payload)::int8 AS bytes FROM greenroom_reminder AS r
+				WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name < $4 LIMIT $5) AS m`,
+			key.App, key.Type, key.ID, actor.MessageNamesEnd, limit).Scan(&size.Messages, &size.Bytes)
+	})
+	return size, err
 }

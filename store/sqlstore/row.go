@@ -23,11 +23,14 @@ type storedRow struct {
 	format                            int16
 	state                             []byte
 	updatedAt                         time.Time
+	spawned                           bool
+	methodSet                         string
+	born                              *time.Time
 }
 
 // targets are what the columns of a load, from version on, are scanned into.
 func (r *storedRow) targets() []any {
-	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt}
+	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt, &r.spawned, &r.methodSet, &r.born}
 }
 
 // row returns the row, and what is wrong with it if somebody else wrote it.
@@ -42,11 +45,16 @@ func (r *storedRow) row() (actor.Row, string) {
 	case (r.state == nil) != (r.format == int16(actor.FormatNone)):
 		return actor.Row{}, "its state does not go with its format"
 	}
+	var born time.Time
+	if r.born != nil {
+		born = r.born.UTC()
+	}
 	return actor.Row{
 		Version: uint64(r.version), CommitID: actor.CommitID(r.commitID), Life: uint64(r.life), Deleted: r.deleted,
 		Generation: uint64(r.generation), StateSchema: uint32(r.schema),
 		State:     actor.EncodedState{Format: actor.StateFormat(r.format), Data: r.state},
 		UpdatedAt: r.updatedAt.UTC(),
+		Spawned:   r.spawned, MethodSet: r.methodSet, Born: born,
 	}, ""
 }
 

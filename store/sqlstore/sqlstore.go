@@ -27,6 +27,7 @@ type Store struct {
 	buckets
 	reminders
 	deadLetters
+	actorEvents
 	copier
 
 	reaper *reaper
@@ -79,14 +80,15 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 	db := &db{cfg: cfg, log: cfg.Logger, dialect: d, pools: pools, sessions: sessions}
 	records := &records{db: db, sweeper: sweeper{db: db, statement: sweepRecords}}
 	outcomes := &outcomes{db: db, records: records}
+	order := order{db: db, known: store.NewOrder()}
 	modules := &modules{db}
 	cluster := &cluster{db}
 	s := &Store{
 		db:          db,
 		actors:      actors{db: db, sweeper: &sweeper{db: db, statement: sweepTombstones}},
-		commits:     &commits{db: db, outcomes: outcomes},
+		commits:     &commits{db: db, outcomes: outcomes, order: order},
 		outcomes:    outcomes,
-		lockedTurns: lockedTurns{db, outcomes},
+		lockedTurns: lockedTurns{db, outcomes, order},
 		records:     records,
 		modules:     modules,
 		deployments: deployments{db},
@@ -94,9 +96,9 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 		cluster:     cluster,
 		buckets:     buckets{db},
 		reminders:   reminders{db},
-		deadLetters: deadLetters{db},
-		copier:      copier{db: db, modules: modules, cluster: cluster},
-		reaper:      newReaper(db),
+		deadLetters: deadLetters{db}, actorEvents: actorEvents{db},
+		copier: copier{db: db, modules: modules, cluster: cluster},
+		reaper: newReaper(db),
 	}
 	s.reaper.start(ctx)
 	return s, nil

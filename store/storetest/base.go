@@ -195,7 +195,8 @@ func sameRow(a, b actor.Row) bool {
 	return a.Version == b.Version && a.CommitID == b.CommitID && a.Life == b.Life &&
 		a.Deleted == b.Deleted && a.Generation == b.Generation && a.StateSchema == b.StateSchema &&
 		a.State.Format == b.State.Format && string(a.State.Data) == string(b.State.Data) &&
-		a.UpdatedAt.Equal(b.UpdatedAt)
+		a.UpdatedAt.Equal(b.UpdatedAt) && a.Spawned == b.Spawned && a.MethodSet == b.MethodSet &&
+		(a.Life > 0 || a.Born.Equal(b.Born))
 }
 
 func describe(r actor.Row) string {
@@ -203,6 +204,6 @@ func describe(r actor.Row) string {
 	if len(data) > 60 {
 		data = fmt.Sprintf("%s… (%d bytes)", data[:60], len(data))
 	}
-	return fmt.Sprintf("version %d commit %s life %d deleted %t generation %d schema %d format %d state %q at %s",
-		r.Version, r.CommitID, r.Life, r.Deleted, r.Generation, r.StateSchema, r.State.Format, data, r.UpdatedAt.Format(time.RFC3339Nano))
+	return fmt.Sprintf("version %d commit %s life %d deleted %t generation %d schema %d format %d state %q at %s spawned %t set %q",
+		r.Version, r.CommitID, r.Life, r.Deleted, r.Generation, r.StateSchema, r.State.Format, data, r.UpdatedAt.Format(time.RFC3339Nano), r.Spawned, r.MethodSet)
 }

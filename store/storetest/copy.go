@@ -34,7 +34,7 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 		n, err := store.Copy(f.ctx(), movable(stores[i]), movable(s), func(n store.CopyCounts) { last = n })
 		f.ok(err)
 		if expect := (store.CopyCounts{
-			Actors: 3 + many, Tombstones: 1, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 3, DeadLetters: 1, Buckets: 3,
+			Actors: 4 + many, Tombstones: 2, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 3, DeadLetters: 1, Buckets: 3,
 		}); n != expect || last != n {
 			t.Fatalf("copied %+v, and said %+v at last; want %+v", n, last, expect)
 		}
@@ -75,6 +75,8 @@ func fill(f *fixture) (check func()) {
 	last := write(f.key("live"), stale, `{"n":2}`)
 	live := f.apply(recording(last, record("k", "reply"), brief("expired", "x")))
 	tomb := f.apply(remove(f.key("tomb"), f.apply(write(f.key("tomb"), actor.Row{}, `{}`))))
+	f.apply(become(write(f.key("spawned"), f.apply(spawn(f.key("spawned"))), `{}`), "open"))
+	f.apply(passAway(f.key("dead"), f.apply(spawn(f.key("dead")))))
 	empty := f.apply(touch(f.key("Empty||{}ü"), actor.Row{}))
 	binary := touch(f.key("binary"), actor.Row{})
 	binary.Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: []byte{0, 1, 0xff}}

@@ -92,11 +92,18 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 	case "none":
 		w.State = &actor.EncodedState{}
 	case "delete":
-		w.Delete = true
+		w.Delete, w.NewLife = true, rapid.Bool().Draw(r, "new life")
 	case "bump":
 		w.Bump = true
 	case "read":
 		c.Rows, c.Fences, least = nil, []actor.RowFence{w.Fence()}, 1
+	}
+	if len(c.Rows) > 0 && !c.Rows[0].Delete && !c.Rows[0].Bump {
+		c.Rows[0].Spawned = read == 0 && rapid.Bool().Draw(r, "spawned")
+		if rapid.IntRange(0, 3).Draw(r, "become") == 0 {
+			set := rapid.SampledFrom([]string{"", "open", "closed"}).Draw(r, "set")
+			c.Rows[0].MethodSet = &set
+		}
 	}
 	c.Records = drawRecords(r, m.key(id), least)
 	if len(m.sent) < 200 {
@@ -131,7 +138,18 @@ func (m *model) apply(c actor.Commit) error {
 
 func (m *model) change(id actor.CommitID, r *actor.RowWrite) {
 	old := m.rows[r.Key.ID]
-	row := actor.Row{Version: r.NewVersion, CommitID: id, Deleted: r.Delete, Generation: r.Generation, StateSchema: r.StateSchema}
+	row := actor.Row{
+		Version: r.NewVersion, CommitID: id, Deleted: r.Delete, Generation: r.Generation, StateSchema: r.StateSchema,
+		Life: old.Life, Spawned: old.Spawned || r.Spawned, MethodSet: old.MethodSet,
+	}
+	switch {
+	case r.Delete && r.NewLife:
+		row.Life, row.MethodSet = old.Life+1, ""
+	case r.Delete:
+		row.MethodSet = ""
+	case r.MethodSet != nil:
+		row.MethodSet = *r.MethodSet
+	}
 	switch {
 	case r.Delete:
 	case r.Bump:
@@ -180,6 +198,7 @@ func (m *model) locked(r *rapid.T) {
 		w := &c.Rows[i]
 		w.ReadVersion = m.rows[id].Version
 		w.NewVersion = max(w.NewVersion, w.ReadVersion+1)
+		w.Spawned = w.Spawned && w.ReadVersion == 0
 	}
 	for i := range c.Fences {
 		c.Fences[i].Version = m.rows[id].Version
@@ -281,7 +300,7 @@ func (m *model) sweep(r *rapid.T) {
 		}
 	}
 	for id, row := range m.rows {
-		if row.Deleted {
+		if row.Deleted && !row.Spawned { // a spawned one stays dead
 			delete(m.rows, id)
 		}
 	}

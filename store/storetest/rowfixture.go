@@ -216,3 +216,31 @@ func (f *rowFixture) damaged(k actor.Key) store.DamagedRow {
 	}
 	return damage.Rows[0]
 }
+
+// lives checks what a row says of the life of its actor.
+func (f *rowFixture) lives(row actor.Row, life uint64, spawned bool, set string) {
+	f.Helper()
+	if row.Life != life || row.Spawned != spawned || row.MethodSet != set {
+		f.Fatalf("row is\n  %s, want life %d, spawned %t, set %q", describe(row), life, spawned, set)
+	}
+}
+
+// become makes a commit change the method set of its row.
+func become(c actor.Commit, set string) actor.Commit {
+	c.Rows[0].MethodSet = &set
+	return c
+}
+
+// passAway is a commit with which the actor passes away.
+func passAway(k actor.Key, row actor.Row) actor.Commit {
+	c := remove(k, row)
+	c.Rows[0].NewLife = true
+	return c
+}
+
+// spawn is a commit that inserts the row of a spawned actor.
+func spawn(k actor.Key) actor.Commit {
+	c := touch(k, actor.Row{})
+	c.Rows[0].Spawned = true
+	return c
+}

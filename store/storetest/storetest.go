@@ -30,9 +30,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		s := open(t)
 		apps := 0
 		for _, suite := range []suite{
-			fences, versions, tombstones, groups, sets, records, loads, lists, sweeps, settles,
+			fences, versions, tombstones, lives, groups, sets, records, loads, lists, sweeps, settles,
 			lockedTurns, contexts, concurrency, modules, storedModules, deployments, settings, hosts, leases,
-			reminders, buckets, health,
+			reminders, messages, buckets, events, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {
 				for _, c := range suite.cases {

@@ -91,7 +91,8 @@ func PerhapsRan(err error) bool {
 //
 //	left, err := actor.Call[int](ctx, actor.Ref{Type: "Account", ID: "bob"}, "Withdraw", 5)
 func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallOption) (out Out, err error) {
-	m := message{Message: abi.Message{Type: to.Type, ID: to.ID, Method: method}}
+	m := message{Message: abi.Message{Method: method}}
+	m.Type, m.ID, m.Service = to.parts()
 	for _, option := range options {
 		option(&m)
 	}

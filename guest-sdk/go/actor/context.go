@@ -8,11 +8,25 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
-// Ref is the address of an actor inside its app.
+// Ref is the address of an actor inside its app. Without a type it is that of the actor which
+// stands for the service ID: [Service].
 type Ref struct{ Type, ID string }
 
-// String returns type||id.
-func (r Ref) String() string { return r.Type + "||" + r.ID }
+// String returns type||id, and service||name for a [Service].
+func (r Ref) String() string {
+	if r.Type == "" {
+		return "service||" + r.ID
+	}
+	return r.Type + "||" + r.ID
+}
+
+// parts is r as a message frame has it.
+func (r Ref) parts() (typ, id, service string) {
+	if r.Type == "" {
+		return "", "", r.ID
+	}
+	return r.Type, r.ID, ""
+}
 
 // place is where a turn runs: what a kept state belongs to.
 type place struct {
@@ -41,6 +55,8 @@ type Context struct {
 	shared bool
 	// touched says that keys were written past the struct.
 	touched bool
+	// passed says that the turn has ended its actor's life.
+	passed bool
 }
 
 func (c *Context) live() *instance {
@@ -65,6 +81,13 @@ func (c *Context) ID() string { return c.at.ref.ID }
 // Method is the name under which the running method is registered, empty in
 // a [Migrate] hook.
 func (c *Context) Method() string { return c.method }
+
+// MethodSet is the set of methods that the actor accepts in this turn, as [Become] has chosen
+// it before; empty: all.
+func (c *Context) MethodSet() string {
+	c.live()
+	return strings.Clone(c.frame.MethodSet)
+}
 
 // InvocationID is unique to the request that the turn answers. A turn that runs
 // again keeps it.

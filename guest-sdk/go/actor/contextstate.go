@@ -72,7 +72,7 @@ func (c *Context) keepState() error {
 // saveState sends what the method changed in the struct to the host.
 func (c *Context) saveState() error {
 	in := c.instance
-	if !c.shared {
+	if !c.shared || c.passed {
 		return nil // there is nothing to save
 	}
 	data, err := c.encodeState()

@@ -67,6 +67,18 @@
 // takes back what the called turn has changed, and its caller may go on. [Timeout] bounds a call.
 // An actor that waits for a call can be called back by [Reentrant] methods.
 //
+// # Messages
+//
+// [Send] sends a durable message: it is part of the turn that sends it, and part of the turn
+// of the receiver that it runs, so that it takes effect exactly once. What nobody consumes
+// comes back ([OnUndelivered]) or goes to another actor ([Forward]).
+//
+// # Life
+//
+// An actor exists as soon as it is called. [Spawn] makes one that nobody else knows; [PassAway]
+// ends one. [Become] changes which methods an actor accepts, and [Claim] gives it a name. [Hooks]
+// are methods that run when an actor begins, is loaded, or leaves.
+//
 // # Determinism
 //
 // A turn must not depend on anything but its input, its state and its [Context]:

@@ -150,6 +150,8 @@ func codeError(code abi.Code) error {
 		return ErrInvalidKey
 	case abi.CodeTooLarge:
 		return ErrTooLarge
+	case abi.CodeOver:
+		return ErrLifeOver
 	}
 	return NewError(StatusInternal, "host_error", "the host answered with code "+strconv.Itoa(int(code)))
 }

@@ -24,7 +24,7 @@ type allReentrant struct{}
 func (allReentrant) addTo(t *actorType) { t.spec.Reentrant, t.reentrant = true, true }
 
 // Private keeps callers from outside from the method: only actors of the app call it, with
-// [Call], and reminders and timers of the actor itself.
+// [Call] and [Send], and reminders and timers of the actor itself.
 func Private() MethodOption { return func(m *abi.MethodSpec) { m.Private = true } }
 
 // RequireAtomic has every [Call] of the method be in its caller's transaction, as [Atomic] has a single

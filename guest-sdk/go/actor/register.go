@@ -23,7 +23,7 @@ const sdkName = "greenroom-go/0.1.0"
 
 // Part is what an actor type is made of: its methods ([Method], [ReadOnly]) and
 // its settings ([Placement], [CoLocate], [Instance], [Pool], [StateSchema], [Migrate],
-// [AllReentrant], [Limits]).
+// [AllReentrant], [Limits], [Hooks], [MessagePolicy], [SpawnOnly]).
 type Part interface{ addTo(*actorType) }
 
 // actorType is a registered type.
@@ -126,6 +126,9 @@ func (t *actorType) addMethod(m *method, state *stateType) {
 	case t.state.typ != state.typ:
 		panic(where + "method " + m.spec.Name + " is one of *" + state.typ.String() + ", the others are of *" +
 			t.state.typ.String() + "; all methods of an actor type share one state type")
+	}
+	for _, set := range m.spec.Sets {
+		checkName(where+"method "+m.spec.Name+": the set of methods ", set)
 	}
 	t.methods[m.spec.Name] = m
 	t.spec.Methods = append(t.spec.Methods, m.spec)

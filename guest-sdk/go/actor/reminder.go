@@ -210,18 +210,31 @@ const (
 	CauseReminder CauseKind = "reminder"
 	// CauseTimer is a firing of a [Timer].
 	CauseTimer CauseKind = "timer"
+	// CauseMessage is a message: [Send].
+	CauseMessage CauseKind = "message"
+	// CauseUndelivered is a message of the actor that comes back: [OnUndelivered].
+	CauseUndelivered CauseKind = "undelivered"
 )
 
 // Cause is what brought a turn about.
 type Cause struct {
 	Kind CauseKind
-	// From is the caller, where the turn is a call of another actor.
-	From Ref
-	// The rest is of a firing. Name is the reminder's or the timer's.
+	// From is the caller, where the turn is a call of another actor, or the sender of a
+	// message; zero: a client outside. Of an undelivered message it is the receiver that did
+	// not consume it. By is the actor that sent the message on behalf of From; zero: From
+	// itself.
+	From, By Ref
+	// Cookie is that of a message, and Failed the code of the last failure of one that
+	// comes back.
+	Cookie uint64
+	Failed string
+	// Name is the reminder's or the timer's.
 	Name string
-	// Due is when it was due; where the firing stands for several times, the first.
+	// Due is when the firing or the message was due; where a firing stands for several
+	// times, the first.
 	Due time.Time
-	// Attempt is 1 the first time that this firing is tried, and always of a timer.
+	// Attempt is 1 the first time that this firing or message is tried, and always of a
+	// timer.
 	Attempt int
 	// Missed is for how many further times the firing stands, and how many were passed
 	// over before it.
@@ -231,14 +244,24 @@ type Cause struct {
 }
 
 // Cause is what brought the turn about, for a method that is called as well as
-// reminded of.
+// reminded of or sent messages to.
 func (c *Context) Cause() Cause {
 	c.live()
 	switch f := &c.frame; f.Cause {
 	case abi.CauseOutside:
 		return Cause{Kind: CauseCall}
 	case abi.CauseCall:
-		return Cause{Kind: CauseActor, From: Ref{Type: strings.Clone(f.CallerType), ID: strings.Clone(f.CallerID)}}
+		caller, _ := from(f)
+		return Cause{Kind: CauseActor, From: caller}
+	case abi.CauseMessage, abi.CauseUndelivered:
+		cause := Cause{
+			Kind: CauseMessage, Cookie: f.Cookie, Failed: strings.Clone(f.Failed), Due: time.Unix(0, f.DueUnixNano).UTC(), Attempt: int(f.Attempt),
+		}
+		if f.Cause == abi.CauseUndelivered {
+			cause.Kind = CauseUndelivered
+		}
+		cause.From, cause.By = from(f)
+		return cause
 	case abi.CauseReminder, abi.CauseTimer:
 		kind := CauseReminder
 		if f.Cause == abi.CauseTimer {

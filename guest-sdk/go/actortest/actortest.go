@@ -14,7 +14,8 @@
 // bytes, memory that a method may not keep is overwritten after it, stored state
 // goes through [actor.Migrate] if its schema is old. All types that the test's
 // package registered are there, by name, and call each other in one transaction;
-// [Harness.Fake] stands for those of other modules.
+// [Harness.Fake] stands for those of other modules. [Harness.Deliver] delivers the messages
+// that they have sent. Hooks are not run: a test calls them like other methods.
 //
 // A host puts an instance back to its first memory when another actor comes to it.
 // So does the harness: unexported fields and whatever else hangs on the state are
@@ -30,6 +31,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -66,6 +68,7 @@ type Harness struct {
 	reminded  uint64 // counts reminders and timers that were set, for their order
 	dead      []DeadLetter
 
+	society
 	outside
 }
 
@@ -124,7 +127,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]*fake{}}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, society: society{services: map[string]actor.Ref{}, gone: map[actor.Ref]bool{}}, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]*fake{}}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -165,7 +168,7 @@ func (h *Harness) SetSecret(name, value string) { h.secrets[name] = value }
 // host that cannot be reached. Redirects are not followed here.
 func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) { h.http = handle }
 
-// Fake answers calls that actors make of a method of any actor of a type, in the place of
+// Fake answers calls and messages of actors to a method of any actor of a type, in the place of
 // that type: with what answer returns for the actor's ID and the input, as JSON unless it is
 // a []byte or an [actor.Payload], or with its error. Without fakes, such calls run turns of
 // what the test's package registered. A call that answer makes with [Harness.Call] is part of
@@ -216,11 +219,15 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 	h.commit(actor.Ref{Type: typ, ID: id}, schema, values, h.nextRevision())
 }
 
-// Delete removes an actor with its reminders and timers, as its caller can from outside.
+// Delete removes an actor with its reminders, timers, services and messages, as its caller can
+// from outside.
 func (h *Harness) Delete(typ, id string) {
-	delete(h.actors, actor.Ref{Type: typ, ID: id})
-	delete(h.reminders, actor.Ref{Type: typ, ID: id})
-	delete(h.timers, actor.Ref{Type: typ, ID: id})
+	ref := actor.Ref{Type: typ, ID: id}
+	delete(h.actors, ref)
+	delete(h.reminders, ref)
+	delete(h.timers, ref)
+	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
+	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }
 
 // Version is the version of an actor's stored state: another one after each turn
@@ -248,7 +255,12 @@ func (h *Harness) Actors() []actor.Ref {
 }
 
 func (h *Harness) commit(ref actor.Ref, schema uint32, state map[string]value, revision uint64) {
-	h.actors[ref] = &row{version: h.Version(ref.Type, ref.ID) + 1, revision: revision, schema: schema, state: state}
+	r := &row{revision: revision, schema: schema, state: state}
+	if old := h.actors[ref]; old != nil {
+		r.version, r.set, r.spawned = old.version, old.set, old.spawned
+	}
+	r.version++
+	h.actors[ref] = r
 }
 
 func (h *Harness) nextRevision() uint64 {

@@ -323,7 +323,8 @@ func TestRefusedCalls(t *testing.T) {
 	for to, want := range map[[3]string]string{
 		{"Account", "b", "Deposit"}: "",
 		{"Account", "", "Deposit"}:  "invalid_call",
-		{"", "b", "Deposit"}:        "invalid_call",
+		{"", "b", "Deposit"}:        "service_not_found",
+		{"", "", "Deposit"}:         "invalid_call",
 		{"Account", "b", ""}:        "invalid_call",
 		{"Payer", "a", "Deposit"}:   "not_reentrant",
 		{"Payer", "b", "Deposit"}:   "",

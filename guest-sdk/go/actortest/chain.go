@@ -30,6 +30,11 @@ type chain struct {
 	members map[actor.Ref]*member
 	open    []actor.Ref // whose turns run, the outermost first
 	faking  bool        // a fake runs, or has panicked
+
+	sent     []*message
+	events   []Event
+	spawned  []actor.Ref
+	services map[string]actor.Ref // that it has changed; zero: released
 }
 
 // member is an actor of a chain, as the chain has changed it so far.
@@ -40,14 +45,19 @@ type member struct {
 	written bool   // a turn that may change the actor has ended well
 }
 
-// savepoint is what the members were like before a call, by value.
-type savepoint map[actor.Ref]saved
+// savepoint is what the chain and its members were like before a call, by value.
+type savepoint struct {
+	members               map[actor.Ref]saved
+	sent, spawned, events int
+	services              map[string]actor.Ref
+}
 
 type saved struct {
 	values    map[string]value
 	revision  uint64
 	reminders map[string]*reminder
 	timers    []timerChange
+	life      life
 	schema    uint32
 	written   bool
 }
@@ -62,18 +72,25 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if spec, err := h.method(ref.Type, method); err == nil && spec.Private && by == nil {
 		return actor.Payload{}, actor.NewError(actor.StatusPermissionDenied, "method_private", "only actors, their reminders and their timers call "+ref.Type+"."+method)
 	}
-	c := &chain{harness: h, members: map[actor.Ref]*member{}}
+	c := &chain{harness: h, members: map[actor.Ref]*member{}, services: map[string]actor.Ref{}}
+	waiting := h.reminded
 	h.chain = c
 	defer func() { h.chain = nil }()
 	reply, err := c.turn(ref, method, payload, by)
 	if err != nil {
 		return actor.Payload{}, err
 	}
+	h.spawned += uint64(len(c.spawned))
+	for _, ref := range c.spawned {
+		h.commit(ref, h.types[ref.Type].StateSchema, nil, h.nextRevision())
+		h.actors[ref].spawned = true
+	}
 	for ref, m := range c.members {
 		if m.written {
 			c.commit(ref, m)
 		}
 	}
+	c.commitLife(waiting)
 	return reply, nil
 }
 
@@ -90,6 +107,12 @@ func (c *chain) commit(ref actor.Ref, m *member) {
 // the called turn was committed on its own.
 func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bool, err error) {
 	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
+	if m.Service != "" && to == (actor.Ref{}) {
+		var found bool
+		if to, found = c.service(m.Service); !found {
+			return reply, false, actor.ErrServiceNotFound.Messagef("no actor stands for the service %q", m.Service)
+		}
+	}
 	name := method{to.Type, strings.Clone(m.Method)}
 	in := actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
 	if to.Type == "" || to.ID == "" || name.name == "" {
@@ -169,17 +192,18 @@ func (c *chain) nested(ref actor.Ref, method string, payload actor.Payload) (act
 }
 
 func (c *chain) save() savepoint {
-	s := savepoint{}
+	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), maps.Clone(c.services)}
 	for ref, m := range c.members {
 		o := m.overlay
-		s[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), m.schema, m.written}
+		s.members[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), o.life, m.schema, m.written}
 	}
 	return s
 }
 
 func (c *chain) goBack(to savepoint) {
+	c.sent, c.spawned, c.events, c.services = c.sent[:to.sent], c.spawned[:to.spawned], c.events[:to.events], to.services
 	for ref, m := range c.members {
-		s, known := to[ref]
+		s, known := to.members[ref]
 		if !known {
 			delete(c.members, ref)
 			continue
@@ -189,7 +213,7 @@ func (c *chain) goBack(to savepoint) {
 			o.values = s.values
 			o.move()
 		}
-		o.reminders, o.timers, m.schema, m.written = s.reminders, s.timers, s.schema, s.written
+		o.reminders, o.timers, o.life, m.schema, m.written = s.reminders, s.timers, s.life, s.schema, s.written
 	}
 }
 
@@ -227,9 +251,17 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 	if limit := limitOr(spec.Limits.PayloadBytes, defaultPayloadBytes); len(payload.Data) > limit {
 		return actor.Payload{}, tooLarge(actor.StatusInvalidArgument, "payload", len(payload.Data), limit)
 	}
+	if err := c.exists(ref, &spec); err != nil {
+		return actor.Payload{}, err
+	}
 	m, err := c.member(ref, &spec)
 	if err != nil {
 		return actor.Payload{}, err
+	}
+	if by == nil || by.kind == abi.CauseMessage {
+		if err := m.accepts(ref, &called); err != nil {
+			return actor.Payload{}, err
+		}
 	}
 	o := m.overlay
 	if by != nil && by.firing != nil {
@@ -247,10 +279,14 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 		m.schema = spec.StateSchema
 	}
 	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
-	turn.ContentType, turn.Payload = payload.ContentType, payload.Data
+	turn.ContentType, turn.Payload, turn.MethodSet = payload.ContentType, payload.Data, m.methodSet()
 	if by != nil {
 		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
 		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
+		if m := by.message; m != nil {
+			turn.CallerType, turn.CallerID, turn.ByType, turn.ByID = m.from.Type, m.from.ID, m.by.Type, m.by.ID
+			turn.Cookie, turn.Failed = m.Cookie, m.failed
+		}
 	} else if n := len(c.open); n > 0 {
 		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, c.open[n-1].Type, c.open[n-1].ID
 	}

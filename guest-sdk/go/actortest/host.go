@@ -109,6 +109,93 @@ func (h *turnHost) Call(frame []byte) ([]byte, abi.Code) {
 	return resultOf(h.harness.chain.call(&m, h.overlay.readOnly)), 0
 }
 
+// mayAct says why the turn may have no effects beside its actor's state, 0 if it may.
+func (h *turnHost) mayAct() abi.Code {
+	h.overlay.problem = ""
+	switch {
+	case h.overlay.readOnly || h.overlay.migrates:
+		return abi.CodeReadOnly
+	case h.overlay.passed:
+		return abi.CodeOver
+	}
+	return 0
+}
+
+// refusedFor keeps why a function was refused.
+func (h *turnHost) refusedFor(code abi.Code, problem string) abi.Code {
+	h.overlay.problem = problem
+	return code
+}
+
+func (h *turnHost) Send(frame []byte) abi.Code {
+	if code := h.mayAct(); code != 0 && code != abi.CodeOver { // who has passed away may still say so
+		return code
+	}
+	return h.refusedFor(h.harness.chain.send(h.ref, h.overlay, frame))
+}
+
+func (h *turnHost) Publish(name, contentType string, data []byte) abi.Code {
+	if code := h.mayAct(); code != 0 {
+		return code
+	}
+	return h.refusedFor(h.harness.chain.publish(h.ref, h.overlay, name, contentType, data))
+}
+
+func (h *turnHost) Spawn(typ string) (string, abi.Code) {
+	if code := h.mayAct(); code != 0 && code != abi.CodeOver {
+		return "", code
+	}
+	id, problem := h.harness.chain.spawn(typ)
+	if problem != "" {
+		return "", h.refuse(problem)
+	}
+	return id, 0
+}
+
+func (h *turnHost) Become(set string) abi.Code {
+	if code := h.mayLive(); code != 0 {
+		return code
+	}
+	if problem := h.harness.chain.become(h.ref, h.overlay, set); problem != "" {
+		return h.refuse(problem)
+	}
+	return 0
+}
+
+// mayLive is mayAct for what only an actor with a row can do.
+func (h *turnHost) mayLive() abi.Code {
+	if h.overlay.none {
+		return abi.CodeNoState
+	}
+	return h.mayAct()
+}
+
+func (h *turnHost) PassAway() abi.Code {
+	code := h.mayLive()
+	h.overlay.passed = h.overlay.passed || code == 0
+	return code
+}
+
+func (h *turnHost) ServiceClaim(name string) abi.Code {
+	if code := h.mayLive(); code != 0 {
+		return code
+	}
+	return h.refusedFor(h.harness.chain.claim(h.ref, name))
+}
+
+func (h *turnHost) ServiceRelease(name string) int32 {
+	if code := h.mayLive(); code != 0 {
+		return int32(code)
+	}
+	if problem := serviceProblem(name); problem != "" {
+		return int32(h.refuse(problem))
+	}
+	if h.harness.chain.release(h.ref, name) {
+		return 1
+	}
+	return 0
+}
+
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }
 
 func (h *turnHost) Log(level int32, text string) {

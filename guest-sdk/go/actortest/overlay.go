@@ -34,6 +34,7 @@ type overlay struct {
 	// reminders are those that were changed, by name; nil is one that is gone.
 	reminders map[string]*reminder
 	timers    []timerChange
+	life
 	turnOverlay
 }
 
@@ -42,7 +43,10 @@ type turnOverlay struct {
 	readOnly bool
 	migrates bool
 	operated int    // how often it has set or cancelled a reminder
-	problem  string // why the last function of reminders or timers was refused
+	problem  string // why the last function with a problem was refused
+
+	sent, sentBytes           int // messages
+	published, publishedBytes int // events
 }
 
 func (o *overlay) move() { o.revision = o.harness.nextRevision() }
@@ -53,6 +57,8 @@ func (o *overlay) writable() abi.Code {
 		return abi.CodeNoState
 	case o.readOnly:
 		return abi.CodeReadOnly
+	case o.passed:
+		return abi.CodeOver
 	}
 	return 0
 }

@@ -27,14 +27,16 @@ type Reminder struct {
 	Metadata map[string]string
 }
 
-// DeadLetter is a firing that failed as often as its [actor.Retry] allows.
+// DeadLetter is a firing that failed as often as its [actor.Retry] allows, or a message that
+// nobody has consumed.
 type DeadLetter struct {
-	Reminder Reminder // as it was for the last try
+	Reminder Reminder // as it was for the last try; zero for a message
+	Message  *Message // nil for a firing
 	Err      error    // of the last try
 	At       time.Time
 }
 
-// Advance moves the clock on, and fires what is due until then, reminders and timers, in
+// Advance moves the clock on, and runs what is due until then, reminders, timers and messages, in
 // order, each at its own time: with what failed firings and new reminders add. What is due at once when it
 // is set fires with the next Advance, also one of 0. The Jitter of an [actor.Reminder]
 // is none here.
@@ -45,37 +47,54 @@ func (h *Harness) Advance(d time.Duration) {
 	}
 	until := h.now.Add(d)
 	for fired := 0; ; fired++ {
-		r, t := h.nextReminder(until), h.nextTimer(until)
-		if r == nil && t == nil {
+		next := h.nextDue(until)
+		if next == nil {
 			break
 		}
-		var at time.Time
-		var ref actor.Ref
-		var name string
-		if t == nil || r != nil && cmp.Or(r.FireAt.Compare(t.due), cmp.Compare(r.order, t.order)) < 0 {
-			t, at, ref, name = nil, r.FireAt, r.actor, r.Name
-		} else {
-			at, ref, name = t.due, t.actor, t.Name
-		}
 		if fired == maxFirings {
-			h.t.Fatalf("actortest: Advance(%v) has fired %d reminders and timers and is at %v, last %q of %s; advance in shorter steps, or mend one that sets itself anew without a delay",
-				d, fired, h.now, name, ref)
+			h.t.Fatalf("actortest: Advance(%v) has run %d reminders, timers and messages and is at %v, last %q of %s; advance in shorter steps, or mend one that sets itself anew without a delay",
+				d, fired, h.now, next.name, next.ref)
 		}
-		if at.After(h.now) {
-			h.now = at
+		if next.at.After(h.now) {
+			h.now = next.at
 		}
-		if t == nil {
-			h.fire(r)
-		} else {
-			h.fireTimer(t)
-		}
+		next.run()
 	}
 	if until.After(h.now) {
 		h.now = until
 	}
 }
 
-// maxFirings is how many reminders and timers one Advance fires.
+// due is a reminder, a timer or a message whose time comes.
+type due struct {
+	at    time.Time
+	order uint64
+	name  string
+	ref   actor.Ref
+	run   func()
+}
+
+// nextDue returns what is due first until a time; nil if there is nothing.
+func (h *Harness) nextDue(until time.Time) *due {
+	var first *due
+	add := func(d due) {
+		if first == nil || cmp.Or(d.at.Compare(first.at), cmp.Compare(d.order, first.order)) < 0 {
+			first = &d
+		}
+	}
+	if r := h.nextReminder(until); r != nil {
+		add(due{r.FireAt, r.order, r.Name, r.actor, func() { h.fire(r) }})
+	}
+	if t := h.nextTimer(until); t != nil {
+		add(due{t.due, t.order, t.Name, t.actor, func() { h.fireTimer(t) }})
+	}
+	if m := h.nextMessage(until); m != nil {
+		add(due{m.deliverAt, m.order, m.Method, m.to, func() { h.deliver(m) }})
+	}
+	return first
+}
+
+// maxFirings is how many reminders, timers and messages one Advance runs.
 const maxFirings = 1_000_000
 
 // Reminders returns all reminders that are set, in the order in which they fire.

@@ -133,8 +133,11 @@ func (h *turnHost) seenTimers() map[string]int {
 // mayTime says why the turn may not change timers, 0 if it may.
 func (h *turnHost) mayTime() abi.Code {
 	h.overlay.problem = ""
-	if h.overlay.readOnly {
+	switch {
+	case h.overlay.readOnly:
 		return abi.CodeReadOnly
+	case h.overlay.passed:
+		return abi.CodeOver
 	}
 	return 0
 }

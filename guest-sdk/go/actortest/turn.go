@@ -21,6 +21,9 @@ type row struct {
 	revision uint64
 	schema   uint32
 	state    map[string]value
+
+	set     string // of methods that are accepted; empty: all
+	spawned bool
 }
 
 // cause is the reminder or timer that asks for a turn.
@@ -30,7 +33,8 @@ type cause struct {
 	due             time.Time
 	attempt, missed uint32
 	metadata        []abi.Header
-	firing          *firing // of a reminder
+	firing          *firing  // of a reminder
+	message         *message // of a message
 }
 
 func limitOr(limit int64, otherwise int) int {

@@ -40,6 +40,10 @@ const KIND_REMINDER: u8 = 7;
 pub const CAUSE_OUTSIDE: u8 = 0;
 /// [`TurnFrame::cause`] of a call of another actor.
 pub const CAUSE_CALL: u8 = 1;
+/// [`TurnFrame::cause`] of a message.
+pub const CAUSE_MESSAGE: u8 = 2;
+/// [`TurnFrame::cause`] of a message that comes back to its sender: nobody consumed it.
+pub const CAUSE_UNDELIVERED: u8 = 6;
 /// [`TurnFrame::cause`] of a reminder's firing.
 pub const CAUSE_REMINDER: u8 = 3;
 /// [`TurnFrame::cause`] of a timer's firing.
@@ -50,6 +54,8 @@ pub const FLAG_KEEP: u32 = 1;
 /// A bit of [`MessageFrame::flags`]: the call is in the caller's transaction, or fails
 /// before it has run.
 pub const FLAG_ATOMIC: u32 = 1;
+/// A bit of [`MessageFrame::flags`]: the message is not stored.
+pub const FLAG_VOLATILE: u32 = 2;
 /// A bit of [`ResultFrame::flags`]: the turn was committed on its own.
 pub const FLAG_COMMITTED: u32 = 1;
 
@@ -85,15 +91,18 @@ pub struct TurnFrame<'a> {
     pub content_type: &'a str,
     /// What the caller sent.
     pub payload: &'a [u8],
-    /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_REMINDER`] or [`CAUSE_TIMER`].
+    /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_MESSAGE`], [`CAUSE_REMINDER`],
+    /// [`CAUSE_TIMER`] or [`CAUSE_UNDELIVERED`].
     pub cause: u8,
-    /// The type of the actor that calls.
+    /// The type of the actor that calls or that sent the message; of an undelivered
+    /// message, of the one that did not consume it.
     pub caller_type: &'a str,
-    /// The ID of the actor that calls.
+    /// Its ID.
     pub caller_id: &'a str,
     /// The name of the reminder or timer.
     pub cause_name: &'a str,
-    /// The occurrence that is delivered, in nanoseconds since 1970 UTC.
+    /// The occurrence that is delivered, or when the message was sent, in nanoseconds since
+    /// 1970 UTC.
     pub due_unix_nano: i64,
     /// Which delivery of it this is, from 1 on.
     pub attempt: u32,
@@ -101,6 +110,17 @@ pub struct TurnFrame<'a> {
     pub missed: u32,
     /// What the reminder carries beside its payload.
     pub metadata: Vec<(&'a str, &'a str)>,
+    /// The sender's own number of a message.
+    pub cookie: u64,
+    /// The set of methods that the actor accepts; empty: all.
+    pub method_set: &'a str,
+    /// The code of the last failure of an undelivered message.
+    pub failed: &'a str,
+    /// The type of the actor that sent the message on the caller's behalf; empty: the caller
+    /// itself.
+    pub by_type: &'a str,
+    /// Its ID.
+    pub by_id: &'a str,
 }
 
 /// A reminder, both ways: `abi/SPEC.md` section 4 says what the fields mean. Times are
@@ -184,7 +204,8 @@ pub struct HttpResponseFrame<'a> {
     pub message: &'a str,
 }
 
-/// A call of another actor, guest to host. Texts and payload alias the frame.
+/// A call of another actor or a message to one, guest to host. Texts and payload alias the
+/// frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFrame<'a> {
     /// The type of the callee.
@@ -193,14 +214,33 @@ pub struct MessageFrame<'a> {
     pub id: &'a str,
     /// Its method.
     pub method: &'a str,
+    /// The service that is called, instead of the type and the ID.
+    pub service: &'a str,
     /// The content type of the payload; empty means JSON.
     pub content_type: &'a str,
     /// The input of the method.
     pub payload: &'a [u8],
-    /// [`FLAG_ATOMIC`]; others are kept for what is to come.
+    /// [`FLAG_ATOMIC`] and [`FLAG_VOLATILE`]; others are kept for what is to come.
     pub flags: u32,
-    /// The longest that the call may take, in milliseconds; 0: as long as the turn.
+    /// The longest that a call may take, in milliseconds; 0: as long as the turn.
     pub limit_millis: u32,
+    /// When a message is delivered, in nanoseconds since 1970 UTC; 0: after its delay.
+    pub due_unix_nano: i64,
+    /// The method of the sender that gets the message back if nobody consumes it.
+    pub undelivered: &'a str,
+    /// The sender's own number of a message.
+    pub cookie: u64,
+    pub channel: u32,
+    /// How long after it was sent a message is delivered, in nanoseconds.
+    pub delay_nano: i64,
+    /// The type of the actor that gets the message if nobody consumes it; empty: none.
+    pub forward_type: &'a str,
+    /// Its ID.
+    pub forward_id: &'a str,
+    /// The type of the actor on whose behalf it is sent; empty: the sender itself.
+    pub on_behalf_type: &'a str,
+    /// Its ID.
+    pub on_behalf_id: &'a str,
 }
 
 /// The reply to a call, or why there is none. It aliases the frame.
@@ -258,7 +298,12 @@ pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
     w.number(17, &turn.due_unix_nano.to_le_bytes());
     w.number(18, &turn.attempt.to_le_bytes());
     w.number(19, &turn.missed.to_le_bytes());
+    w.number(20, &turn.cookie.to_le_bytes());
+    w.bytes(21, turn.method_set.as_bytes());
+    w.bytes(22, turn.failed.as_bytes());
     w.bytes(23, &headers(&turn.metadata));
+    w.bytes(24, turn.by_type.as_bytes());
+    w.bytes(25, turn.by_id.as_bytes());
     w.0
 }
 
@@ -297,7 +342,12 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
             17 => turn.due_unix_nano = i64::from_le_bytes(r.number(value)?),
             18 => turn.attempt = u32::from_le_bytes(r.number(value)?),
             19 => turn.missed = u32::from_le_bytes(r.number(value)?),
+            20 => turn.cookie = u64::from_le_bytes(r.number(value)?),
+            21 => turn.method_set = r.text(value)?,
+            22 => turn.failed = r.text(value)?,
             23 => turn.metadata = r.headers(value)?,
+            24 => turn.by_type = r.text(value)?,
+            25 => turn.by_id = r.text(value)?,
             _ => {}
         }
     }
@@ -360,21 +410,31 @@ pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
     Ok(error)
 }
 
-/// Encodes a call; what is zero or empty is left out.
+/// Encodes a call or a message; what is zero or empty is left out.
 #[must_use]
 pub fn encode_message(message: &MessageFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_MESSAGE);
     w.bytes(1, message.actor_type.as_bytes());
     w.bytes(2, message.id.as_bytes());
     w.bytes(3, message.method.as_bytes());
-    w.bytes(5, message.content_type.as_bytes()); // 4 is kept for what is to come
+    w.bytes(4, message.service.as_bytes());
+    w.bytes(5, message.content_type.as_bytes());
     w.bytes(6, message.payload);
     w.number(7, &message.flags.to_le_bytes());
     w.number(8, &message.limit_millis.to_le_bytes());
+    w.number(9, &message.due_unix_nano.to_le_bytes());
+    w.bytes(10, message.undelivered.as_bytes());
+    w.number(11, &message.cookie.to_le_bytes());
+    w.number(12, &message.channel.to_le_bytes());
+    w.number(13, &message.delay_nano.to_le_bytes()); // 12 is kept for what is to come
+    w.bytes(14, message.forward_type.as_bytes());
+    w.bytes(15, message.forward_id.as_bytes());
+    w.bytes(16, message.on_behalf_type.as_bytes());
+    w.bytes(17, message.on_behalf_id.as_bytes());
     w.0
 }
 
-/// Decodes a call.
+/// Decodes a call or a message.
 ///
 /// # Errors
 ///
@@ -387,10 +447,20 @@ pub fn decode_message(frame: &[u8]) -> Result<MessageFrame<'_>, FrameError> {
             1 => message.actor_type = r.text(value)?,
             2 => message.id = r.text(value)?,
             3 => message.method = r.text(value)?,
+            4 => message.service = r.text(value)?,
             5 => message.content_type = r.text(value)?,
             6 => message.payload = value,
             7 => message.flags = u32::from_le_bytes(r.number(value)?),
             8 => message.limit_millis = u32::from_le_bytes(r.number(value)?),
+            9 => message.due_unix_nano = i64::from_le_bytes(r.number(value)?),
+            10 => message.undelivered = r.text(value)?,
+            11 => message.cookie = u64::from_le_bytes(r.number(value)?),
+            12 => message.channel = u32::from_le_bytes(r.number(value)?),
+            13 => message.delay_nano = i64::from_le_bytes(r.number(value)?),
+            14 => message.forward_type = r.text(value)?,
+            15 => message.forward_id = r.text(value)?,
+            16 => message.on_behalf_type = r.text(value)?,
+            17 => message.on_behalf_id = r.text(value)?,
             _ => {}
         }
     }

@@ -74,6 +74,11 @@ fn turns() {
             attempt: want["attempt"].as_u64().unwrap() as u32,
             missed: want["missed"].as_u64().unwrap() as u32,
             metadata: headers(&want["metadata"]),
+            cookie: want["cookie"].as_u64().unwrap(),
+            method_set: text(&want["method_set"]),
+            failed: text(&want["failed"]),
+            by_type: text(&want["by_type"]),
+            by_id: text(&want["by_id"]),
         };
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {
@@ -237,6 +242,16 @@ fn messages() {
             payload: &payload,
             flags: want["flags"].as_u64().unwrap() as u32,
             limit_millis: want["limit_ms"].as_u64().unwrap() as u32,
+            service: text(&want["service"]),
+            due_unix_nano: want["due_unix_nano"].as_i64().unwrap(),
+            undelivered: text(&want["undelivered"]),
+            cookie: want["cookie"].as_u64().unwrap(),
+            channel: want["channel"].as_u64().unwrap() as u32,
+            delay_nano: want["delay_nano"].as_i64().unwrap(),
+            forward_type: text(&want["forward_type"]),
+            forward_id: text(&want["forward_id"]),
+            on_behalf_type: text(&want["on_behalf_type"]),
+            on_behalf_id: text(&want["on_behalf_id"]),
         };
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {

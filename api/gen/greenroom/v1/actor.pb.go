@@ -487,6 +487,950 @@ func (x *CallReply) GetJson() *structpb.Value {
 	return nil
 }
 
+// SendRequest has 1 to 1000 messages, of at most 4 MiB together.
+type SendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default.
+	App           string             `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Messages      []*OutgoingMessage `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendRequest) Reset() {
+	*x = SendRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendRequest) ProtoMessage() {}
+
+func (x *SendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
+func (*SendRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SendRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *SendRequest) GetMessages() []*OutgoingMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// OutgoingMessage is a message from outside to an actor of the request's app.
+type OutgoingMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Id    string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// The method that the message runs: neither read-only nor private.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// At most 64 KiB; opaque to Greenroom.
+	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Media type of the payload; empty means application/json.
+	ContentType string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// As in InvokeRequest.
+	Json *structpb.Value `protobuf:"bytes,6,opt,name=json,proto3" json:"json,omitempty"`
+	// When it is delivered; absent: at once.
+	//
+	// Types that are valid to be assigned to Due:
+	//
+	//	*OutgoingMessage_At
+	//	*OutgoingMessage_After
+	Due isOutgoingMessage_Due `protobuf_oneof:"due"`
+	// As in StreamInvocation: names this message to this method of this actor.
+	IdempotencyKey string `protobuf:"bytes,9,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// The actor that gets the message if nobody consumes it; empty: none.
+	ForwardType string `protobuf:"bytes,10,opt,name=forward_type,json=forwardType,proto3" json:"forward_type,omitempty"`
+	ForwardId   string `protobuf:"bytes,11,opt,name=forward_id,json=forwardId,proto3" json:"forward_id,omitempty"`
+	// A number of the sender's own, which the receiver gets with the message.
+	Cookie        uint64 `protobuf:"varint,12,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutgoingMessage) Reset() {
+	*x = OutgoingMessage{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutgoingMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutgoingMessage) ProtoMessage() {}
+
+func (x *OutgoingMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutgoingMessage.ProtoReflect.Descriptor instead.
+func (*OutgoingMessage) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OutgoingMessage) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *OutgoingMessage) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *OutgoingMessage) GetDue() isOutgoingMessage_Due {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *OutgoingMessage) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		if x, ok := x.Due.(*OutgoingMessage_At); ok {
+			return x.At
+		}
+	}
+	return nil
+}
+
+func (x *OutgoingMessage) GetAfter() *durationpb.Duration {
+	if x != nil {
+		if x, ok := x.Due.(*OutgoingMessage_After); ok {
+			return x.After
+		}
+	}
+	return nil
+}
+
+func (x *OutgoingMessage) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetForwardType() string {
+	if x != nil {
+		return x.ForwardType
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetForwardId() string {
+	if x != nil {
+		return x.ForwardId
+	}
+	return ""
+}
+
+func (x *OutgoingMessage) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+type isOutgoingMessage_Due interface {
+	isOutgoingMessage_Due()
+}
+
+type OutgoingMessage_At struct {
+	At *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at,proto3,oneof"`
+}
+
+type OutgoingMessage_After struct {
+	After *durationpb.Duration `protobuf:"bytes,8,opt,name=after,proto3,oneof"`
+}
+
+func (*OutgoingMessage_At) isOutgoingMessage_Due() {}
+
+func (*OutgoingMessage_After) isOutgoingMessage_Due() {}
+
+type SendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each message, in their order.
+	Messages      []*SentMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendResponse) Reset() {
+	*x = SendResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendResponse) ProtoMessage() {}
+
+func (x *SendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
+func (*SendResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SendResponse) GetMessages() []*SentMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+type SentMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique for ever, as Reminder has it. Empty with an error.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The message was stored by an earlier request with its idempotency key.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Unset: the message is stored.
+	Error         *StreamError `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentMessage) Reset() {
+	*x = SentMessage{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentMessage) ProtoMessage() {}
+
+func (x *SentMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentMessage.ProtoReflect.Descriptor instead.
+func (*SentMessage) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SentMessage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SentMessage) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *SentMessage) GetError() *StreamError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+type ListMessagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Actor *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	// At most this many; 0 means 100.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Asks for payloads as well; a page has at most 50 messages then.
+	Payloads      bool `protobuf:"varint,4,opt,name=payloads,proto3" json:"payloads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMessagesRequest) Reset() {
+	*x = ListMessagesRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMessagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMessagesRequest) ProtoMessage() {}
+
+func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
+func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListMessagesRequest) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *ListMessagesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListMessagesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListMessagesRequest) GetPayloads() bool {
+	if x != nil {
+		return x.Payloads
+	}
+	return false
+}
+
+type ListMessagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that have an order first, by sender, and those of one sender as they were sent.
+	Messages []*InboxMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMessagesResponse) Reset() {
+	*x = ListMessagesResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMessagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMessagesResponse) ProtoMessage() {}
+
+func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
+func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListMessagesResponse) GetMessages() []*InboxMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ListMessagesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// InboxMessage is a message that its receiver has not consumed.
+type InboxMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique for ever.
+	Id     string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Empty unless payloads were asked for.
+	Payload     []byte          `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string          `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	PayloadSize uint32          `protobuf:"varint,5,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
+	Details     *MessageDetails `protobuf:"bytes,6,opt,name=details,proto3" json:"details,omitempty"`
+	// When it was to be delivered, and when it is delivered next.
+	Due    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due,proto3" json:"due,omitempty"`
+	FireAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
+	// Counts the failed deliveries.
+	Failures uint32 `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
+	// What the last failed delivery ended with.
+	LastError string                 `protobuf:"bytes,10,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	SentAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// When it is given up.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxMessage) Reset() {
+	*x = InboxMessage{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxMessage) ProtoMessage() {}
+
+func (x *InboxMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxMessage.ProtoReflect.Descriptor instead.
+func (*InboxMessage) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InboxMessage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InboxMessage) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *InboxMessage) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *InboxMessage) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *InboxMessage) GetPayloadSize() uint32 {
+	if x != nil {
+		return x.PayloadSize
+	}
+	return 0
+}
+
+func (x *InboxMessage) GetDetails() *MessageDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *InboxMessage) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *InboxMessage) GetFireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FireAt
+	}
+	return nil
+}
+
+func (x *InboxMessage) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *InboxMessage) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *InboxMessage) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+func (x *InboxMessage) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+// MessageDetails is what a message has beside what every firing has.
+type MessageDetails struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender; absent: a caller from outside. Of a message that came back: the actor that did
+	// not consume it.
+	From *ActorKey `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// The actor that sent it on the sender's behalf; absent: the sender itself.
+	By *ActorKey `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// The sender's earlier messages to this receiver come before it.
+	Ordered bool `protobuf:"varint,3,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	// The sender's method that gets the message back if nobody consumes it; empty: none.
+	Undelivered string `protobuf:"bytes,4,opt,name=undelivered,proto3" json:"undelivered,omitempty"`
+	// The actor that gets the message if nobody consumes it; absent: none.
+	Forward *ActorKey `protobuf:"bytes,5,opt,name=forward,proto3" json:"forward,omitempty"`
+	// The receivers that it was forwarded from, the first one first.
+	Path []*ActorKey `protobuf:"bytes,6,rep,name=path,proto3" json:"path,omitempty"`
+	// Not empty for a message that came back to its sender: the code of the last failure.
+	Failed        string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cookie        uint64 `protobuf:"varint,8,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MessageDetails) Reset() {
+	*x = MessageDetails{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MessageDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MessageDetails) ProtoMessage() {}
+
+func (x *MessageDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MessageDetails.ProtoReflect.Descriptor instead.
+func (*MessageDetails) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MessageDetails) GetFrom() *ActorKey {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *MessageDetails) GetBy() *ActorKey {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *MessageDetails) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
+}
+
+func (x *MessageDetails) GetUndelivered() string {
+	if x != nil {
+		return x.Undelivered
+	}
+	return ""
+}
+
+func (x *MessageDetails) GetForward() *ActorKey {
+	if x != nil {
+		return x.Forward
+	}
+	return nil
+}
+
+func (x *MessageDetails) GetPath() []*ActorKey {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *MessageDetails) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *MessageDetails) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+type SubscribeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Actor *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Where to begin; absent: with what is published from now on.
+	//
+	// Types that are valid to be assigned to From:
+	//
+	//	*SubscribeRequest_Start
+	//	*SubscribeRequest_After
+	From          isSubscribeRequest_From `protobuf_oneof:"from"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeRequest) Reset() {
+	*x = SubscribeRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeRequest) ProtoMessage() {}
+
+func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
+func (*SubscribeRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SubscribeRequest) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetFrom() isSubscribeRequest_From {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetStart() bool {
+	if x != nil {
+		if x, ok := x.From.(*SubscribeRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return false
+}
+
+func (x *SubscribeRequest) GetAfter() string {
+	if x != nil {
+		if x, ok := x.From.(*SubscribeRequest_After); ok {
+			return x.After
+		}
+	}
+	return ""
+}
+
+type isSubscribeRequest_From interface {
+	isSubscribeRequest_From()
+}
+
+type SubscribeRequest_Start struct {
+	// With the oldest event that is kept.
+	Start bool `protobuf:"varint,2,opt,name=start,proto3,oneof"`
+}
+
+type SubscribeRequest_After struct {
+	// After a position of SubscribeResponse or ActorEvent.
+	After string `protobuf:"bytes,3,opt,name=after,proto3,oneof"`
+}
+
+func (*SubscribeRequest_Start) isSubscribeRequest_From() {}
+
+func (*SubscribeRequest_After) isSubscribeRequest_From() {}
+
+type SubscribeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In their order. The first message has none, and says where the subscription begins; so has
+	// one that is sent now and then while there is nothing to send.
+	Events []*ActorEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// After which the subscription goes on.
+	Position      string `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeResponse) Reset() {
+	*x = SubscribeResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeResponse) ProtoMessage() {}
+
+func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeResponse.ProtoReflect.Descriptor instead.
+func (*SubscribeResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SubscribeResponse) GetEvents() []*ActorEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *SubscribeResponse) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+// ActorEvent is something that an actor has published in a committed turn.
+type ActorEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Opaque. Positions of one actor are in the order of its events.
+	Position string `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
+	Name     string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Payload  []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Media type of the payload; empty means application/json.
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
+	// How often the actor had passed away before.
+	Life          uint64 `protobuf:"varint,6,opt,name=life,proto3" json:"life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorEvent) Reset() {
+	*x = ActorEvent{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorEvent) ProtoMessage() {}
+
+func (x *ActorEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorEvent.ProtoReflect.Descriptor instead.
+func (*ActorEvent) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ActorEvent) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ActorEvent) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishedAt
+	}
+	return nil
+}
+
+func (x *ActorEvent) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
 type InvokeResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -502,7 +1446,7 @@ type InvokeResponse struct {
 
 func (x *InvokeResponse) Reset() {
 	*x = InvokeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +1458,7 @@ func (x *InvokeResponse) String() string {
 func (*InvokeResponse) ProtoMessage() {}
 
 func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +1471,7 @@ func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeResponse.ProtoReflect.Descriptor instead.
 func (*InvokeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InvokeResponse) GetPayload() []byte {
@@ -574,7 +1518,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +1530,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +1543,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QueryRequest) GetActor() *ActorKey {
@@ -664,7 +1608,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +1620,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +1633,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueryResponse) GetPayload() []byte {
@@ -735,7 +1679,7 @@ type InvokeStreamRequest struct {
 
 func (x *InvokeStreamRequest) Reset() {
 	*x = InvokeStreamRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +1691,7 @@ func (x *InvokeStreamRequest) String() string {
 func (*InvokeStreamRequest) ProtoMessage() {}
 
 func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +1704,7 @@ func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
 func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
@@ -816,7 +1760,7 @@ type StreamInvocation struct {
 
 func (x *StreamInvocation) Reset() {
 	*x = StreamInvocation{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +1772,7 @@ func (x *StreamInvocation) String() string {
 func (*StreamInvocation) ProtoMessage() {}
 
 func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +1785,7 @@ func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
 func (*StreamInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StreamInvocation) GetId() uint64 {
@@ -930,7 +1874,7 @@ type InvokeStreamResponse struct {
 
 func (x *InvokeStreamResponse) Reset() {
 	*x = InvokeStreamResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1886,7 @@ func (x *InvokeStreamResponse) String() string {
 func (*InvokeStreamResponse) ProtoMessage() {}
 
 func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1899,7 @@ func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
 func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
@@ -991,7 +1935,7 @@ type StreamReply struct {
 
 func (x *StreamReply) Reset() {
 	*x = StreamReply{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1947,7 @@ func (x *StreamReply) String() string {
 func (*StreamReply) ProtoMessage() {}
 
 func (x *StreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1960,7 @@ func (x *StreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
 func (*StreamReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamReply) GetId() uint64 {
@@ -1083,7 +2027,7 @@ type StreamError struct {
 
 func (x *StreamError) Reset() {
 	*x = StreamError{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +2039,7 @@ func (x *StreamError) String() string {
 func (*StreamError) ProtoMessage() {}
 
 func (x *StreamError) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +2052,7 @@ func (x *StreamError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
 func (*StreamError) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StreamError) GetCode() uint32 {
@@ -1141,7 +2085,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +2097,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +2110,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -1185,7 +2129,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +2141,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +2154,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -1243,7 +2187,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +2199,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +2212,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -1352,7 +2296,7 @@ type ActorTimer struct {
 
 func (x *ActorTimer) Reset() {
 	*x = ActorTimer{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +2308,7 @@ func (x *ActorTimer) String() string {
 func (*ActorTimer) ProtoMessage() {}
 
 func (x *ActorTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +2321,7 @@ func (x *ActorTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
 func (*ActorTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ActorTimer) GetName() string {
@@ -1431,7 +2375,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +2387,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +2400,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -1507,7 +2451,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +2463,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +2476,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -1558,7 +2502,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +2514,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +2527,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -1604,7 +2548,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +2560,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +2573,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -1658,7 +2602,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +2614,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2627,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -1716,7 +2660,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +2672,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +2685,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -1759,7 +2703,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2715,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2728,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
@@ -1823,7 +2767,83 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\tCallReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12*\n" +
-	"\x04json\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x04json\"\x93\x01\n" +
+	"\x04json\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x04json\"\x86\x01\n" +
+	"\vSendRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12F\n" +
+	"\bmessages\x18\x02 \x03(\v2\x1d.greenroom.v1.OutgoingMessageB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\bmessages\"\xb2\x04\n" +
+	"\x0fOutgoingMessage\x121\n" +
+	"\x04type\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x17\n" +
+	"\x02id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x125\n" +
+	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x12+\n" +
+	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12*\n" +
+	"\x04json\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\x04json\x12,\n" +
+	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x02at\x121\n" +
+	"\x05after\x18\b \x01(\v2\x19.google.protobuf.DurationH\x00R\x05after\x12>\n" +
+	"\x0fidempotency_key\x18\t \x01(\tB\x15\xbaH\x12r\x102\x0e^[ -~]{0,255}$R\x0eidempotencyKey\x12@\n" +
+	"\fforward_type\x18\n" +
+	" \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\vforwardType\x12'\n" +
+	"\n" +
+	"forward_id\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tforwardId\x12\x16\n" +
+	"\x06cookie\x18\f \x01(\x04R\x06cookieB\x05\n" +
+	"\x03due\"E\n" +
+	"\fSendResponse\x125\n" +
+	"\bmessages\x18\x01 \x03(\v2\x19.greenroom.v1.SentMessageR\bmessages\"j\n" +
+	"\vSentMessage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12/\n" +
+	"\x05error\x18\x03 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\"\xb9\x01\n" +
+	"\x13ListMessagesRequest\x124\n" +
+	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12'\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken\x12\x1a\n" +
+	"\bpayloads\x18\x04 \x01(\bR\bpayloads\"v\n" +
+	"\x14ListMessagesResponse\x126\n" +
+	"\bmessages\x18\x01 \x03(\v2\x1a.greenroom.v1.InboxMessageR\bmessages\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdc\x03\n" +
+	"\fInboxMessage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12!\n" +
+	"\fpayload_size\x18\x05 \x01(\rR\vpayloadSize\x126\n" +
+	"\adetails\x18\x06 \x01(\v2\x1c.greenroom.v1.MessageDetailsR\adetails\x12,\n" +
+	"\x03due\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x123\n" +
+	"\afire_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x1a\n" +
+	"\bfailures\x18\t \x01(\rR\bfailures\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\n" +
+	" \x01(\tR\tlastError\x123\n" +
+	"\asent_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x129\n" +
+	"\n" +
+	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xae\x02\n" +
+	"\x0eMessageDetails\x12*\n" +
+	"\x04from\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x04from\x12&\n" +
+	"\x02by\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x02by\x12\x18\n" +
+	"\aordered\x18\x03 \x01(\bR\aordered\x12 \n" +
+	"\vundelivered\x18\x04 \x01(\tR\vundelivered\x120\n" +
+	"\aforward\x18\x05 \x01(\v2\x16.greenroom.v1.ActorKeyR\aforward\x12*\n" +
+	"\x04path\x18\x06 \x03(\v2\x16.greenroom.v1.ActorKeyR\x04path\x12\x16\n" +
+	"\x06failed\x18\a \x01(\tR\x06failed\x12\x16\n" +
+	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\x94\x01\n" +
+	"\x10SubscribeRequest\x124\n" +
+	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1f\n" +
+	"\x05start\x18\x02 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\x05start\x12!\n" +
+	"\x05after\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x05afterB\x06\n" +
+	"\x04from\"a\n" +
+	"\x11SubscribeResponse\x120\n" +
+	"\x06events\x18\x01 \x03(\v2\x18.greenroom.v1.ActorEventR\x06events\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\"\xcc\x01\n" +
+	"\n" +
+	"ActorEvent\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\tR\bposition\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12=\n" +
+	"\fpublished_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x12\n" +
+	"\x04life\x18\x06 \x01(\x04R\x04life\"\x93\x01\n" +
 	"\x0eInvokeResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
@@ -1928,10 +2948,13 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x13DeleteActorResponse*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\x8d\x05\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xfd\x06\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
-	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12Y\n" +
+	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
+	"\x04Send\x12\x19.greenroom.v1.SendRequest\x1a\x1a.greenroom.v1.SendResponse\x12Z\n" +
+	"\fListMessages\x12!.greenroom.v1.ListMessagesRequest\x1a\".greenroom.v1.ListMessagesResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\tSubscribe\x12\x1e.greenroom.v1.SubscribeRequest\x1a\x1f.greenroom.v1.SubscribeResponse\"\x03\x90\x02\x010\x01\x12Y\n" +
 	"\fInvokeStream\x12!.greenroom.v1.InvokeStreamRequest\x1a\".greenroom.v1.InvokeStreamResponse(\x010\x01\x12E\n" +
 	"\x05Query\x12\x1a.greenroom.v1.QueryRequest\x1a\x1b.greenroom.v1.QueryResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetActor\x12\x1d.greenroom.v1.GetActorRequest\x1a\x1e.greenroom.v1.GetActorResponse\"\x03\x90\x02\x01\x12T\n" +
@@ -1953,7 +2976,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -1962,80 +2985,117 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*ActorCall)(nil),             // 4: greenroom.v1.ActorCall
 	(*InvokeAllResponse)(nil),     // 5: greenroom.v1.InvokeAllResponse
 	(*CallReply)(nil),             // 6: greenroom.v1.CallReply
-	(*InvokeResponse)(nil),        // 7: greenroom.v1.InvokeResponse
-	(*QueryRequest)(nil),          // 8: greenroom.v1.QueryRequest
-	(*QueryResponse)(nil),         // 9: greenroom.v1.QueryResponse
-	(*InvokeStreamRequest)(nil),   // 10: greenroom.v1.InvokeStreamRequest
-	(*StreamInvocation)(nil),      // 11: greenroom.v1.StreamInvocation
-	(*InvokeStreamResponse)(nil),  // 12: greenroom.v1.InvokeStreamResponse
-	(*StreamReply)(nil),           // 13: greenroom.v1.StreamReply
-	(*StreamError)(nil),           // 14: greenroom.v1.StreamError
-	(*GetActorRequest)(nil),       // 15: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 16: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 17: greenroom.v1.Actor
-	(*ActorTimer)(nil),            // 18: greenroom.v1.ActorTimer
-	(*ListActorsRequest)(nil),     // 19: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 20: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 21: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 22: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 23: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 24: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 25: greenroom.v1.DeleteActorResponse
-	(*structpb.Value)(nil),        // 26: google.protobuf.Value
-	(*ErrorDetail)(nil),           // 27: greenroom.v1.ErrorDetail
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*SendRequest)(nil),           // 7: greenroom.v1.SendRequest
+	(*OutgoingMessage)(nil),       // 8: greenroom.v1.OutgoingMessage
+	(*SendResponse)(nil),          // 9: greenroom.v1.SendResponse
+	(*SentMessage)(nil),           // 10: greenroom.v1.SentMessage
+	(*ListMessagesRequest)(nil),   // 11: greenroom.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),  // 12: greenroom.v1.ListMessagesResponse
+	(*InboxMessage)(nil),          // 13: greenroom.v1.InboxMessage
+	(*MessageDetails)(nil),        // 14: greenroom.v1.MessageDetails
+	(*SubscribeRequest)(nil),      // 15: greenroom.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),     // 16: greenroom.v1.SubscribeResponse
+	(*ActorEvent)(nil),            // 17: greenroom.v1.ActorEvent
+	(*InvokeResponse)(nil),        // 18: greenroom.v1.InvokeResponse
+	(*QueryRequest)(nil),          // 19: greenroom.v1.QueryRequest
+	(*QueryResponse)(nil),         // 20: greenroom.v1.QueryResponse
+	(*InvokeStreamRequest)(nil),   // 21: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),      // 22: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),  // 23: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),           // 24: greenroom.v1.StreamReply
+	(*StreamError)(nil),           // 25: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                 // 28: greenroom.v1.Actor
+	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 32: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 33: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 34: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 35: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 36: greenroom.v1.DeleteActorResponse
+	(*structpb.Value)(nil),        // 37: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 40: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	26, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	37, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	26, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	37, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	26, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
-	26, // 6: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
-	1,  // 7: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 8: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	26, // 9: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	26, // 10: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	11, // 11: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 12: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 13: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	13, // 14: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	14, // 15: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	27, // 16: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 17: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	17, // 18: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 19: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	28, // 20: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	18, // 21: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
-	28, // 22: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
-	29, // 23: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
-	17, // 24: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 25: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	23, // 26: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 27: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 28: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 29: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	10, // 30: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	8,  // 31: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	15, // 32: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	19, // 33: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	21, // 34: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	24, // 35: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	7,  // 36: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 37: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	12, // 38: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	9,  // 39: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	16, // 40: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	20, // 41: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	22, // 42: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	25, // 43: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	36, // [36:44] is the sub-list for method output_type
-	28, // [28:36] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	37, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
+	37, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	38, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	39, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
+	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
+	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
+	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
+	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
+	38, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	38, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	38, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
+	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
+	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
+	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
+	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
+	38, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	37, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	37, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	37, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	40, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	38, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	38, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	39, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 45: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	34, // 46: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 47: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 48: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 49: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 50: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 51: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 52: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 53: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 54: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 55: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	30, // 56: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	32, // 57: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	35, // 58: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 59: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 60: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 61: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 62: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 63: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 64: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 65: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 66: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	31, // 67: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	33, // 68: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	36, // 69: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	59, // [59:70] is the sub-list for method output_type
+	48, // [48:59] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -2044,13 +3104,21 @@ func file_greenroom_v1_actor_proto_init() {
 		return
 	}
 	file_greenroom_v1_error_proto_init()
+	file_greenroom_v1_actor_proto_msgTypes[7].OneofWrappers = []any{
+		(*OutgoingMessage_At)(nil),
+		(*OutgoingMessage_After)(nil),
+	}
+	file_greenroom_v1_actor_proto_msgTypes[14].OneofWrappers = []any{
+		(*SubscribeRequest_Start)(nil),
+		(*SubscribeRequest_After)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -551,7 +551,10 @@ type ForwardedInvocation struct {
 	Tracestate  string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	// Set if an actor's turn at the sending host calls. From protocol 5 on: a host that speaks
 	// less is sent none.
-	Origin        *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Set if a volatile message asks for the turn. From protocol 6 on: a host that speaks less
+	// is sent none.
+	Tell          *ForwardedMessage `protobuf:"bytes,17,opt,name=tell,proto3" json:"tell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +701,13 @@ func (x *ForwardedInvocation) GetOrigin() *ForwardedOrigin {
 	return nil
 }
 
+func (x *ForwardedInvocation) GetTell() *ForwardedMessage {
+	if x != nil {
+		return x.Tell
+	}
+	return nil
+}
+
 // ForwardedOrigin is the turn that calls, of an actor of the same app.
 type ForwardedOrigin struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -804,7 +814,10 @@ type ForwardedFiring struct {
 	// How it goes on; absent: it is over.
 	Then *FiringProgress `protobuf:"bytes,8,opt,name=then,proto3" json:"then,omitempty"`
 	// Nobody can have delivered it before: it need not be looked up before its turn runs.
-	Fresh         bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// Set if it is the delivery of a message. From protocol 6 on: a host that speaks less is
+	// sent none.
+	Message       *ForwardedMessage `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -902,6 +915,155 @@ func (x *ForwardedFiring) GetFresh() bool {
 	return false
 }
 
+func (x *ForwardedFiring) GetMessage() *ForwardedMessage {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+// ForwardedMessage is what a message has beside what every firing has. Its actors are of the
+// receiver's app.
+type ForwardedMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender; absent: a caller from outside.
+	From *ForwardedActor `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// The actor that sent it on the sender's behalf; absent: the sender itself.
+	By *ForwardedActor `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Its sender's earlier messages to the receiver are consumed before it.
+	Ordered bool `protobuf:"varint,3,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	// It comes back to its sender: the code of the last failure.
+	Failed        string                 `protobuf:"bytes,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cookie        uint64                 `protobuf:"fixed64,5,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	SentAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedMessage) Reset() {
+	*x = ForwardedMessage{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedMessage) ProtoMessage() {}
+
+func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
+func (*ForwardedMessage) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ForwardedMessage) GetFrom() *ForwardedActor {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ForwardedMessage) GetBy() *ForwardedActor {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *ForwardedMessage) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
+}
+
+func (x *ForwardedMessage) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *ForwardedMessage) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *ForwardedMessage) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+type ForwardedActor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedActor) Reset() {
+	*x = ForwardedActor{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedActor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedActor) ProtoMessage() {}
+
+func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
+func (*ForwardedActor) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ForwardedActor) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ForwardedActor) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // FiringProgress is what changes of a reminder while it lives.
 type FiringProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -917,7 +1079,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1091,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1104,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -998,7 +1160,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1172,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1185,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -1063,7 +1225,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1237,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1250,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -1173,7 +1335,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1347,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1360,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1230,7 +1392,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1404,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1417,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 type ExchangeTimerRequest struct {
@@ -1275,7 +1437,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1449,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1462,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1363,7 +1525,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1537,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1550,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1455,7 +1617,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1629,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1642,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1521,7 +1683,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1695,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1708,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1574,7 +1736,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1748,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1761,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1627,7 +1789,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1801,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1814,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1680,7 +1842,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1854,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1867,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1736,7 +1898,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1910,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1923,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1800,7 +1962,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1974,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +1987,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1867,7 +2029,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2041,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2054,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1921,7 +2083,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2095,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2108,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1971,7 +2133,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2145,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2158,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
 }
 
 type ExchangeReleaseResponse struct {
@@ -2009,7 +2171,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2183,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2196,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -2081,7 +2243,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xd6\x04\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x8a\x05\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -2103,7 +2265,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
 	"tracestate\x125\n" +
-	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\xa1\x01\n" +
+	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\x122\n" +
+	"\x04tell\x18\x11 \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\x04tell\"\xa1\x01\n" +
 	"\x0fForwardedOrigin\x12\x1d\n" +
 	"\n" +
 	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
@@ -2111,7 +2274,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\x12\x14\n" +
-	"\x05waits\x18\x06 \x03(\tR\x05waits\"\x8e\x03\n" +
+	"\x05waits\x18\x06 \x03(\tR\x05waits\"\xc8\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -2122,10 +2285,22 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x18\n" +
 	"\aversion\x18\a \x01(\x04R\aversion\x120\n" +
 	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x12\x14\n" +
-	"\x05fresh\x18\t \x01(\bR\x05fresh\x1a;\n" +
+	"\x05fresh\x18\t \x01(\bR\x05fresh\x128\n" +
+	"\amessage\x18\n" +
+	" \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\amessage\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x01\n" +
+	"\x10ForwardedMessage\x120\n" +
+	"\x04from\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x04from\x12,\n" +
+	"\x02by\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x02by\x12\x18\n" +
+	"\aordered\x18\x03 \x01(\bR\aordered\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\tR\x06failed\x12\x16\n" +
+	"\x06cookie\x18\x05 \x01(\x06R\x06cookie\x123\n" +
+	"\asent_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\"4\n" +
+	"\x0eForwardedActor\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\xda\x01\n" +
 	"\x0eFiringProgress\x12,\n" +
 	"\x03due\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x123\n" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x12\n" +
@@ -2230,7 +2405,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeTurnsRequest)(nil),    // 0: greenroom.v1.ExchangeTurnsRequest
 	(*ExchangeTurnsResponse)(nil),   // 1: greenroom.v1.ExchangeTurnsResponse
@@ -2243,101 +2418,108 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ForwardedInvocation)(nil),     // 8: greenroom.v1.ForwardedInvocation
 	(*ForwardedOrigin)(nil),         // 9: greenroom.v1.ForwardedOrigin
 	(*ForwardedFiring)(nil),         // 10: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),          // 11: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 12: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 13: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 14: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 15: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 16: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 17: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 18: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 19: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 20: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 21: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 22: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 23: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 24: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 25: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 26: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 27: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 28: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 29: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 30: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 31: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 32: greenroom.v1.ActorKey
-	(Consistency)(0),                // 33: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 35: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
-	(*Actor)(nil),                   // 37: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 38: greenroom.v1.StateEntry
+	(*ForwardedMessage)(nil),        // 11: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 12: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 13: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 14: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 15: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 16: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 17: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 18: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 19: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 20: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 21: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 22: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 23: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 24: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 25: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 26: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 27: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 28: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 29: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 30: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 31: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 32: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 33: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 34: greenroom.v1.ActorKey
+	(Consistency)(0),                // 35: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 37: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 38: google.protobuf.Duration
+	(*Actor)(nil),                   // 39: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 40: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	6,  // 0: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
 	2,  // 1: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
 	3,  // 2: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
 	6,  // 3: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	31, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	32, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	33, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
 	8,  // 6: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	6,  // 7: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	33, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	34, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	35, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	10, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
 	9,  // 11: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	29, // 12: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	34, // 13: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	11, // 14: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	34, // 15: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	34, // 16: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	13, // 17: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	6,  // 18: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 19: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	6,  // 20: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 21: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	6,  // 22: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 23: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	17, // 24: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	36, // 25: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	36, // 26: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	36, // 27: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	17, // 28: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	36, // 29: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	6,  // 30: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 31: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	37, // 32: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	38, // 33: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	6,  // 34: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 35: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	34, // 36: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	6,  // 37: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 38: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	6,  // 39: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	26, // 40: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	34, // 41: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	7,  // 42: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	14, // 43: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	19, // 44: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	16, // 45: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	21, // 46: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	24, // 47: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	25, // 48: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	4,  // 49: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	0,  // 50: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
-	12, // 51: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	15, // 52: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	20, // 53: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	18, // 54: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	22, // 55: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	28, // 56: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	27, // 57: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	5,  // 58: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	1,  // 59: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
-	51, // [51:60] is the sub-list for method output_type
-	42, // [42:51] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	11, // 12: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	31, // 13: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	36, // 14: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	13, // 15: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	11, // 16: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	12, // 17: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	12, // 18: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	36, // 19: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 20: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	36, // 21: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	15, // 22: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	6,  // 23: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 24: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	6,  // 25: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 26: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	6,  // 27: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 28: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	19, // 29: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	38, // 30: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	38, // 31: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	38, // 32: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	19, // 33: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	38, // 34: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	6,  // 35: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 36: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	39, // 37: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	40, // 38: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	6,  // 39: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	25, // 40: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	36, // 41: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	6,  // 42: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 43: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	6,  // 44: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 45: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	36, // 46: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	7,  // 47: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	16, // 48: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	21, // 49: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	18, // 50: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	23, // 51: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	26, // 52: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	27, // 53: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	4,  // 54: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	0,  // 55: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	14, // 56: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	17, // 57: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	22, // 58: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	20, // 59: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	24, // 60: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	30, // 61: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	29, // 62: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	5,  // 63: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	1,  // 64: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	56, // [56:65] is the sub-list for method output_type
+	47, // [47:56] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2353,7 +2535,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

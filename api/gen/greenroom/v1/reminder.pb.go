@@ -193,6 +193,60 @@ func (CreateOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{2}
 }
 
+// DeadLetterKind is what a dead letter was.
+type DeadLetterKind int32
+
+const (
+	// Firings of reminders.
+	DeadLetterKind_DEAD_LETTER_KIND_UNSPECIFIED DeadLetterKind = 0
+	DeadLetterKind_DEAD_LETTER_KIND_REMINDERS   DeadLetterKind = 1
+	DeadLetterKind_DEAD_LETTER_KIND_MESSAGES    DeadLetterKind = 2
+	DeadLetterKind_DEAD_LETTER_KIND_ALL         DeadLetterKind = 3
+)
+
+// Enum value maps for DeadLetterKind.
+var (
+	DeadLetterKind_name = map[int32]string{
+		0: "DEAD_LETTER_KIND_UNSPECIFIED",
+		1: "DEAD_LETTER_KIND_REMINDERS",
+		2: "DEAD_LETTER_KIND_MESSAGES",
+		3: "DEAD_LETTER_KIND_ALL",
+	}
+	DeadLetterKind_value = map[string]int32{
+		"DEAD_LETTER_KIND_UNSPECIFIED": 0,
+		"DEAD_LETTER_KIND_REMINDERS":   1,
+		"DEAD_LETTER_KIND_MESSAGES":    2,
+		"DEAD_LETTER_KIND_ALL":         3,
+	}
+)
+
+func (x DeadLetterKind) Enum() *DeadLetterKind {
+	p := new(DeadLetterKind)
+	*p = x
+	return p
+}
+
+func (x DeadLetterKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeadLetterKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_greenroom_v1_reminder_proto_enumTypes[3].Descriptor()
+}
+
+func (DeadLetterKind) Type() protoreflect.EnumType {
+	return &file_greenroom_v1_reminder_proto_enumTypes[3]
+}
+
+func (x DeadLetterKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeadLetterKind.Descriptor instead.
+func (DeadLetterKind) EnumDescriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{3}
+}
+
 // ReminderSchedule says when a reminder is due. It is a fixed row of occurrences: the
 // first at the time or after the delay that is given, or else one period from now, or at
 // once; with cron, at the first match from that time on. The others follow by the period
@@ -635,7 +689,9 @@ type Reminder struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Size of the payload, in bytes, where the payload is left out.
-	PayloadSize   uint32 `protobuf:"varint,14,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
+	PayloadSize uint32 `protobuf:"varint,14,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
+	// Set in a DeadLetter that was a message, which has no name.
+	Message       *MessageDetails `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -766,6 +822,13 @@ func (x *Reminder) GetPayloadSize() uint32 {
 		return x.PayloadSize
 	}
 	return 0
+}
+
+func (x *Reminder) GetMessage() *MessageDetails {
+	if x != nil {
+		return x.Message
+	}
+	return nil
 }
 
 type CreateReminderRequest struct {
@@ -1581,7 +1644,7 @@ func (x *ResumeRemindersResponse) GetNextPageToken() string {
 	return ""
 }
 
-// DeadLetter is a firing that failed as often as its policy allows.
+// DeadLetter is a firing, or a message, that failed as often as its policy allows.
 type DeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For RetryDeadLetter and DeleteDeadLetter.
@@ -1662,7 +1725,8 @@ type ListDeadLettersRequest struct {
 	// At most so many; 0: 100.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the response before.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken     string         `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Kind          DeadLetterKind `protobuf:"varint,5,opt,name=kind,proto3,enum=greenroom.v1.DeadLetterKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1725,6 +1789,111 @@ func (x *ListDeadLettersRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListDeadLettersRequest) GetKind() DeadLetterKind {
+	if x != nil {
+		return x.Kind
+	}
+	return DeadLetterKind_DEAD_LETTER_KIND_UNSPECIFIED
+}
+
+type GetDeadLetterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means "default".
+	App           string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDeadLetterRequest) Reset() {
+	*x = GetDeadLetterRequest{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDeadLetterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDeadLetterRequest) ProtoMessage() {}
+
+func (x *GetDeadLetterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDeadLetterRequest.ProtoReflect.Descriptor instead.
+func (*GetDeadLetterRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetDeadLetterRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *GetDeadLetterRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetDeadLetterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With its payload.
+	DeadLetter    *DeadLetter `protobuf:"bytes,1,opt,name=dead_letter,json=deadLetter,proto3" json:"dead_letter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDeadLetterResponse) Reset() {
+	*x = GetDeadLetterResponse{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDeadLetterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDeadLetterResponse) ProtoMessage() {}
+
+func (x *GetDeadLetterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDeadLetterResponse.ProtoReflect.Descriptor instead.
+func (*GetDeadLetterResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetDeadLetterResponse) GetDeadLetter() *DeadLetter {
+	if x != nil {
+		return x.DeadLetter
+	}
+	return nil
+}
+
 type ListDeadLettersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Without payloads.
@@ -1737,7 +1906,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[19]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1918,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[19]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1931,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -1790,7 +1959,7 @@ type RetryDeadLetterRequest struct {
 
 func (x *RetryDeadLetterRequest) Reset() {
 	*x = RetryDeadLetterRequest{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[20]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1971,7 @@ func (x *RetryDeadLetterRequest) String() string {
 func (*RetryDeadLetterRequest) ProtoMessage() {}
 
 func (x *RetryDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[20]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1984,7 @@ func (x *RetryDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*RetryDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RetryDeadLetterRequest) GetApp() string {
@@ -1843,7 +2012,7 @@ type RetryDeadLetterResponse struct {
 
 func (x *RetryDeadLetterResponse) Reset() {
 	*x = RetryDeadLetterResponse{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[21]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2024,7 @@ func (x *RetryDeadLetterResponse) String() string {
 func (*RetryDeadLetterResponse) ProtoMessage() {}
 
 func (x *RetryDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[21]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2037,7 @@ func (x *RetryDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*RetryDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RetryDeadLetterResponse) GetReminder() *Reminder {
@@ -1889,7 +2058,7 @@ type DeleteDeadLetterRequest struct {
 
 func (x *DeleteDeadLetterRequest) Reset() {
 	*x = DeleteDeadLetterRequest{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[22]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2070,7 @@ func (x *DeleteDeadLetterRequest) String() string {
 func (*DeleteDeadLetterRequest) ProtoMessage() {}
 
 func (x *DeleteDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[22]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2083,7 @@ func (x *DeleteDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*DeleteDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteDeadLetterRequest) GetApp() string {
@@ -1941,7 +2110,7 @@ type DeleteDeadLetterResponse struct {
 
 func (x *DeleteDeadLetterResponse) Reset() {
 	*x = DeleteDeadLetterResponse{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[23]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2122,7 @@ func (x *DeleteDeadLetterResponse) String() string {
 func (*DeleteDeadLetterResponse) ProtoMessage() {}
 
 func (x *DeleteDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[23]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2135,7 @@ func (x *DeleteDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*DeleteDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteDeadLetterResponse) GetExisted() bool {
@@ -1990,7 +2159,7 @@ type ListBucketsRequest struct {
 
 func (x *ListBucketsRequest) Reset() {
 	*x = ListBucketsRequest{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[24]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2171,7 @@ func (x *ListBucketsRequest) String() string {
 func (*ListBucketsRequest) ProtoMessage() {}
 
 func (x *ListBucketsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[24]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2184,7 @@ func (x *ListBucketsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBucketsRequest.ProtoReflect.Descriptor instead.
 func (*ListBucketsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListBucketsRequest) GetApp() string {
@@ -2073,7 +2242,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[25]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2254,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[25]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2267,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Bucket) GetApp() string {
@@ -2203,7 +2372,7 @@ type ListBucketsResponse struct {
 
 func (x *ListBucketsResponse) Reset() {
 	*x = ListBucketsResponse{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[26]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2384,7 @@ func (x *ListBucketsResponse) String() string {
 func (*ListBucketsResponse) ProtoMessage() {}
 
 func (x *ListBucketsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[26]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2397,7 @@ func (x *ListBucketsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBucketsResponse.ProtoReflect.Descriptor instead.
 func (*ListBucketsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListBucketsResponse) GetBuckets() []*Bucket {
@@ -2260,7 +2429,7 @@ type ConnectRequest struct {
 
 func (x *ConnectRequest) Reset() {
 	*x = ConnectRequest{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2441,7 @@ func (x *ConnectRequest) String() string {
 func (*ConnectRequest) ProtoMessage() {}
 
 func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2454,7 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
 func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConnectRequest) GetFrame() isConnectRequest_Frame {
@@ -2376,7 +2545,7 @@ type ConnectResponse struct {
 
 func (x *ConnectResponse) Reset() {
 	*x = ConnectResponse{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2557,7 @@ func (x *ConnectResponse) String() string {
 func (*ConnectResponse) ProtoMessage() {}
 
 func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2570,7 @@ func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
 func (*ConnectResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConnectResponse) GetFrame() isConnectResponse_Frame {
@@ -2509,7 +2678,7 @@ type SubscriberHello struct {
 
 func (x *SubscriberHello) Reset() {
 	*x = SubscriberHello{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2690,7 @@ func (x *SubscriberHello) String() string {
 func (*SubscriberHello) ProtoMessage() {}
 
 func (x *SubscriberHello) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2703,7 @@ func (x *SubscriberHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriberHello.ProtoReflect.Descriptor instead.
 func (*SubscriberHello) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SubscriberHello) GetProtocol() uint32 {
@@ -2586,7 +2755,7 @@ type SubscriberWelcome struct {
 
 func (x *SubscriberWelcome) Reset() {
 	*x = SubscriberWelcome{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2767,7 @@ func (x *SubscriberWelcome) String() string {
 func (*SubscriberWelcome) ProtoMessage() {}
 
 func (x *SubscriberWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2780,7 @@ func (x *SubscriberWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriberWelcome.ProtoReflect.Descriptor instead.
 func (*SubscriberWelcome) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SubscriberWelcome) GetProtocol() uint32 {
@@ -2650,7 +2819,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2831,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2844,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{33}
 }
 
 // ExecuteReminder asks a subscriber to do what a reminder is for.
@@ -2704,7 +2873,7 @@ type ExecuteReminder struct {
 
 func (x *ExecuteReminder) Reset() {
 	*x = ExecuteReminder{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2885,7 @@ func (x *ExecuteReminder) String() string {
 func (*ExecuteReminder) ProtoMessage() {}
 
 func (x *ExecuteReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2898,7 @@ func (x *ExecuteReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteReminder.ProtoReflect.Descriptor instead.
 func (*ExecuteReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExecuteReminder) GetExecution() uint64 {
@@ -2822,7 +2991,7 @@ type ReminderExecuted struct {
 
 func (x *ReminderExecuted) Reset() {
 	*x = ReminderExecuted{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +3003,7 @@ func (x *ReminderExecuted) String() string {
 func (*ReminderExecuted) ProtoMessage() {}
 
 func (x *ReminderExecuted) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +3016,7 @@ func (x *ReminderExecuted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReminderExecuted.ProtoReflect.Descriptor instead.
 func (*ReminderExecuted) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReminderExecuted) GetExecution() uint64 {
@@ -2877,7 +3046,7 @@ type ExecutionFailure struct {
 
 func (x *ExecutionFailure) Reset() {
 	*x = ExecutionFailure{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3058,7 @@ func (x *ExecutionFailure) String() string {
 func (*ExecutionFailure) ProtoMessage() {}
 
 func (x *ExecutionFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3071,7 @@ func (x *ExecutionFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionFailure.ProtoReflect.Descriptor instead.
 func (*ExecutionFailure) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExecutionFailure) GetCode() string {
@@ -2933,7 +3102,7 @@ type FollowReminders struct {
 
 func (x *FollowReminders) Reset() {
 	*x = FollowReminders{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3114,7 @@ func (x *FollowReminders) String() string {
 func (*FollowReminders) ProtoMessage() {}
 
 func (x *FollowReminders) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3127,7 @@ func (x *FollowReminders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowReminders.ProtoReflect.Descriptor instead.
 func (*FollowReminders) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FollowReminders) GetReminderIds() []string {
@@ -2979,7 +3148,7 @@ type FollowedReminders struct {
 
 func (x *FollowedReminders) Reset() {
 	*x = FollowedReminders{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3160,7 @@ func (x *FollowedReminders) String() string {
 func (*FollowedReminders) ProtoMessage() {}
 
 func (x *FollowedReminders) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3173,7 @@ func (x *FollowedReminders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedReminders.ProtoReflect.Descriptor instead.
 func (*FollowedReminders) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{36}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FollowedReminders) GetReminders() []*FollowedReminder {
@@ -3028,7 +3197,7 @@ type FollowedReminder struct {
 
 func (x *FollowedReminder) Reset() {
 	*x = FollowedReminder{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3209,7 @@ func (x *FollowedReminder) String() string {
 func (*FollowedReminder) ProtoMessage() {}
 
 func (x *FollowedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3222,7 @@ func (x *FollowedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedReminder.ProtoReflect.Descriptor instead.
 func (*FollowedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{37}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FollowedReminder) GetReminderId() string {
@@ -3086,7 +3255,7 @@ type BucketTable struct {
 
 func (x *BucketTable) Reset() {
 	*x = BucketTable{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3267,7 @@ func (x *BucketTable) String() string {
 func (*BucketTable) ProtoMessage() {}
 
 func (x *BucketTable) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3280,7 @@ func (x *BucketTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BucketTable.ProtoReflect.Descriptor instead.
 func (*BucketTable) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{38}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *BucketTable) GetChanged() []*Bucket {
@@ -3171,7 +3340,7 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\bmetadata\x18\a \x03(\v2(.greenroom.v1.ReminderSpec.MetadataEntryR\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
 	"\bReminder\x12,\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
@@ -3190,7 +3359,8 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12!\n" +
-	"\fpayload_size\x18\x0e \x01(\rR\vpayloadSize\"\xd1\x01\n" +
+	"\fpayload_size\x18\x0e \x01(\rR\vpayloadSize\x126\n" +
+	"\amessage\x18\x0f \x01(\v2\x1c.greenroom.v1.MessageDetailsR\amessage\"\xd1\x01\n" +
 	"\x15CreateReminderRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1e\n" +
 	"\x04name\x18\x02 \x01(\tB\n" +
@@ -3258,14 +3428,22 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\breminder\x18\x02 \x01(\v2\x16.greenroom.v1.ReminderR\breminder\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x127\n" +
-	"\tfailed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bfailedAt\"\x90\x01\n" +
+	"\tfailed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bfailedAt\"\xcc\x01\n" +
 	"\x16ListDeadLettersRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12'\n" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80@R\tpageToken\"~\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80@R\tpageToken\x12:\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1c.greenroom.v1.DeadLetterKindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\"D\n" +
+	"\x14GetDeadLetterRequest\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x1a\n" +
+	"\x02id\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x02id\"R\n" +
+	"\x15GetDeadLetterResponse\x129\n" +
+	"\vdead_letter\x18\x01 \x01(\v2\x18.greenroom.v1.DeadLetterR\n" +
+	"deadLetter\"~\n" +
 	"\x17ListDeadLettersResponse\x12;\n" +
 	"\fdead_letters\x18\x01 \x03(\v2\x18.greenroom.v1.DeadLetterR\vdeadLetters\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"F\n" +
@@ -3382,7 +3560,12 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x1aCREATE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CREATE_OUTCOME_CREATED\x10\x01\x12\x1b\n" +
 	"\x17CREATE_OUTCOME_REPLACED\x10\x02\x12\x17\n" +
-	"\x13CREATE_OUTCOME_KEPT\x10\x032\xa9\b\n" +
+	"\x13CREATE_OUTCOME_KEPT\x10\x03*\x8b\x01\n" +
+	"\x0eDeadLetterKind\x12 \n" +
+	"\x1cDEAD_LETTER_KIND_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aDEAD_LETTER_KIND_REMINDERS\x10\x01\x12\x1d\n" +
+	"\x19DEAD_LETTER_KIND_MESSAGES\x10\x02\x12\x18\n" +
+	"\x14DEAD_LETTER_KIND_ALL\x10\x032\x88\t\n" +
 	"\x0fReminderService\x12`\n" +
 	"\x0eCreateReminder\x12#.greenroom.v1.CreateReminderRequest\x1a$.greenroom.v1.CreateReminderResponse\"\x03\x90\x02\x02\x12W\n" +
 	"\vGetReminder\x12 .greenroom.v1.GetReminderRequest\x1a!.greenroom.v1.GetReminderResponse\"\x03\x90\x02\x01\x12]\n" +
@@ -3390,7 +3573,8 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x0fDeleteReminders\x12$.greenroom.v1.DeleteRemindersRequest\x1a%.greenroom.v1.DeleteRemindersResponse\"\x03\x90\x02\x02\x12`\n" +
 	"\x0ePauseReminders\x12#.greenroom.v1.PauseRemindersRequest\x1a$.greenroom.v1.PauseRemindersResponse\"\x03\x90\x02\x02\x12c\n" +
 	"\x0fResumeReminders\x12$.greenroom.v1.ResumeRemindersRequest\x1a%.greenroom.v1.ResumeRemindersResponse\"\x03\x90\x02\x02\x12c\n" +
-	"\x0fListDeadLetters\x12$.greenroom.v1.ListDeadLettersRequest\x1a%.greenroom.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12^\n" +
+	"\x0fListDeadLetters\x12$.greenroom.v1.ListDeadLettersRequest\x1a%.greenroom.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12]\n" +
+	"\rGetDeadLetter\x12\".greenroom.v1.GetDeadLetterRequest\x1a#.greenroom.v1.GetDeadLetterResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\x0fRetryDeadLetter\x12$.greenroom.v1.RetryDeadLetterRequest\x1a%.greenroom.v1.RetryDeadLetterResponse\x12f\n" +
 	"\x10DeleteDeadLetter\x12%.greenroom.v1.DeleteDeadLetterRequest\x1a&.greenroom.v1.DeleteDeadLetterResponse\"\x03\x90\x02\x02\x12W\n" +
 	"\vListBuckets\x12 .greenroom.v1.ListBucketsRequest\x1a!.greenroom.v1.ListBucketsResponse\"\x03\x90\x02\x01\x12J\n" +
@@ -3408,141 +3592,150 @@ func file_greenroom_v1_reminder_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_reminder_proto_rawDescData
 }
 
-var file_greenroom_v1_reminder_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_greenroom_v1_reminder_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_greenroom_v1_reminder_proto_goTypes = []any{
 	(MissedKind)(0),                  // 0: greenroom.v1.MissedKind
 	(FailureKind)(0),                 // 1: greenroom.v1.FailureKind
 	(CreateOutcome)(0),               // 2: greenroom.v1.CreateOutcome
-	(*ReminderSchedule)(nil),         // 3: greenroom.v1.ReminderSchedule
-	(*MissedPolicy)(nil),             // 4: greenroom.v1.MissedPolicy
-	(*FailurePolicy)(nil),            // 5: greenroom.v1.FailurePolicy
-	(*ReminderSpec)(nil),             // 6: greenroom.v1.ReminderSpec
-	(*Reminder)(nil),                 // 7: greenroom.v1.Reminder
-	(*CreateReminderRequest)(nil),    // 8: greenroom.v1.CreateReminderRequest
-	(*CreateReminderResponse)(nil),   // 9: greenroom.v1.CreateReminderResponse
-	(*GetReminderRequest)(nil),       // 10: greenroom.v1.GetReminderRequest
-	(*GetReminderResponse)(nil),      // 11: greenroom.v1.GetReminderResponse
-	(*ListRemindersRequest)(nil),     // 12: greenroom.v1.ListRemindersRequest
-	(*ListRemindersResponse)(nil),    // 13: greenroom.v1.ListRemindersResponse
-	(*DeleteRemindersRequest)(nil),   // 14: greenroom.v1.DeleteRemindersRequest
-	(*DeleteRemindersResponse)(nil),  // 15: greenroom.v1.DeleteRemindersResponse
-	(*PauseRemindersRequest)(nil),    // 16: greenroom.v1.PauseRemindersRequest
-	(*PauseRemindersResponse)(nil),   // 17: greenroom.v1.PauseRemindersResponse
-	(*ResumeRemindersRequest)(nil),   // 18: greenroom.v1.ResumeRemindersRequest
-	(*ResumeRemindersResponse)(nil),  // 19: greenroom.v1.ResumeRemindersResponse
-	(*DeadLetter)(nil),               // 20: greenroom.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),   // 21: greenroom.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),  // 22: greenroom.v1.ListDeadLettersResponse
-	(*RetryDeadLetterRequest)(nil),   // 23: greenroom.v1.RetryDeadLetterRequest
-	(*RetryDeadLetterResponse)(nil),  // 24: greenroom.v1.RetryDeadLetterResponse
-	(*DeleteDeadLetterRequest)(nil),  // 25: greenroom.v1.DeleteDeadLetterRequest
-	(*DeleteDeadLetterResponse)(nil), // 26: greenroom.v1.DeleteDeadLetterResponse
-	(*ListBucketsRequest)(nil),       // 27: greenroom.v1.ListBucketsRequest
-	(*Bucket)(nil),                   // 28: greenroom.v1.Bucket
-	(*ListBucketsResponse)(nil),      // 29: greenroom.v1.ListBucketsResponse
-	(*ConnectRequest)(nil),           // 30: greenroom.v1.ConnectRequest
-	(*ConnectResponse)(nil),          // 31: greenroom.v1.ConnectResponse
-	(*SubscriberHello)(nil),          // 32: greenroom.v1.SubscriberHello
-	(*SubscriberWelcome)(nil),        // 33: greenroom.v1.SubscriberWelcome
-	(*Heartbeat)(nil),                // 34: greenroom.v1.Heartbeat
-	(*ExecuteReminder)(nil),          // 35: greenroom.v1.ExecuteReminder
-	(*ReminderExecuted)(nil),         // 36: greenroom.v1.ReminderExecuted
-	(*ExecutionFailure)(nil),         // 37: greenroom.v1.ExecutionFailure
-	(*FollowReminders)(nil),          // 38: greenroom.v1.FollowReminders
-	(*FollowedReminders)(nil),        // 39: greenroom.v1.FollowedReminders
-	(*FollowedReminder)(nil),         // 40: greenroom.v1.FollowedReminder
-	(*BucketTable)(nil),              // 41: greenroom.v1.BucketTable
-	nil,                              // 42: greenroom.v1.ReminderSpec.MetadataEntry
-	nil,                              // 43: greenroom.v1.ExecuteReminder.MetadataEntry
-	(*timestamppb.Timestamp)(nil),    // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 45: google.protobuf.Duration
-	(*ActorKey)(nil),                 // 46: greenroom.v1.ActorKey
+	(DeadLetterKind)(0),              // 3: greenroom.v1.DeadLetterKind
+	(*ReminderSchedule)(nil),         // 4: greenroom.v1.ReminderSchedule
+	(*MissedPolicy)(nil),             // 5: greenroom.v1.MissedPolicy
+	(*FailurePolicy)(nil),            // 6: greenroom.v1.FailurePolicy
+	(*ReminderSpec)(nil),             // 7: greenroom.v1.ReminderSpec
+	(*Reminder)(nil),                 // 8: greenroom.v1.Reminder
+	(*CreateReminderRequest)(nil),    // 9: greenroom.v1.CreateReminderRequest
+	(*CreateReminderResponse)(nil),   // 10: greenroom.v1.CreateReminderResponse
+	(*GetReminderRequest)(nil),       // 11: greenroom.v1.GetReminderRequest
+	(*GetReminderResponse)(nil),      // 12: greenroom.v1.GetReminderResponse
+	(*ListRemindersRequest)(nil),     // 13: greenroom.v1.ListRemindersRequest
+	(*ListRemindersResponse)(nil),    // 14: greenroom.v1.ListRemindersResponse
+	(*DeleteRemindersRequest)(nil),   // 15: greenroom.v1.DeleteRemindersRequest
+	(*DeleteRemindersResponse)(nil),  // 16: greenroom.v1.DeleteRemindersResponse
+	(*PauseRemindersRequest)(nil),    // 17: greenroom.v1.PauseRemindersRequest
+	(*PauseRemindersResponse)(nil),   // 18: greenroom.v1.PauseRemindersResponse
+	(*ResumeRemindersRequest)(nil),   // 19: greenroom.v1.ResumeRemindersRequest
+	(*ResumeRemindersResponse)(nil),  // 20: greenroom.v1.ResumeRemindersResponse
+	(*DeadLetter)(nil),               // 21: greenroom.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),   // 22: greenroom.v1.ListDeadLettersRequest
+	(*GetDeadLetterRequest)(nil),     // 23: greenroom.v1.GetDeadLetterRequest
+	(*GetDeadLetterResponse)(nil),    // 24: greenroom.v1.GetDeadLetterResponse
+	(*ListDeadLettersResponse)(nil),  // 25: greenroom.v1.ListDeadLettersResponse
+	(*RetryDeadLetterRequest)(nil),   // 26: greenroom.v1.RetryDeadLetterRequest
+	(*RetryDeadLetterResponse)(nil),  // 27: greenroom.v1.RetryDeadLetterResponse
+	(*DeleteDeadLetterRequest)(nil),  // 28: greenroom.v1.DeleteDeadLetterRequest
+	(*DeleteDeadLetterResponse)(nil), // 29: greenroom.v1.DeleteDeadLetterResponse
+	(*ListBucketsRequest)(nil),       // 30: greenroom.v1.ListBucketsRequest
+	(*Bucket)(nil),                   // 31: greenroom.v1.Bucket
+	(*ListBucketsResponse)(nil),      // 32: greenroom.v1.ListBucketsResponse
+	(*ConnectRequest)(nil),           // 33: greenroom.v1.ConnectRequest
+	(*ConnectResponse)(nil),          // 34: greenroom.v1.ConnectResponse
+	(*SubscriberHello)(nil),          // 35: greenroom.v1.SubscriberHello
+	(*SubscriberWelcome)(nil),        // 36: greenroom.v1.SubscriberWelcome
+	(*Heartbeat)(nil),                // 37: greenroom.v1.Heartbeat
+	(*ExecuteReminder)(nil),          // 38: greenroom.v1.ExecuteReminder
+	(*ReminderExecuted)(nil),         // 39: greenroom.v1.ReminderExecuted
+	(*ExecutionFailure)(nil),         // 40: greenroom.v1.ExecutionFailure
+	(*FollowReminders)(nil),          // 41: greenroom.v1.FollowReminders
+	(*FollowedReminders)(nil),        // 42: greenroom.v1.FollowedReminders
+	(*FollowedReminder)(nil),         // 43: greenroom.v1.FollowedReminder
+	(*BucketTable)(nil),              // 44: greenroom.v1.BucketTable
+	nil,                              // 45: greenroom.v1.ReminderSpec.MetadataEntry
+	nil,                              // 46: greenroom.v1.ExecuteReminder.MetadataEntry
+	(*timestamppb.Timestamp)(nil),    // 47: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 48: google.protobuf.Duration
+	(*ActorKey)(nil),                 // 49: greenroom.v1.ActorKey
+	(*MessageDetails)(nil),           // 50: greenroom.v1.MessageDetails
 }
 var file_greenroom_v1_reminder_proto_depIdxs = []int32{
-	44, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
-	45, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
-	45, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
-	44, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
-	45, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
-	45, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
+	47, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
+	48, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
+	48, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
+	47, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
+	48, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
+	48, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
 	0,  // 6: greenroom.v1.MissedPolicy.kind:type_name -> greenroom.v1.MissedKind
-	45, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
+	48, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
 	1,  // 8: greenroom.v1.FailurePolicy.kind:type_name -> greenroom.v1.FailureKind
-	45, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
-	45, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
-	3,  // 11: greenroom.v1.ReminderSpec.schedule:type_name -> greenroom.v1.ReminderSchedule
-	4,  // 12: greenroom.v1.ReminderSpec.missed:type_name -> greenroom.v1.MissedPolicy
-	5,  // 13: greenroom.v1.ReminderSpec.failure:type_name -> greenroom.v1.FailurePolicy
-	42, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
-	46, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
-	6,  // 16: greenroom.v1.Reminder.spec:type_name -> greenroom.v1.ReminderSpec
-	44, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
-	44, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
-	44, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
-	44, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
-	46, // 21: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
-	6,  // 22: greenroom.v1.CreateReminderRequest.spec:type_name -> greenroom.v1.ReminderSpec
-	7,  // 23: greenroom.v1.CreateReminderResponse.reminder:type_name -> greenroom.v1.Reminder
-	2,  // 24: greenroom.v1.CreateReminderResponse.outcome:type_name -> greenroom.v1.CreateOutcome
-	46, // 25: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
-	7,  // 26: greenroom.v1.GetReminderResponse.reminder:type_name -> greenroom.v1.Reminder
-	44, // 27: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
-	44, // 28: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
-	7,  // 29: greenroom.v1.ListRemindersResponse.reminders:type_name -> greenroom.v1.Reminder
-	7,  // 30: greenroom.v1.DeadLetter.reminder:type_name -> greenroom.v1.Reminder
-	44, // 31: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
-	20, // 32: greenroom.v1.ListDeadLettersResponse.dead_letters:type_name -> greenroom.v1.DeadLetter
-	7,  // 33: greenroom.v1.RetryDeadLetterResponse.reminder:type_name -> greenroom.v1.Reminder
-	44, // 34: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
-	44, // 35: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
-	44, // 36: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
-	28, // 37: greenroom.v1.ListBucketsResponse.buckets:type_name -> greenroom.v1.Bucket
-	32, // 38: greenroom.v1.ConnectRequest.hello:type_name -> greenroom.v1.SubscriberHello
-	34, // 39: greenroom.v1.ConnectRequest.heartbeat:type_name -> greenroom.v1.Heartbeat
-	36, // 40: greenroom.v1.ConnectRequest.executed:type_name -> greenroom.v1.ReminderExecuted
-	38, // 41: greenroom.v1.ConnectRequest.follow:type_name -> greenroom.v1.FollowReminders
-	33, // 42: greenroom.v1.ConnectResponse.welcome:type_name -> greenroom.v1.SubscriberWelcome
-	34, // 43: greenroom.v1.ConnectResponse.heartbeat:type_name -> greenroom.v1.Heartbeat
-	35, // 44: greenroom.v1.ConnectResponse.execute:type_name -> greenroom.v1.ExecuteReminder
-	41, // 45: greenroom.v1.ConnectResponse.buckets:type_name -> greenroom.v1.BucketTable
-	39, // 46: greenroom.v1.ConnectResponse.followed:type_name -> greenroom.v1.FollowedReminders
-	45, // 47: greenroom.v1.SubscriberWelcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	43, // 48: greenroom.v1.ExecuteReminder.metadata:type_name -> greenroom.v1.ExecuteReminder.MetadataEntry
-	44, // 49: greenroom.v1.ExecuteReminder.due:type_name -> google.protobuf.Timestamp
-	45, // 50: greenroom.v1.ExecuteReminder.timeout:type_name -> google.protobuf.Duration
-	37, // 51: greenroom.v1.ReminderExecuted.failure:type_name -> greenroom.v1.ExecutionFailure
-	40, // 52: greenroom.v1.FollowedReminders.reminders:type_name -> greenroom.v1.FollowedReminder
-	7,  // 53: greenroom.v1.FollowedReminder.reminder:type_name -> greenroom.v1.Reminder
-	28, // 54: greenroom.v1.BucketTable.changed:type_name -> greenroom.v1.Bucket
-	28, // 55: greenroom.v1.BucketTable.removed:type_name -> greenroom.v1.Bucket
-	8,  // 56: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
-	10, // 57: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
-	12, // 58: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
-	14, // 59: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
-	16, // 60: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
-	18, // 61: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
-	21, // 62: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
-	23, // 63: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
-	25, // 64: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
-	27, // 65: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
-	30, // 66: greenroom.v1.ReminderService.Connect:input_type -> greenroom.v1.ConnectRequest
-	9,  // 67: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
-	11, // 68: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
-	13, // 69: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
-	15, // 70: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
-	17, // 71: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
-	19, // 72: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
-	22, // 73: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
-	24, // 74: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
-	26, // 75: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
-	29, // 76: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
-	31, // 77: greenroom.v1.ReminderService.Connect:output_type -> greenroom.v1.ConnectResponse
-	67, // [67:78] is the sub-list for method output_type
-	56, // [56:67] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	48, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
+	48, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
+	4,  // 11: greenroom.v1.ReminderSpec.schedule:type_name -> greenroom.v1.ReminderSchedule
+	5,  // 12: greenroom.v1.ReminderSpec.missed:type_name -> greenroom.v1.MissedPolicy
+	6,  // 13: greenroom.v1.ReminderSpec.failure:type_name -> greenroom.v1.FailurePolicy
+	45, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
+	49, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
+	7,  // 16: greenroom.v1.Reminder.spec:type_name -> greenroom.v1.ReminderSpec
+	47, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
+	47, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
+	47, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
+	47, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
+	50, // 21: greenroom.v1.Reminder.message:type_name -> greenroom.v1.MessageDetails
+	49, // 22: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	7,  // 23: greenroom.v1.CreateReminderRequest.spec:type_name -> greenroom.v1.ReminderSpec
+	8,  // 24: greenroom.v1.CreateReminderResponse.reminder:type_name -> greenroom.v1.Reminder
+	2,  // 25: greenroom.v1.CreateReminderResponse.outcome:type_name -> greenroom.v1.CreateOutcome
+	49, // 26: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	8,  // 27: greenroom.v1.GetReminderResponse.reminder:type_name -> greenroom.v1.Reminder
+	47, // 28: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
+	47, // 29: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
+	8,  // 30: greenroom.v1.ListRemindersResponse.reminders:type_name -> greenroom.v1.Reminder
+	8,  // 31: greenroom.v1.DeadLetter.reminder:type_name -> greenroom.v1.Reminder
+	47, // 32: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
+	3,  // 33: greenroom.v1.ListDeadLettersRequest.kind:type_name -> greenroom.v1.DeadLetterKind
+	21, // 34: greenroom.v1.GetDeadLetterResponse.dead_letter:type_name -> greenroom.v1.DeadLetter
+	21, // 35: greenroom.v1.ListDeadLettersResponse.dead_letters:type_name -> greenroom.v1.DeadLetter
+	8,  // 36: greenroom.v1.RetryDeadLetterResponse.reminder:type_name -> greenroom.v1.Reminder
+	47, // 37: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
+	47, // 38: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
+	47, // 39: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
+	31, // 40: greenroom.v1.ListBucketsResponse.buckets:type_name -> greenroom.v1.Bucket
+	35, // 41: greenroom.v1.ConnectRequest.hello:type_name -> greenroom.v1.SubscriberHello
+	37, // 42: greenroom.v1.ConnectRequest.heartbeat:type_name -> greenroom.v1.Heartbeat
+	39, // 43: greenroom.v1.ConnectRequest.executed:type_name -> greenroom.v1.ReminderExecuted
+	41, // 44: greenroom.v1.ConnectRequest.follow:type_name -> greenroom.v1.FollowReminders
+	36, // 45: greenroom.v1.ConnectResponse.welcome:type_name -> greenroom.v1.SubscriberWelcome
+	37, // 46: greenroom.v1.ConnectResponse.heartbeat:type_name -> greenroom.v1.Heartbeat
+	38, // 47: greenroom.v1.ConnectResponse.execute:type_name -> greenroom.v1.ExecuteReminder
+	44, // 48: greenroom.v1.ConnectResponse.buckets:type_name -> greenroom.v1.BucketTable
+	42, // 49: greenroom.v1.ConnectResponse.followed:type_name -> greenroom.v1.FollowedReminders
+	48, // 50: greenroom.v1.SubscriberWelcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	46, // 51: greenroom.v1.ExecuteReminder.metadata:type_name -> greenroom.v1.ExecuteReminder.MetadataEntry
+	47, // 52: greenroom.v1.ExecuteReminder.due:type_name -> google.protobuf.Timestamp
+	48, // 53: greenroom.v1.ExecuteReminder.timeout:type_name -> google.protobuf.Duration
+	40, // 54: greenroom.v1.ReminderExecuted.failure:type_name -> greenroom.v1.ExecutionFailure
+	43, // 55: greenroom.v1.FollowedReminders.reminders:type_name -> greenroom.v1.FollowedReminder
+	8,  // 56: greenroom.v1.FollowedReminder.reminder:type_name -> greenroom.v1.Reminder
+	31, // 57: greenroom.v1.BucketTable.changed:type_name -> greenroom.v1.Bucket
+	31, // 58: greenroom.v1.BucketTable.removed:type_name -> greenroom.v1.Bucket
+	9,  // 59: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
+	11, // 60: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
+	13, // 61: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
+	15, // 62: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
+	17, // 63: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
+	19, // 64: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
+	22, // 65: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
+	23, // 66: greenroom.v1.ReminderService.GetDeadLetter:input_type -> greenroom.v1.GetDeadLetterRequest
+	26, // 67: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
+	28, // 68: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
+	30, // 69: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
+	33, // 70: greenroom.v1.ReminderService.Connect:input_type -> greenroom.v1.ConnectRequest
+	10, // 71: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
+	12, // 72: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
+	14, // 73: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
+	16, // 74: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
+	18, // 75: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
+	20, // 76: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
+	25, // 77: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
+	24, // 78: greenroom.v1.ReminderService.GetDeadLetter:output_type -> greenroom.v1.GetDeadLetterResponse
+	27, // 79: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
+	29, // 80: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
+	32, // 81: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
+	34, // 82: greenroom.v1.ReminderService.Connect:output_type -> greenroom.v1.ConnectResponse
+	71, // [71:83] is the sub-list for method output_type
+	59, // [59:71] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_reminder_proto_init() }
@@ -3557,13 +3750,13 @@ func file_greenroom_v1_reminder_proto_init() {
 		(*ReminderSchedule_Until)(nil),
 		(*ReminderSchedule_Ttl)(nil),
 	}
-	file_greenroom_v1_reminder_proto_msgTypes[27].OneofWrappers = []any{
+	file_greenroom_v1_reminder_proto_msgTypes[29].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Executed)(nil),
 		(*ConnectRequest_Follow)(nil),
 	}
-	file_greenroom_v1_reminder_proto_msgTypes[28].OneofWrappers = []any{
+	file_greenroom_v1_reminder_proto_msgTypes[30].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Heartbeat)(nil),
 		(*ConnectResponse_Execute)(nil),
@@ -3575,8 +3768,8 @@ func file_greenroom_v1_reminder_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_reminder_proto_rawDesc), len(file_greenroom_v1_reminder_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   41,
+			NumEnums:      4,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -61,6 +61,29 @@ type Calls interface {
 	Call(frame []byte) (result []byte, code abi.Code)
 }
 
+// Messages is the function that sends messages where there is no Wasm, on a fake host which
+// is one beside [Host] and [Reminders]. It takes a message frame.
+type Messages interface {
+	Send(frame []byte) abi.Code
+}
+
+// Events is the function that publishes events where there is no Wasm, on a fake host which is one
+// beside [Host] and [Reminders].
+type Events interface {
+	Publish(name, contentType string, data []byte) abi.Code
+}
+
+// Life are the functions of an actor's life where there is no Wasm, on a fake host which is
+// one beside [Host] and [Reminders].
+type Life interface {
+	Spawn(typ string) (id string, code abi.Code)
+	Become(set string) abi.Code
+	PassAway() abi.Code
+	ServiceClaim(name string) abi.Code
+	// ServiceRelease answers 1, 0 or an [abi.Code].
+	ServiceRelease(name string) int32
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.

@@ -37,6 +37,13 @@ const (
 	ActorServiceInvokeProcedure = "/greenroom.v1.ActorService/Invoke"
 	// ActorServiceInvokeAllProcedure is the fully-qualified name of the ActorService's InvokeAll RPC.
 	ActorServiceInvokeAllProcedure = "/greenroom.v1.ActorService/InvokeAll"
+	// ActorServiceSendProcedure is the fully-qualified name of the ActorService's Send RPC.
+	ActorServiceSendProcedure = "/greenroom.v1.ActorService/Send"
+	// ActorServiceListMessagesProcedure is the fully-qualified name of the ActorService's ListMessages
+	// RPC.
+	ActorServiceListMessagesProcedure = "/greenroom.v1.ActorService/ListMessages"
+	// ActorServiceSubscribeProcedure is the fully-qualified name of the ActorService's Subscribe RPC.
+	ActorServiceSubscribeProcedure = "/greenroom.v1.ActorService/Subscribe"
 	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
 	// RPC.
 	ActorServiceInvokeStreamProcedure = "/greenroom.v1.ActorService/InvokeStream"
@@ -71,6 +78,20 @@ type ActorServiceClient interface {
 	// actor, so a repetition has the calls in the same order. The header Greenroom-Fuel
 	// says what all calls used. The time limit is that of a turn of that actor's type.
 	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
+	// Send stores durable messages to actors of one app, and answers before they are
+	// delivered. Each takes effect once: its turn runs, and runs again if it fails, until one
+	// has committed or the message is a dead letter. Messages from outside have no order. Each
+	// is stored on its own: what is wrong with one is in its result. The error of a single
+	// message is that of the request. A message with an idempotency key is stored once,
+	// however often it is sent; the header Idempotency-Key is the key of a single message.
+	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
+	// ListMessages lists the messages to an actor that it has not consumed.
+	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -134,6 +155,26 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(actorServiceMethods.ByName("InvokeAll")),
 			connect.WithClientOptions(opts...),
 		),
+		send: connect.NewClient[v1.SendRequest, v1.SendResponse](
+			httpClient,
+			baseURL+ActorServiceSendProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("Send")),
+			connect.WithClientOptions(opts...),
+		),
+		listMessages: connect.NewClient[v1.ListMessagesRequest, v1.ListMessagesResponse](
+			httpClient,
+			baseURL+ActorServiceListMessagesProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("ListMessages")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		subscribe: connect.NewClient[v1.SubscribeRequest, v1.SubscribeResponse](
+			httpClient,
+			baseURL+ActorServiceSubscribeProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		invokeStream: connect.NewClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse](
 			httpClient,
 			baseURL+ActorServiceInvokeStreamProcedure,
@@ -181,6 +222,9 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 type actorServiceClient struct {
 	invoke       *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
 	invokeAll    *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
+	send         *connect.Client[v1.SendRequest, v1.SendResponse]
+	listMessages *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
+	subscribe    *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
 	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
 	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
@@ -197,6 +241,21 @@ func (c *actorServiceClient) Invoke(ctx context.Context, req *connect.Request[v1
 // InvokeAll calls greenroom.v1.ActorService.InvokeAll.
 func (c *actorServiceClient) InvokeAll(ctx context.Context, req *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error) {
 	return c.invokeAll.CallUnary(ctx, req)
+}
+
+// Send calls greenroom.v1.ActorService.Send.
+func (c *actorServiceClient) Send(ctx context.Context, req *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error) {
+	return c.send.CallUnary(ctx, req)
+}
+
+// ListMessages calls greenroom.v1.ActorService.ListMessages.
+func (c *actorServiceClient) ListMessages(ctx context.Context, req *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
+	return c.listMessages.CallUnary(ctx, req)
+}
+
+// Subscribe calls greenroom.v1.ActorService.Subscribe.
+func (c *actorServiceClient) Subscribe(ctx context.Context, req *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error) {
+	return c.subscribe.CallServerStream(ctx, req)
 }
 
 // InvokeStream calls greenroom.v1.ActorService.InvokeStream.
@@ -247,6 +306,20 @@ type ActorServiceHandler interface {
 	// actor, so a repetition has the calls in the same order. The header Greenroom-Fuel
 	// says what all calls used. The time limit is that of a turn of that actor's type.
 	InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error)
+	// Send stores durable messages to actors of one app, and answers before they are
+	// delivered. Each takes effect once: its turn runs, and runs again if it fails, until one
+	// has committed or the message is a dead letter. Messages from outside have no order. Each
+	// is stored on its own: what is wrong with one is in its result. The error of a single
+	// message is that of the request. A message with an idempotency key is stored once,
+	// however often it is sent; the header Idempotency-Key is the key of a single message.
+	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
+	// ListMessages lists the messages to an actor that it has not consumed.
+	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -306,6 +379,26 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(actorServiceMethods.ByName("InvokeAll")),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceSendHandler := connect.NewUnaryHandler(
+		ActorServiceSendProcedure,
+		svc.Send,
+		connect.WithSchema(actorServiceMethods.ByName("Send")),
+		connect.WithHandlerOptions(opts...),
+	)
+	actorServiceListMessagesHandler := connect.NewUnaryHandler(
+		ActorServiceListMessagesProcedure,
+		svc.ListMessages,
+		connect.WithSchema(actorServiceMethods.ByName("ListMessages")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	actorServiceSubscribeHandler := connect.NewServerStreamHandler(
+		ActorServiceSubscribeProcedure,
+		svc.Subscribe,
+		connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceInvokeStreamHandler := connect.NewBidiStreamHandler(
 		ActorServiceInvokeStreamProcedure,
 		svc.InvokeStream,
@@ -352,6 +445,12 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceInvokeHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeAllProcedure:
 			actorServiceInvokeAllHandler.ServeHTTP(w, r)
+		case ActorServiceSendProcedure:
+			actorServiceSendHandler.ServeHTTP(w, r)
+		case ActorServiceListMessagesProcedure:
+			actorServiceListMessagesHandler.ServeHTTP(w, r)
+		case ActorServiceSubscribeProcedure:
+			actorServiceSubscribeHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeStreamProcedure:
 			actorServiceInvokeStreamHandler.ServeHTTP(w, r)
 		case ActorServiceQueryProcedure:
@@ -379,6 +478,18 @@ func (UnimplementedActorServiceHandler) Invoke(context.Context, *connect.Request
 
 func (UnimplementedActorServiceHandler) InvokeAll(context.Context, *connect.Request[v1.InvokeAllRequest]) (*connect.Response[v1.InvokeAllResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.InvokeAll is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Send is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListMessages is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Subscribe is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error {

@@ -54,6 +54,9 @@ const (
 	// ReminderServiceListDeadLettersProcedure is the fully-qualified name of the ReminderService's
 	// ListDeadLetters RPC.
 	ReminderServiceListDeadLettersProcedure = "/greenroom.v1.ReminderService/ListDeadLetters"
+	// ReminderServiceGetDeadLetterProcedure is the fully-qualified name of the ReminderService's
+	// GetDeadLetter RPC.
+	ReminderServiceGetDeadLetterProcedure = "/greenroom.v1.ReminderService/GetDeadLetter"
 	// ReminderServiceRetryDeadLetterProcedure is the fully-qualified name of the ReminderService's
 	// RetryDeadLetter RPC.
 	ReminderServiceRetryDeadLetterProcedure = "/greenroom.v1.ReminderService/RetryDeadLetter"
@@ -87,10 +90,12 @@ type ReminderServiceClient interface {
 	// ResumeReminders lets paused reminders fire again. What came due meanwhile was missed:
 	// their policies say what becomes of it.
 	ResumeReminders(context.Context, *connect.Request[v1.ResumeRemindersRequest]) (*connect.Response[v1.ResumeRemindersResponse], error)
-	// ListDeadLetters lists firings that failed as often as their policies allow, in no
-	// order that means anything.
+	// ListDeadLetters lists firings and messages that failed as often as their policies
+	// allow, in no order that means anything.
 	ListDeadLetters(context.Context, *connect.Request[v1.ListDeadLettersRequest]) (*connect.Response[v1.ListDeadLettersResponse], error)
-	// RetryDeadLetter sets a reminder that fires at once with what the dead letter has, and
+	// GetDeadLetter reads one dead letter; dead_letter_not_found if it is not there.
+	GetDeadLetter(context.Context, *connect.Request[v1.GetDeadLetterRequest]) (*connect.Response[v1.GetDeadLetterResponse], error)
+	// RetryDeadLetter sets a reminder, or sends a message, that fires at once with what the dead letter has, and
 	// removes the dead letter. If the answer is lost, and the request repeated, the firing
 	// may take place again.
 	RetryDeadLetter(context.Context, *connect.Request[v1.RetryDeadLetterRequest]) (*connect.Response[v1.RetryDeadLetterResponse], error)
@@ -172,6 +177,13 @@ func NewReminderServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getDeadLetter: connect.NewClient[v1.GetDeadLetterRequest, v1.GetDeadLetterResponse](
+			httpClient,
+			baseURL+ReminderServiceGetDeadLetterProcedure,
+			connect.WithSchema(reminderServiceMethods.ByName("GetDeadLetter")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		retryDeadLetter: connect.NewClient[v1.RetryDeadLetterRequest, v1.RetryDeadLetterResponse](
 			httpClient,
 			baseURL+ReminderServiceRetryDeadLetterProcedure,
@@ -210,6 +222,7 @@ type reminderServiceClient struct {
 	pauseReminders   *connect.Client[v1.PauseRemindersRequest, v1.PauseRemindersResponse]
 	resumeReminders  *connect.Client[v1.ResumeRemindersRequest, v1.ResumeRemindersResponse]
 	listDeadLetters  *connect.Client[v1.ListDeadLettersRequest, v1.ListDeadLettersResponse]
+	getDeadLetter    *connect.Client[v1.GetDeadLetterRequest, v1.GetDeadLetterResponse]
 	retryDeadLetter  *connect.Client[v1.RetryDeadLetterRequest, v1.RetryDeadLetterResponse]
 	deleteDeadLetter *connect.Client[v1.DeleteDeadLetterRequest, v1.DeleteDeadLetterResponse]
 	listBuckets      *connect.Client[v1.ListBucketsRequest, v1.ListBucketsResponse]
@@ -249,6 +262,11 @@ func (c *reminderServiceClient) ResumeReminders(ctx context.Context, req *connec
 // ListDeadLetters calls greenroom.v1.ReminderService.ListDeadLetters.
 func (c *reminderServiceClient) ListDeadLetters(ctx context.Context, req *connect.Request[v1.ListDeadLettersRequest]) (*connect.Response[v1.ListDeadLettersResponse], error) {
 	return c.listDeadLetters.CallUnary(ctx, req)
+}
+
+// GetDeadLetter calls greenroom.v1.ReminderService.GetDeadLetter.
+func (c *reminderServiceClient) GetDeadLetter(ctx context.Context, req *connect.Request[v1.GetDeadLetterRequest]) (*connect.Response[v1.GetDeadLetterResponse], error) {
+	return c.getDeadLetter.CallUnary(ctx, req)
 }
 
 // RetryDeadLetter calls greenroom.v1.ReminderService.RetryDeadLetter.
@@ -291,10 +309,12 @@ type ReminderServiceHandler interface {
 	// ResumeReminders lets paused reminders fire again. What came due meanwhile was missed:
 	// their policies say what becomes of it.
 	ResumeReminders(context.Context, *connect.Request[v1.ResumeRemindersRequest]) (*connect.Response[v1.ResumeRemindersResponse], error)
-	// ListDeadLetters lists firings that failed as often as their policies allow, in no
-	// order that means anything.
+	// ListDeadLetters lists firings and messages that failed as often as their policies
+	// allow, in no order that means anything.
 	ListDeadLetters(context.Context, *connect.Request[v1.ListDeadLettersRequest]) (*connect.Response[v1.ListDeadLettersResponse], error)
-	// RetryDeadLetter sets a reminder that fires at once with what the dead letter has, and
+	// GetDeadLetter reads one dead letter; dead_letter_not_found if it is not there.
+	GetDeadLetter(context.Context, *connect.Request[v1.GetDeadLetterRequest]) (*connect.Response[v1.GetDeadLetterResponse], error)
+	// RetryDeadLetter sets a reminder, or sends a message, that fires at once with what the dead letter has, and
 	// removes the dead letter. If the answer is lost, and the request repeated, the firing
 	// may take place again.
 	RetryDeadLetter(context.Context, *connect.Request[v1.RetryDeadLetterRequest]) (*connect.Response[v1.RetryDeadLetterResponse], error)
@@ -372,6 +392,13 @@ func NewReminderServiceHandler(svc ReminderServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	reminderServiceGetDeadLetterHandler := connect.NewUnaryHandler(
+		ReminderServiceGetDeadLetterProcedure,
+		svc.GetDeadLetter,
+		connect.WithSchema(reminderServiceMethods.ByName("GetDeadLetter")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	reminderServiceRetryDeadLetterHandler := connect.NewUnaryHandler(
 		ReminderServiceRetryDeadLetterProcedure,
 		svc.RetryDeadLetter,
@@ -414,6 +441,8 @@ func NewReminderServiceHandler(svc ReminderServiceHandler, opts ...connect.Handl
 			reminderServiceResumeRemindersHandler.ServeHTTP(w, r)
 		case ReminderServiceListDeadLettersProcedure:
 			reminderServiceListDeadLettersHandler.ServeHTTP(w, r)
+		case ReminderServiceGetDeadLetterProcedure:
+			reminderServiceGetDeadLetterHandler.ServeHTTP(w, r)
 		case ReminderServiceRetryDeadLetterProcedure:
 			reminderServiceRetryDeadLetterHandler.ServeHTTP(w, r)
 		case ReminderServiceDeleteDeadLetterProcedure:
@@ -457,6 +486,10 @@ func (UnimplementedReminderServiceHandler) ResumeReminders(context.Context, *con
 
 func (UnimplementedReminderServiceHandler) ListDeadLetters(context.Context, *connect.Request[v1.ListDeadLettersRequest]) (*connect.Response[v1.ListDeadLettersResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ReminderService.ListDeadLetters is not implemented"))
+}
+
+func (UnimplementedReminderServiceHandler) GetDeadLetter(context.Context, *connect.Request[v1.GetDeadLetterRequest]) (*connect.Response[v1.GetDeadLetterResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ReminderService.GetDeadLetter is not implemented"))
 }
 
 func (UnimplementedReminderServiceHandler) RetryDeadLetter(context.Context, *connect.Request[v1.RetryDeadLetterRequest]) (*connect.Response[v1.RetryDeadLetterResponse], error) {

@@ -1,0 +1,176 @@
+package actor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Bounds of an actor's inbox. They count the messages that nobody has consumed yet.
+const (
+	// MaxInboxMessages is how many messages an inbox holds, and MaxInboxBytes how many bytes
+	// of payloads.
+	MaxInboxMessages = 10_000
+	MaxInboxBytes    = 64 << 20
+	// MaxForwards is how many receivers a message is forwarded to at most.
+	MaxForwards = 16
+)
+
+// Message makes a [Reminder] a durable message: the reminder's key is the receiver, and its
+// method what the message runs. host/inbox has the protocol.
+type Message struct {
+	// From is the sender, an actor of the same app. Without an ID: a caller from outside.
+	From Key
+	// By is the actor that sent it on From's behalf. Without an ID: From itself.
+	By Key
+	// Undelivered is the method of From that gets the message back if nobody consumes it;
+	// empty: none.
+	Undelivered string
+	// Forward is the actor that gets the message if nobody consumes it. Without an ID: none.
+	Forward Key
+	// Path lists the receivers that it was forwarded from, the first one first.
+	Path []Key
+	// Failed is not empty for a message that comes back to its sender: the code of the last
+	// failure. From is then the receiver that did not consume it.
+	Failed string
+	// Cookie is the sender's own number, returned with the message.
+	Cookie uint64
+}
+
+// Names of messages begin with a control character, which no name that a user chooses has.
+const (
+	orderedMark   = "\x01"
+	unorderedMark = "\x02"
+	// senderLen is the length of the part of an ordered message's name that all messages of
+	// its sender have in common: the mark, and 16 bytes in hexadecimal.
+	senderLen = len(orderedMark) + 32
+	// orderedLen is the length of the whole name: with a version of 16 and an index of 6
+	// digits.
+	orderedLen = senderLen + 16 + 6
+	// maxMessageIndex is the highest index of a message in its commit.
+	maxMessageIndex = 999_999
+)
+
+// MessageName returns the name of an ordered message: the one of this index among those that
+// a commit sends from an actor, whose row it writes at version. Names of one sender sort as
+// the messages were sent.
+func MessageName(from Key, version uint64, index int) string {
+	if index < 0 || index > maxMessageIndex {
+		panic(fmt.Sprintf("a commit sends message %d; %d fit into one", index, maxMessageIndex+1)) // [MaxCommitBytes] is reached before
+	}
+	sum := sha256.Sum256([]byte(from.String()))
+	return orderedMark + hex.EncodeToString(sum[:16]) + fmt.Sprintf("%016x%06d", version, index)
+}
+
+// UnorderedMessageName returns the name of a message without an order, from its token.
+func UnorderedMessageName(id ReminderID) string {
+	return unorderedMark + strings.TrimPrefix(id.String(), reminderPrefix)
+}
+
+// IsMessageName reports whether a name is that of a message.
+func IsMessageName(name string) bool {
+	return strings.HasPrefix(name, orderedMark) || strings.HasPrefix(name, unorderedMark)
+}
+
+// MessageNamesEnd is above all names of messages in byte order, and not above any other name
+// of a reminder.
+const MessageNamesEnd = "\x03"
+
+// SenderOfOrdered returns what the names of all ordered messages of one sender begin with, from
+// one of them; false for another name.
+func SenderOfOrdered(name string) (prefix string, ok bool) {
+	if len(name) != orderedLen || !strings.HasPrefix(name, orderedMark) {
+		return "", false
+	}
+	return name[:senderLen], true
+}
+
+// ValidateMessageName checks the name of a message: one that [MessageName] or
+// [UnorderedMessageName] makes.
+func ValidateMessageName(name string) error {
+	const field = "message name"
+	rest := name[min(1, len(name)):]
+	switch {
+	case strings.HasPrefix(name, orderedMark) && len(name) == orderedLen && strings.Trim(rest, "0123456789abcdef") == "":
+		return nil
+	case strings.HasPrefix(name, unorderedMark):
+		if _, err := ParseReminderID(reminderPrefix + rest); err == nil {
+			return nil
+		}
+	}
+	return argument(field, "is %q, which no message has", shown(name))
+}
+
+// ValidateStoredName checks the name of a reminder or of a message.
+func ValidateStoredName(name string) error {
+	if IsMessageName(name) {
+		return ValidateMessageName(name)
+	}
+	return ValidateReminderName(name)
+}
+
+// validate checks a message to receiver.
+func (m *Message) validate(s *ReminderSpec) error {
+	if s.Key.IsSubscription() {
+		return argument("receiver", "is a subscription, which takes no messages; send to an actor")
+	}
+	if s.Schedule.Recurring() {
+		return argument("message schedule", "has several occurrences, and a message is delivered once; set a reminder instead")
+	}
+	if s.Keep || s.Hold {
+		return argument("message", "is to be kept or set paused, as only reminders can be; send it without")
+	}
+	if len(m.Path) > MaxForwards {
+		return argument("message path", "has %d receivers; at most %d are allowed", len(m.Path), MaxForwards)
+	}
+	ends := []struct {
+		field    string
+		key      Key
+		required bool
+	}{
+		{"sender", m.From, m.Undelivered != "" || m.By != (Key{}) || m.Failed != ""}, {"actor that sends on another's behalf", m.By, false},
+		{"actor to forward to", m.Forward, false},
+	}
+	for _, k := range m.Path {
+		ends = append(ends, struct {
+			field    string
+			key      Key
+			required bool
+		}{"receiver that it was forwarded from", k, true})
+	}
+	for _, e := range ends {
+		switch {
+		case e.key == (Key{}) && !e.required:
+			continue
+		case e.key == (Key{}):
+			return argument(e.field, "is missing; name the actor")
+		case e.key.App != s.Key.App:
+			return argument(e.field, "is of the app %q, and the receiver of %q; name one of the same app", shown(e.key.App), s.Key.App)
+		case e.key.IsSubscription():
+			return argument(e.field, "is a subscription; name an actor")
+		}
+		if err := e.key.Validate(); err != nil {
+			return err
+		}
+	}
+	if len(m.Failed) > MaxNameLen {
+		return argument("code of a failure", "has %d bytes; at most %d are allowed", len(m.Failed), MaxNameLen)
+	}
+	if m.Undelivered == "" {
+		return nil
+	}
+	return ValidateName("method for an undelivered message", m.Undelivered)
+}
+
+// size is about how many bytes m takes in a commit beside what every reminder takes.
+func (m *Message) size() int {
+	if m == nil {
+		return 0
+	}
+	size := 0
+	for _, k := range append([]Key{m.From, m.By, m.Forward}, m.Path...) {
+		size += len(k.Type) + len(k.ID)
+	}
+	return size
+}

@@ -1,0 +1,83 @@
+package enginetest
+
+import (
+	"strconv"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Life is the part of a turn that sends messages and decides on its actor's life, for a fake
+// [engine.Calls]. The zero value is ready.
+type Life struct {
+	// Sent are the messages, Spawned the types of the actors.
+	Sent    []abi.Message
+	Spawned []string
+	// MethodSet is the last one, Passed whether the actor has passed away.
+	MethodSet string
+	Passed    bool
+	// Services are the names that it claimed.
+	Services map[string]bool
+	// Published are the events, as "name content type payload".
+	Published []string
+	// RefuseLife is answered by all, if it is not 0; SendErr ends the guest.
+	RefuseLife abi.Code
+	SendErr    error
+}
+
+// Send implements [engine.Calls].
+func (f *Life) Send(m *abi.Message) (abi.Code, error) {
+	if f.RefuseLife == 0 && f.SendErr == nil {
+		f.Sent = append(f.Sent, *m)
+	}
+	return f.RefuseLife, f.SendErr
+}
+
+// Spawn implements [engine.Calls].
+func (f *Life) Spawn(typ []byte) (string, abi.Code) {
+	if f.RefuseLife != 0 {
+		return "", f.RefuseLife
+	}
+	f.Spawned = append(f.Spawned, string(typ))
+	return "spawned-" + strconv.Itoa(len(f.Spawned)), 0
+}
+
+// Become implements [engine.Calls].
+func (f *Life) Become(set []byte) abi.Code {
+	if f.RefuseLife == 0 {
+		f.MethodSet = string(set)
+	}
+	return f.RefuseLife
+}
+
+// PassAway implements [engine.Calls].
+func (f *Life) PassAway() abi.Code {
+	f.Passed = f.RefuseLife == 0
+	return f.RefuseLife
+}
+
+// ServiceClaim implements [engine.Calls].
+func (f *Life) ServiceClaim(name []byte) abi.Code {
+	if f.RefuseLife != 0 {
+		return f.RefuseLife
+	}
+	if f.Services == nil {
+		f.Services = map[string]bool{}
+	}
+	f.Services[string(name)] = true
+	return 0
+}
+
+// ServiceRelease implements [engine.Calls].
+func (f *Life) ServiceRelease(name []byte) (bool, abi.Code) {
+	held := f.Services[string(name)]
+	delete(f.Services, string(name))
+	return held, f.RefuseLife
+}
+
+// Publish implements [engine.Calls].
+func (f *Life) Publish(name, contentType string, payload []byte) abi.Code {
+	if f.RefuseLife == 0 {
+		f.Published = append(f.Published, name+" "+contentType+" "+string(payload))
+	}
+	return f.RefuseLife
+}

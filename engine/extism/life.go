@@ -1,0 +1,39 @@
+package extism
+
+import "github.com/greenroom-run/greenroom/engine/confine"
+
+func send(c *call, s []uint64) {
+	m, err := decodeMessage(c.copied(s[0]))
+	if err != nil {
+		c.invalid("message", "was given a message that is not as docs/extism.md has it: "+err.Error())
+	}
+	code, err := c.turn().calls.Send(m)
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	c.refuseFor("message", code)
+}
+
+func spawn(c *call, s []uint64) {
+	id, code := c.turn().calls.Spawn(c.bytes(s[0]))
+	c.refuseFor("type", code)
+	s[0] = c.block([]byte(id))
+}
+
+func become(c *call, s []uint64) { c.refuseFor("set", c.turn().calls.Become(c.bytes(s[0]))) }
+
+func passAway(c *call, _ []uint64) { c.refuse(c.turn().calls.PassAway()) }
+
+func serviceClaim(c *call, s []uint64) {
+	c.refuseFor("service", c.turn().calls.ServiceClaim(c.copied(s[0])))
+}
+
+func serviceRelease(c *call, s []uint64) {
+	held, code := c.turn().calls.ServiceRelease(c.copied(s[0]))
+	c.refuseFor("service", code)
+	s[0] = yes(held)
+}
+
+func eventPublish(c *call, s []uint64) {
+	c.refuseFor("event", c.turn().calls.Publish(string(c.bytes(s[0])), "", c.copied(s[1])))
+}

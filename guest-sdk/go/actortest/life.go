@@ -1,0 +1,178 @@
+package actortest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
+
+// society is what a harness has of its actors beside their state.
+type society struct {
+	inbox    []*message // of all actors, in the order in which they were sent
+	services map[string]actor.Ref
+	spawned  uint64             // counts actors, for their IDs
+	gone     map[actor.Ref]bool // spawned ones that have passed away
+	events   []Event            // of all actors, in their order
+}
+
+// MethodSet is the set of methods that an actor accepts: [actor.Become]; empty: all.
+func (h *Harness) MethodSet(typ, id string) string {
+	if r := h.actors[actor.Ref{Type: typ, ID: id}]; r != nil {
+		return r.set
+	}
+	return ""
+}
+
+// Service returns the actor that stands for a service, [actor.Claim]; false if there is none.
+func (h *Harness) Service(name string) (actor.Ref, bool) {
+	ref, found := h.services[name]
+	return ref, found
+}
+
+// life is what a chain has done to an actor beside its state.
+type life struct {
+	methodSet *string // nil: as it is stored
+	passed    bool
+}
+
+// exists says why there is no such actor.
+func (c *chain) exists(ref actor.Ref, spec *abi.TypeSpec) error {
+	h := c.harness
+	r := h.actors[ref]
+	switch spawned := r != nil && r.spawned || slices.Contains(c.spawned, ref); {
+	case h.gone[ref]:
+		return actor.ErrPassedAway.Messagef("%s was spawned, and has passed away", ref)
+	case spec.Spawn == abi.SpawnOnly && !spawned:
+		return actor.ErrPassedAway.Messagef("no actor has spawned %s, and the type's actors exist only so", ref)
+	}
+	return nil
+}
+
+// accepts says why a call or a message cannot run a method of the actor.
+func (m *member) accepts(ref actor.Ref, called *abi.MethodSpec) error {
+	if set := m.methodSet(); set != "" && len(called.Sets) > 0 && !slices.Contains(called.Sets, set) {
+		return actor.ErrNotAccepted.Messagef("%s is in the set %q of methods, which does not have %s", ref, set, called.Name)
+	}
+	return nil
+}
+
+func (m *member) methodSet() string {
+	if m.overlay.methodSet != nil {
+		return *m.overlay.methodSet
+	}
+	return m.stored.set
+}
+
+// spawn returns the ID of a new actor, or why there is none.
+func (c *chain) spawn(typ string) (id string, problem string) {
+	h := c.harness
+	spec, known := h.types[typ]
+	for of := range h.fakes {
+		known = known || of.typ == typ
+	}
+	switch {
+	case !known:
+		return "", "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
+	case spec.Placement == abi.PlacementStateless:
+		return "", typ + " is stateless: its actors need not be spawned"
+	}
+	id = "spawned-" + strconv.FormatUint(h.spawned+uint64(len(c.spawned))+1, 10)
+	c.spawned = append(c.spawned, actor.Ref{Type: strings.Clone(typ), ID: id})
+	return id, ""
+}
+
+// become says why the actor cannot accept a set of methods.
+func (c *chain) become(ref actor.Ref, o *overlay, set string) (problem string) {
+	known := set == ""
+	for _, m := range c.harness.types[ref.Type].Methods {
+		known = known || slices.Contains(m.Sets, set)
+	}
+	if !known {
+		return "no method of " + ref.Type + " is in a set " + strconv.Quote(set) + "; add actor.In to those that are accepted in it"
+	}
+	set = strings.Clone(set)
+	o.methodSet = &set
+	return ""
+}
+
+func serviceProblem(name string) string {
+	if name == "" || len(name) > abi.MaxServiceLen || strings.ContainsFunc(name, unicode.IsControl) {
+		return "the service has " + strconv.Itoa(len(name)) + " bytes; give 1 to " + strconv.Itoa(abi.MaxServiceLen) + " without control characters"
+	}
+	return ""
+}
+
+// claim gives a service to an actor, unless another one stands for it.
+func (c *chain) claim(ref actor.Ref, name string) (abi.Code, string) {
+	if problem := serviceProblem(name); problem != "" {
+		return abi.CodeInvalid, problem
+	}
+	if by, found := c.service(name); found && by != ref {
+		return abi.CodeTaken, by.String() + " stands for the service " + strconv.Quote(name)
+	}
+	c.services[strings.Clone(name)] = ref
+	return 0, ""
+}
+
+// release takes a service back from an actor.
+func (c *chain) release(ref actor.Ref, name string) bool {
+	by, found := c.service(name)
+	if !found || by != ref {
+		return false
+	}
+	c.services[strings.Clone(name)] = actor.Ref{}
+	return true
+}
+
+// commitLife makes what the chain has done beside state durable. waiting is the last message
+// that was there when it began.
+func (c *chain) commitLife(waiting uint64) {
+	h := c.harness
+	for name, ref := range c.services {
+		if ref.Type == "" {
+			delete(h.services, name)
+		} else {
+			h.services[name] = ref
+		}
+	}
+	for ref, m := range c.members {
+		if !m.written {
+			continue
+		}
+		if set := m.overlay.methodSet; set != nil && h.MethodSet(ref.Type, ref.ID) != *set {
+			h.commit(ref, h.types[ref.Type].StateSchema, h.actors[ref].state, h.actors[ref].revision)
+			h.actors[ref].set = *set
+		}
+		if m.overlay.passed {
+			h.passAway(ref, waiting)
+		}
+	}
+	h.events = append(h.events, c.events...)
+	for _, m := range c.sent {
+		h.post(m)
+	}
+}
+
+func (h *Harness) passAway(ref actor.Ref, waiting uint64) {
+	if h.actors[ref].spawned {
+		h.gone[ref] = true
+	}
+	var ended, kept []*message
+	for _, m := range h.inbox {
+		if m.to == ref && m.order <= waiting {
+			ended = append(ended, m)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	h.inbox = nil
+	h.Delete(ref.Type, ref.ID)
+	h.inbox = kept
+	for _, m := range ended {
+		h.undelivered(m, actor.ErrPassedAway)
+	}
+}

@@ -1,0 +1,227 @@
+package actortest_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
+)
+
+// Door is open or closed.
+type Door struct {
+	Steps int `json:"steps"`
+}
+
+func (d *Door) Open(ctx *actor.Context, _ actor.None) (string, error) {
+	d.Steps++
+	return ctx.MethodSet(), actor.Become(ctx, "open")
+}
+
+func (d *Door) Close(ctx *actor.Context, set string) (string, error) {
+	return ctx.MethodSet(), actor.Become(ctx, set)
+}
+
+func (d *Door) Enter(*actor.Context, actor.None) (actor.None, error) {
+	d.Steps++
+	return actor.None{}, nil
+}
+
+// Fall becomes open, and fails.
+func (d *Door) Fall(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	return actor.None{}, errors.Join(actor.Become(ctx, "open"), errors.New("it falls"))
+}
+
+// Egg exists only if it was laid.
+type Egg struct {
+	Weight int `json:"weight"`
+}
+
+func (e *Egg) Grow(_ *actor.Context, by int) (int, error) {
+	e.Weight += by
+	return e.Weight, nil
+}
+
+// Hatch ends the egg. The struct that it has changed is not saved.
+func (e *Egg) Hatch(ctx *actor.Context, _ actor.None) (string, error) {
+	e.Weight = 0
+	if err := actor.SetReminder(ctx, actor.Reminder{Name: "never", Method: "Grow", In: 1, After: time.Hour}); err != nil {
+		return "", err
+	}
+	if err := actor.PassAway(ctx); err != nil {
+		return "", err
+	}
+	e.Weight = 7
+	for _, err := range []error{
+		ctx.State().Set("weight", 1), actor.PassAway(ctx), actor.Become(ctx, ""), actor.Claim(ctx, "egg"),
+		actor.SetReminder(ctx, actor.Reminder{Name: "later", Method: "Grow"}), actor.SetTimer(ctx, actor.Timer{Name: "later", Method: "Grow"}),
+	} {
+		if !errors.Is(err, actor.ErrLifeOver) {
+			return "", err
+		}
+	}
+	return "hatched", actor.Send(ctx, actor.Ref{Type: "Hen", ID: "h"}, "Hatched", ctx.ID())
+}
+
+// Hen lays eggs.
+type Hen struct {
+	Hatched []string `json:"hatched"`
+	Cold    []string `json:"cold"`
+}
+
+func (h *Hen) Lay(ctx *actor.Context, refuse bool) (actor.Ref, error) {
+	egg, err := actor.Spawn(ctx, "Egg")
+	if err != nil {
+		return egg, err
+	}
+	if _, err := actor.Call[int](ctx, egg, "Grow", 5); err != nil {
+		return egg, err
+	}
+	if refuse {
+		return egg, errors.New("no")
+	}
+	return egg, nil
+}
+
+func (h *Hen) LayWrong(ctx *actor.Context, typ string) (actor.Ref, error) {
+	return actor.Spawn(ctx, typ)
+}
+
+func (h *Hen) OnHatched(_ *actor.Context, id string) (actor.None, error) {
+	h.Hatched = append(h.Hatched, id)
+	return actor.None{}, nil
+}
+
+func (h *Hen) Warm(ctx *actor.Context, id string) (actor.None, error) {
+	return actor.None{}, actor.Send(ctx, actor.Ref{Type: "Egg", ID: id}, "Grow", 1, actor.Delay(time.Hour), actor.OnUndelivered("GotCold"))
+}
+
+func (h *Hen) GotCold(ctx *actor.Context, by int) (actor.None, error) {
+	h.Cold = append(h.Cold, ctx.Cause().Failed)
+	return actor.None{}, nil
+}
+
+func init() {
+	actor.Register("Door", actor.Method("Open", (*Door).Open), actor.Method("Close", (*Door).Close, actor.In("open", "ajar")),
+		actor.Method("Enter", (*Door).Enter, actor.In("open")), actor.Method("Fall", (*Door).Fall))
+	actor.Register("Egg", actor.SpawnOnly(), actor.Method("Grow", (*Egg).Grow), actor.Method("Hatch", (*Egg).Hatch))
+	actor.Register("Hen", actor.Hooks{Created: "Lay"}, actor.Method("Lay", (*Hen).Lay), actor.Method("LayWrong", (*Hen).LayWrong), actor.Method("Hatched", (*Hen).OnHatched),
+		actor.Method("Warm", (*Hen).Warm), actor.Method("GotCold", (*Hen).GotCold))
+}
+
+func wantState(t *testing.T, h *actortest.Harness, typ, id string, want map[string]string) {
+	t.Helper()
+	if got := h.State(typ, id); !maps.Equal(got, want) {
+		t.Errorf("the state of %s %s: got %q, want %q", typ, id, got, want)
+	}
+}
+
+func TestMethodSets(t *testing.T) {
+	h := actortest.New(t)
+	do(t, h, "Door", "d", "Enter", nil) // all methods, at first
+	var was string
+	if err := h.Call("Door", "d", "Close", "ajar", &was); err != nil || was != "" || h.MethodSet("Door", "d") != "ajar" {
+		t.Fatalf("%q, %v", was, err)
+	}
+	if err := h.Call("Door", "d", "Enter", nil, nil); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("a call outside the set: %v", err)
+	}
+	if err := h.Call("Door", "d", "Fall", nil, nil); err == nil || h.MethodSet("Door", "d") != "ajar" {
+		t.Errorf("a turn that failed: %v, %q", err, h.MethodSet("Door", "d"))
+	}
+	// A message that is not accepted is delivered again.
+	h.Send("Door", "d", "Enter", nil)
+	if n := h.Deliver(); n != 1 || len(h.Sent()) != 1 {
+		t.Errorf("delivered %d, left %+v", n, h.Sent())
+	}
+	if err := h.Call("Door", "d", "Open", nil, &was); err != nil || was != "ajar" { // in all sets
+		t.Errorf("%q, %v", was, err)
+	}
+	h.Advance(time.Second)
+	wantState(t, h, "Door", "d", map[string]string{"steps": "3"})
+	do(t, h, "Door", "d", "Close", "")
+	if set := h.MethodSet("Door", "d"); set != "" {
+		t.Errorf("the set is %q", set)
+	}
+	err := h.Call("Door", "d", "Close", "locked", nil)
+	if e := (*actor.Error)(nil); !errors.As(err, &e) || e.Code != "invalid_set" {
+		t.Errorf("an unknown set: %v", err)
+	}
+}
+
+func TestSpawnAndPassAway(t *testing.T) {
+	h := actortest.New(t)
+	if err := h.Call("Egg", "mine", "Grow", 1, nil); !errors.Is(err, actor.ErrPassedAway) {
+		t.Errorf("an egg that nobody laid: %v", err)
+	}
+	var refused, egg, second actor.Ref
+	if err := h.Call("Hen", "h", "Lay", true, &refused); err == nil {
+		t.Fatal("not refused")
+	}
+	for _, ref := range []*actor.Ref{&egg, &second} {
+		if err := h.Call("Hen", "h", "Lay", false, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if egg == second || egg.Type != "Egg" {
+		t.Errorf("spawned %v and %v", egg, second)
+	}
+	wantState(t, h, "Egg", egg.ID, map[string]string{"weight": "5"})
+	do(t, h, "Hen", "h", "Warm", egg.ID)
+	var said string
+	if err := h.Call("Egg", egg.ID, "Hatch", nil, &said); err != nil || said != "hatched" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if err := h.Call("Egg", egg.ID, "Grow", 1, nil); !errors.Is(err, actor.ErrPassedAway) {
+		t.Errorf("a spawned actor that has passed away: %v", err)
+	}
+	wantState(t, h, "Egg", egg.ID, map[string]string{})
+	h.Advance(2 * time.Hour)
+	wantState(t, h, "Hen", "h", map[string]string{"hatched": `["` + egg.ID + `"]`, "cold": `["passed_away"]`})
+	if len(h.Reminders()) != 0 || slices.Contains(h.Actors(), egg) {
+		t.Errorf("%v, %v", h.Reminders(), h.Actors())
+	}
+	for typ, code := range map[string]string{"Nobody": "invalid_type", "Free": "invalid_type"} {
+		err := h.Call("Hen", "h", "LayWrong", typ, nil)
+		if e := (*actor.Error)(nil); !errors.As(err, &e) || e.Code != code {
+			t.Errorf("spawn %s: %v", typ, err)
+		}
+	}
+}
+
+// Free has no state.
+type Free struct{}
+
+func (*Free) Do(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+// Mayfly passes away without having been spawned.
+type Mayfly struct {
+	Days int `json:"days"`
+}
+
+func init() {
+	actor.Register("Free", actor.PlacementStateless, actor.Method("Do", (*Free).Do))
+	actor.Register("Mayfly", actor.Method("Live", func(m *Mayfly, ctx *actor.Context, end bool) (int, error) {
+		m.Days++
+		if end {
+			return m.Days, errors.Join(actor.Claim(ctx, "mayfly"), actor.PassAway(ctx))
+		}
+		return m.Days, nil
+	}))
+}
+
+func TestLaterCallsMeetTheEmptyActor(t *testing.T) {
+	h := actortest.New(t)
+	for i, want := range []int{1, 2, 3, 1} {
+		var days int
+		if err := h.Call("Mayfly", "m", "Live", i == 2, &days); err != nil || days != want {
+			t.Errorf("call %d: %d, %v", i, days, err)
+		}
+	}
+	if ref, found := h.Service("mayfly"); found {
+		t.Errorf("%v stands for a service", ref)
+	}
+}

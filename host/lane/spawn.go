@@ -1,0 +1,74 @@
+package lane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/storage"
+)
+
+// Spawner names the actors that turns spawn.
+type Spawner struct {
+	Deployments *serving.Deployments
+	Store       *storage.Store
+	NewName     func() string // makes random names
+}
+
+// spawned counts the actors that a chain has spawned, by who spawned them, and their type.
+type spawned map[spawnedBy]int
+
+type spawnedBy struct{ key, typ string }
+
+// spawn is what [turn.Spawner] says, for a turn of the actor by, in a chain that c began.
+//
+// The ID follows from what began the chain, from the actor that spawns, and from how many actors
+// of the type it has spawned in the chain: another run gets it again, with which other hosts may
+// have been called meanwhile. A repeated request, or another firing, begins in the same way once
+// more. So an ID is passed over if its actor has a row: an earlier one has spawned it.
+func (sp *Spawner) spawn(ctx context.Context, c *call.Call, before spawned, key actor.Key, typ string) (row actor.RowWrite, code abi.Code, problem string) {
+	s, err := sp.Deployments.Of(key.App, typ)
+	switch {
+	case errors.Is(err, actor.ErrTypeNotFound):
+		return row, abi.CodeInvalid, fmt.Sprintf("the app %s has no type %q", key.App, typ[:min(len(typ), actor.MaxNameLen)])
+	case err != nil:
+		return row, abi.CodeNotReady, "the host cannot read what serves the type now"
+	case s.Lane == serving.LaneStateless:
+		return row, abi.CodeInvalid, "the type " + typ + " is placed stateless, and all of its actors are there"
+	}
+	if c.Seed == "" {
+		c.Seed = sp.NewName()
+	}
+	began, by := c.Began(c.Seed), spawnedBy{key.String(), typ}
+	for {
+		before[by]++
+		child := actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: by.id(began, before[by])}
+		if c.Cause.Recorded() {
+			var version uint64
+			engine.Outside(ctx, func() { version, _, err = sp.Store.Version(ctx, child) })
+			if err != nil {
+				return row, abi.CodeNotReady, "the store cannot be asked for the new actor now"
+			}
+			if version != 0 {
+				continue
+			}
+		}
+		return actor.RowWrite{
+			Key: child, NewVersion: actor.FirstVersion(), Spawned: true, Generation: s.Deployment.Generation, StateSchema: s.StateSchema,
+		}, 0, ""
+	}
+}
+
+// id is short enough for [abi.MaxSpawnedIDLen], and says nothing.
+func (by *spawnedBy) id(began string, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%d\x00%s\x00%s\x00%d", len(began), began, len(by.key), by.key, by.typ, n))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:20]))
+}

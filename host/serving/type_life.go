@@ -1,0 +1,75 @@
+package serving
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
+)
+
+// Life is what the manifest says of the lives of a type's actors.
+type Life struct {
+	Hooks     abi.Hooks
+	sets      map[string]struct{} // that some method is in
+	spawnOnly bool                // an actor exists only once another one has spawned it
+}
+
+func lifeOf(spec *abi.TypeSpec) Life {
+	l := Life{Hooks: spec.Hooks, sets: make(map[string]struct{}), spawnOnly: spec.Spawn == abi.SpawnOnly}
+	for i := range spec.Methods {
+		for _, set := range spec.Methods[i].Sets {
+			l.sets[set] = struct{}{}
+		}
+	}
+	return l
+}
+
+// Accepts says why an actor with the row l does not take a method now: [actor.ErrPassedAway] or
+// [actor.ErrNotAccepted]. A firing of a reminder or of a timer runs whatever method it names. f is
+// the firing of a reminder or a message; nil: none asks for the turn.
+func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause, f *actor.Firing) error {
+	switch {
+	case f != nil && f.Message != nil && f.SentAt.Before(l.Born):
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has passed away since the message was sent"}
+	case l.Dead():
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it was spawned, and its life is over"}
+	case s.spawnOnly && !l.Exists:
+		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "an actor of the type " + s.Deployment.Type + " exists only once another one has spawned it"}
+	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer || cause == actor.CauseUndelivered:
+		return nil
+	}
+	if _, known := s.sets[l.MethodSet]; !known {
+		return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("it has the method set %q, which no method of the deployed module is in", l.MethodSet)}
+	}
+	var names []string
+	for name, other := range s.methods {
+		if len(other.Sets) == 0 || slices.Contains(other.Sets, l.MethodSet) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("it has the method set %q, which has not %s but %s", l.MethodSet, m.Name, few(names))}
+}
+
+// SetProblem implements [turn.Methods].
+func (s *Type) SetProblem(set string) string {
+	if _, ok := s.sets[set]; ok || set == "" {
+		return ""
+	}
+	if len(s.sets) == 0 {
+		return fmt.Sprintf("no method of the type %s is in a method set", s.Deployment.Type)
+	}
+	return fmt.Sprintf("no method of the type %s is in the method set %q; there are %s", s.Deployment.Type, set, few(slices.Sorted(maps.Keys(s.sets))))
+}
+
+// Creation returns the hook that is to run before the first turn of an actor with the row l;
+// empty: none is. A state, even an empty one, shows that it has run.
+func (s *Type) Creation(l *residency.Row) string {
+	if l.State.Format() != actor.FormatNone {
+		return ""
+	}
+	return s.Hooks.Created
+}

@@ -1,0 +1,167 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+)
+
+// Life is what turns of a chain have done to the life of one actor.
+type Life struct {
+	// MethodSet is the set of methods that the actor accepts from now on; nil: as before.
+	MethodSet *string
+	// PassedAway means that the actor's life is over. Nothing follows in the chain.
+	PassedAway bool
+	// Created and Activated mean that these hooks have run.
+	Created, Activated bool
+	// Spawned are the rows of the actors that the turns have spawned.
+	Spawned []actor.RowWrite
+}
+
+// Changes reports whether the actor's row is to be written for it.
+func (l *Life) Changes() bool {
+	return l.MethodSet != nil || l.PassedAway || l.Created || len(l.Spawned) > 0
+}
+
+// Spawner names the actors that turns spawn.
+type Spawner interface {
+	// Spawn returns the row of a new actor of a type: the same one when the turn is run
+	// again. problem says why there is none, for people, with a code of [abi.Code].
+	Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string)
+}
+
+// maxSpawned is how many actors a turn may spawn, with those that it calls: together with the
+// actors of a chain they are few enough for one commit.
+const maxSpawned = 64
+
+const passedAway = "the actor has passed away in this turn, and nothing follows"
+
+// mayLive says why the turn may not change the life of its actor, 0 if it may.
+func (t *Turn) mayLive() abi.Code {
+	t.reminders.problem = ""
+	switch code := t.mayWrite(); {
+	case code == abi.CodeOver:
+		return t.refuse(code, passedAway)
+	case code == abi.CodeNoState:
+		return t.refuse(code, "the type is placed stateless, and its actors have no life")
+	default:
+		return code
+	}
+}
+
+// Become implements [engine.Calls]. It is committed even if the actor has that set, on the state
+// that the host has: on another host it may have got another one.
+func (t *Turn) Become(set []byte) abi.Code {
+	if code := t.mayLive(); code != 0 {
+		return code
+	}
+	name := string(set)
+	if problem := t.spec.Methods.SetProblem(name); problem != "" {
+		return t.refuse(abi.CodeInvalid, problem)
+	}
+	t.done.Life.MethodSet = &name
+	return 0
+}
+
+// PassAway implements [engine.Calls]. What the turns of the actor have done to its reminders
+// and timers has not happened.
+func (t *Turn) PassAway() abi.Code {
+	if code := t.mayLive(); code != 0 {
+		return code
+	}
+	if t.env.Reminders == nil {
+		return t.refuse(abi.CodeNotReady, "this host has no reminders")
+	}
+	if t.spec.Awaited {
+		return t.refuse(abi.CodeInvalid, "another turn of the actor waits for this one; only that turn can end its life")
+	}
+	if names, err := t.env.Reminders.Names(t.ctx, t.spec.Key, "", maxEnded); err != nil {
+		t.Log(int32(slog.LevelWarn), "cannot read the reminders of an actor that passes away: "+err.Error())
+		return t.refuse(abi.CodeNotReady, "the host cannot read the actor's reminders now")
+	} else if len(names) == maxEnded {
+		return t.refuse(abi.CodeTooMany, fmt.Sprintf("an actor that passes away has fewer than %d reminders; cancel some before", maxEnded))
+	}
+	t.unset()
+	t.done.Timers = TimerChanges{effects: []TimerEffect{{All: true}}}
+	t.done.Life.MethodSet, t.done.Life.PassedAway = nil, true
+	return 0
+}
+
+// maxEnded is how many reminders are too many to be removed by the commit with which their
+// actor passes away.
+const maxEnded = 1000
+
+// unset takes back what turns of the actor have done to its own reminders.
+func (t *Turn) unset() {
+	r, unused := &t.done.Reminders, []actor.ReminderID(nil)
+	r.Cancel = slices.DeleteFunc(r.Cancel, func(n actor.ReminderName) bool { return n.Key == t.spec.Key })
+	r.Set = slices.DeleteFunc(r.Set, func(set actor.Reminder) bool {
+		if set.Key != t.spec.Key {
+			return false
+		}
+		if at := slices.Index(t.tokens, set.ID); at >= 0 { // otherwise a called turn has set it
+			t.tokens = slices.Delete(t.tokens, at, at+1)
+			unused = append(unused, set.ID)
+		}
+		return true
+	})
+	if len(unused) > 0 {
+		t.env.Reminders.Unused(t.spec.Key.App, unused)
+	}
+}
+
+// Spawn implements [engine.Calls].
+func (t *Turn) Spawn(typ []byte) (id string, code abi.Code) {
+	if code := t.mayLive(); code != 0 {
+		return "", code
+	}
+	if len(t.done.Life.Spawned) == maxSpawned {
+		return "", t.refuse(abi.CodeTooMany, fmt.Sprintf("a turn may spawn %d actors", maxSpawned))
+	}
+	row, code, problem := t.spec.Spawner.Spawn(string(typ))
+	if code != 0 {
+		return "", t.refuse(code, problem)
+	}
+	t.done.Life.Spawned = append(t.done.Life.Spawned, row)
+	return row.Key.ID, 0
+}
+
+// Life returns what the run does to the life of its actor. The caller owns it.
+func (e *effects) Life() Life {
+	life := e.done.Life
+	e.done.Life = Life{}
+	return life
+}
+
+// hook runs a hook before a method, whose frame is given.
+func (t *Turn) hook(ctx context.Context, guest engine.Instance, method *abi.Turn, name string) error {
+	if name == "" {
+		return nil
+	}
+	t.frame = abi.Turn{
+		What: abi.WhatMethod, App: method.App, Type: method.Type, ID: method.ID, Method: name,
+		InvocationID: method.InvocationID, TimeUnixNano: method.TimeUnixNano, MethodSet: method.MethodSet, Revision: t.state.Revision(),
+	}
+	err := t.runFrame(ctx, guest)
+	if guest := (*actor.GuestError)(nil); errors.As(err, &guest) {
+		guest.Message = "the hook " + name + ": " + guest.Message
+	}
+	t.reply = actor.Payload{}
+	return err
+}
+
+// ServiceClaim implements [engine.Calls].
+func (t *Turn) ServiceClaim([]byte) abi.Code {
+	return t.refuse(abi.CodeNotReady, "this host has no services")
+}
+
+// ServiceRelease implements [engine.Calls].
+func (t *Turn) ServiceRelease([]byte) (held bool, code abi.Code) {
+	return false, t.refuse(abi.CodeNotReady, "this host has no services")
+}

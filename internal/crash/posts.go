@@ -1,0 +1,98 @@
+package crash
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/client"
+)
+
+// Posts are actors of internal/node/testdata/post that send each other messages while servers
+// break. They come in waves, each of actors of its own.
+type Posts struct {
+	// Do makes a call that may be repeated, again until it is answered.
+	Do func(ctx context.Context, req client.Request) ([]byte, error)
+}
+
+// In a wave, each of so many actors sends so many messages to each of the others, and to one that is
+// locked, in so many rounds.
+const (
+	PostsOfWave = 4
+	sentEach    = 3
+	sentRounds  = 12
+	// PostedOfWave is how many messages are taken in a wave.
+	PostedOfWave = PostsOfWave * PostsOfWave * sentEach * sentRounds
+)
+
+func postID(wave, i int) string { return fmt.Sprint("p", wave, "-", i) }
+
+// counted is what an actor has counted.
+type counted struct {
+	Got      map[string]int `json:"got"`
+	Disorder int            `json:"disorder"`
+	Refused  int            `json:"refused"`
+	Back     int            `json:"back"`
+}
+
+func (c *counted) all() (n int) {
+	for _, of := range c.Got {
+		n += of
+	}
+	return n
+}
+
+// Send has the actors of a wave begin to send.
+func (p *Posts) Send(ctx context.Context, wave int) error {
+	type ref struct{ Type, ID string }
+	for sender := range PostsOfWave {
+		var to []ref
+		for i := range PostsOfWave {
+			if i != sender {
+				to = append(to, ref{"Post", postID(wave, i)})
+			}
+		}
+		order, err := json.Marshal(map[string]any{"to": append(to, ref{"Locked", postID(wave, PostsOfWave)}), "each": sentEach, "rounds": sentRounds})
+		if err != nil {
+			return err
+		}
+		// Under one key, so that it is done once.
+		req := client.Request{Type: "Post", ID: postID(wave, sender), Method: "Send", Payload: order, IdempotencyKey: "send"}
+		if _, err := p.Do(ctx, req); err != nil {
+			return fmt.Errorf("%s sends: %w", req.ID, err)
+		}
+	}
+	return nil
+}
+
+// Taken returns how many messages of a wave were taken by now. over reports whether all of them
+// were, and those that were refused have come back. problems says what is not as it must be: each
+// message takes effect once, in the order of its sender.
+func (p *Posts) Taken(ctx context.Context, wave int) (taken int, over bool, problems []string, err error) {
+	over = true
+	for i := range PostsOfWave + 1 {
+		typ, senders, back := "Post", PostsOfWave-1, sentRounds
+		if i == PostsOfWave {
+			typ, senders, back = "Locked", PostsOfWave, 0
+		}
+		var c counted
+		text, err := p.Do(ctx, client.Request{Type: typ, ID: postID(wave, i), Method: "Count", ReadOnly: true, Strong: true})
+		if err == nil {
+			err = json.Unmarshal(text, &c)
+		}
+		if err != nil {
+			return 0, false, nil, fmt.Errorf("read %s %s: %w", typ, postID(wave, i), err)
+		}
+		taken += c.all()
+		over = over && c.all() >= senders*sentEach*sentRounds && c.Back >= back
+		if c.Disorder != 0 || c.Back > back || c.Refused > back || len(c.Got) > senders {
+			problems = append(problems, fmt.Sprintf("%s %s got %d messages out of order or again; of %d refused ones %d came back; it has %d senders", typ, postID(wave, i), c.Disorder, c.Refused, c.Back, len(c.Got)))
+		}
+		for from, n := range c.Got {
+			if n > sentEach*sentRounds {
+				problems = append(problems, fmt.Sprintf("%s %s got %d messages from %s, of %d", typ, postID(wave, i), n, from, sentEach*sentRounds))
+			}
+		}
+	}
+	return taken, over, problems, nil
+}
