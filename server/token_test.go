@@ -37,6 +37,16 @@ func (fakeSettings) GrantHTTP(context.Context, string, actor.HTTPGrant) (string,
 	return "", nil
 }
 func (fakeSettings) RevokeHTTP(context.Context, string, string) error { return nil }
+func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate) error {
+	return nil
+}
+func (fakeSettings) UnsetQuota(context.Context, string, actor.Quota) error { return nil }
+func (fakeSettings) SetLimit(context.Context, string, actor.LimitScope, actor.Limit) error {
+	return nil
+}
+func (fakeSettings) UnsetLimit(context.Context, string, actor.LimitScope) error   { return nil }
+func (fakeSettings) PauseType(context.Context, string, string, actor.Pause) error { return nil }
+func (fakeSettings) ResumeType(context.Context, string, string) error             { return nil }
 func (fakeSettings) Missing(context.Context, string, abi.Capabilities) (abi.Capabilities, error) {
 	return abi.Capabilities{}, nil
 }
@@ -73,6 +83,13 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.SettingsService/UnsetSecret":                      edge.RoleAdmin,
 	"/greenroom.v1.SettingsService/GrantHTTP":                        edge.RoleAdmin,
 	"/greenroom.v1.SettingsService/RevokeHTTP":                       edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/SetQuota":                         edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetQuota":                       edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/SetLimit":                         edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/UnsetLimit":                       edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/PauseType":                        edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/ResumeType":                       edge.RoleDeploy,
+	"/greenroom.v1.ActorService/Subscribe":                           edge.RoleRead,
 	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
 	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,
 	"/greenroom.v1.ClusterService/Where":                             edge.RoleRead,
