@@ -50,6 +50,7 @@ const (
 	FuncPassAway       = "pass_away"
 	FuncServiceClaim   = "service_claim"
 	FuncServiceRelease = "service_release"
+	FuncEventPublish   = "event_publish"
 
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet  = "config_get"
@@ -126,6 +127,8 @@ const (
 	// MaxSpawnedIDLen is the longest ID of a spawned actor, and the least capacity of the
 	// buffer that spawn takes.
 	MaxSpawnedIDLen = 64
+	// MaxChannel is the highest number of a channel.
+	MaxChannel = 255
 	// MaxServiceLen is the longest name of a service.
 	MaxServiceLen = 256
 )
@@ -209,6 +212,8 @@ type TypeSpec struct {
 	Hooks Hooks `json:"hooks,omitzero"`
 	// Messages says what happens to messages to actors of the type that are not consumed.
 	Messages MessagePolicy `json:"messages,omitzero"`
+	// Events says what is kept of the events of an actor of the type.
+	Events EventPolicy `json:"events,omitzero"`
 	// Spawn is [SpawnOnly] or empty: whether an actor of the type exists only once another
 	// one has spawned it.
 	Spawn string `json:"spawn,omitempty"`
@@ -241,6 +246,13 @@ type Hooks struct {
 	Created   string `json:"created,omitempty"`   // before the actor's first turn
 	Activated string `json:"activated,omitempty"` // when the actor has been loaded, before its next turn
 	Leaving   string `json:"leaving,omitempty"`   // when the actor is asked to move or to stop
+}
+
+// EventPolicy is how many events of an actor a host keeps; 0 means the host's default.
+type EventPolicy struct {
+	Count     int   `json:"count,omitempty"`
+	Bytes     int64 `json:"bytes,omitempty"`
+	AgeMillis int64 `json:"age_ms,omitempty"`
 }
 
 // MessagePolicy is how long a host tries to deliver a message; 0 means the host's default.

@@ -24,6 +24,8 @@ type Message struct {
 	// Cookie is the sender's own number: its receiver gets it, and it comes back with an
 	// undelivered message.
 	Cookie uint64
+	// Channel is the number of a volatile message's ordering lane, 0 to [MaxChannel].
+	Channel uint32
 	// The actor that gets the message if nobody consumes it; an empty type: none.
 	ForwardType, ForwardID string
 	// The actor on whose behalf it is sent; an empty type: the sender itself.
@@ -78,7 +80,7 @@ const (
 	resultFrame  = "result frame"
 )
 
-// Tags of the message frame. 12 is kept for what is to come.
+// Tags of the message frame.
 const (
 	tagMessageType        = 1
 	tagMessageID          = 2
@@ -91,6 +93,7 @@ const (
 	tagMessageDue         = 9
 	tagMessageUndelivered = 10
 	tagMessageCookie      = 11
+	tagMessageChannel     = 12
 	tagMessageDelay       = 13
 	tagMessageForwardType = 14
 	tagMessageForwardID   = 15
@@ -115,6 +118,7 @@ func AppendMessage(dst []byte, m *Message) []byte {
 	dst = appendU64(dst, tagMessageDue, uint64(m.DueUnixNano))
 	dst = appendText(dst, tagMessageUndelivered, m.Undelivered)
 	dst = appendU64(dst, tagMessageCookie, m.Cookie)
+	dst = appendU32(dst, tagMessageChannel, m.Channel)
 	dst = appendU64(dst, tagMessageDelay, uint64(m.DelayNano))
 	dst = appendText(dst, tagMessageForwardType, m.ForwardType)
 	dst = appendText(dst, tagMessageForwardID, m.ForwardID)
@@ -150,6 +154,8 @@ func DecodeMessage(frame []byte, m *Message) error {
 			err = r.text(&m.Undelivered, value)
 		case tagMessageCookie:
 			err = r.u64(&m.Cookie, value)
+		case tagMessageChannel:
+			err = r.u32(&m.Channel, value)
 		case tagMessageDelay:
 			err = r.i64(&m.DelayNano, value)
 		case tagMessageForwardType:

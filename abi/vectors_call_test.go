@@ -10,9 +10,9 @@ func messageVectors() []frameVector {
 		return frameVector{Name: name, Hex: hex.EncodeToString([]byte(data)), Canonical: canonical, Message: &v}
 	}
 	full := []raw{{1, "Account"}, {2, "bob 💚"}, {3, "Deposit"}, {4, "bank 💚"}, {5, "text/plain"}, {6, "\x00\xff1"}, {7, u32(3)}, {8, u32(1500)},
-		{9, u64(1_800_000_000_123_456_789)}, {10, "Undone"}, {11, u64(math.MaxUint64)}, {13, u64(90_000_000_001)}, {14, "Depot"}, {15, "north 💚"}, {16, "Agent"}, {17, "smith"}}
+		{9, u64(1_800_000_000_123_456_789)}, {10, "Undone"}, {11, u64(math.MaxUint64)}, {12, u32(255)}, {13, u64(90_000_000_001)}, {14, "Depot"}, {15, "north 💚"}, {16, "Agent"}, {17, "smith"}}
 	value := messageValue{Type: "Account", ID: "bob 💚", Method: "Deposit", Service: "bank 💚", ContentType: "text/plain", Payload: "00ff31", Flags: 3, LimitMillis: 1500,
-		DueUnixNano: 1_800_000_000_123_456_789, Undelivered: "Undone", Cookie: math.MaxUint64, DelayNano: 90_000_000_001,
+		DueUnixNano: 1_800_000_000_123_456_789, Undelivered: "Undone", Cookie: math.MaxUint64, Channel: 255, DelayNano: 90_000_000_001,
 		ForwardType: "Depot", ForwardID: "north 💚", OnBehalfType: "Agent", OnBehalfID: "smith"}
 	return []frameVector{
 		ok("every field", list(5, full...), true, value),

@@ -82,6 +82,7 @@ type messageValue struct {
 	DueUnixNano  int64  `json:"due_unix_nano"`
 	Undelivered  string `json:"undelivered"`
 	Cookie       uint64 `json:"cookie"`
+	Channel      uint32 `json:"channel"`
 	DelayNano    int64  `json:"delay_nano"`
 	ForwardType  string `json:"forward_type"`
 	ForwardID    string `json:"forward_id"`
@@ -238,14 +239,14 @@ var messageCodec = codec{
 			return err
 		}
 		v.Message = &messageValue{m.Type, m.ID, m.Method, m.Service, m.ContentType, hex.EncodeToString(m.Payload), m.Flags, m.LimitMillis,
-			m.DueUnixNano, m.Undelivered, m.Cookie, m.DelayNano, m.ForwardType, m.ForwardID, m.OnBehalfType, m.OnBehalfID}
+			m.DueUnixNano, m.Undelivered, m.Cookie, m.Channel, m.DelayNano, m.ForwardType, m.ForwardID, m.OnBehalfType, m.OnBehalfID}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
 		m := v.Message
 		return abi.AppendMessage(nil, &abi.Message{Type: m.Type, ID: m.ID, Method: m.Method, Service: m.Service, ContentType: m.ContentType,
 			Payload: unhex(m.Payload), Flags: m.Flags, LimitMillis: m.LimitMillis,
-			DueUnixNano: m.DueUnixNano, Undelivered: m.Undelivered, Cookie: m.Cookie, DelayNano: m.DelayNano,
+			DueUnixNano: m.DueUnixNano, Undelivered: m.Undelivered, Cookie: m.Cookie, Channel: m.Channel, DelayNano: m.DelayNano,
 			ForwardType: m.ForwardType, ForwardID: m.ForwardID, OnBehalfType: m.OnBehalfType, OnBehalfID: m.OnBehalfID})
 	},
 }

@@ -12,6 +12,7 @@ const (
 	CauseTimer             // a timer
 	CauseMessage           // a message of another actor, or from outside
 	CauseUndelivered       // a message that nobody consumed and that comes back to its sender
+	CauseTell              // a volatile message, or one that comes back
 )
 
 // Recorded reports whether the commit of the turn contains a record of the cause, even if the

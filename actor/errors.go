@@ -70,6 +70,10 @@ var (
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 	ErrNoOwner         = &Condition{"no_owner", "no host that holds the actor took the call in time", true}
 
+	ErrTypePaused    = &Condition{"type_paused", "the actor type is paused", true}
+	ErrQuotaExceeded = &Condition{"quota_exceeded", "the app has used up its quota", true}
+	ErrRateLimited   = &Condition{"rate_limited", "a limit of the actor type is reached", true}
+
 	// ErrNotOwner is a host's answer to a call of an actor that it does not hold: the
 	// call has not begun. Whoever routes calls goes on with it; users never see it.
 	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
@@ -87,6 +91,7 @@ var (
 	// ErrMessageOrder is a store's answer to a commit with an ordered step of a message before
 	// which there is another one of the same sender: nothing was applied.
 	ErrMessageOrder = &Condition{"message_order", "an earlier message of the same sender was not consumed yet", true}
+	ErrPositionGone = &Condition{"position_gone", "events after this position are not kept any more", false}
 	ErrInboxFull    = &Condition{"inbox_full", "the actor has not consumed as many messages as its inbox holds", true}
 	ErrNoTokens     = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
@@ -275,6 +280,7 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
+		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
 	}
 }

@@ -102,7 +102,8 @@ type MissedPolicy struct {
 type FailureKind uint8
 
 const (
-	// FailureConstant delivers it again after Interval.
+	// FailureConstant delivers it again after Interval; each wait is up to a quarter longer, a minute
+	// at most, not the same for all.
 	FailureConstant = FailureKind(abi.FailureConstant)
 	// FailureExponential delivers it again after Interval, and each time after twice as
 	// long, up to Max; each wait is up to a quarter shorter, not the same for all.

@@ -15,8 +15,8 @@ const (
 	SettingHTTP SettingKind = "http"
 )
 
-// Setting is one setting of an app, for its guests to use. Package settings says what its
-// value is.
+// Setting is one setting of an app, for its guests to use, or one of its [Rules]. Package settings
+// says what its value is.
 type Setting struct {
 	App       string
 	Kind      SettingKind

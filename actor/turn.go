@@ -60,6 +60,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Message is the volatile message that asks for the turn; nil: none does. Not with an
+	// idempotency key.
+	Message *Message
 	// Token is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for. An actor that
 	// calls is no token's: it is From of the turn's cause.
@@ -103,6 +106,8 @@ func (i *Invocation) Cause() Cause {
 		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil:
+		return CauseTell
 	}
 	return CauseCall
 }
@@ -211,6 +216,8 @@ type Commit struct {
 	Reminders ReminderEffects
 	// Services are claimed and released, none of them twice, by actors that the commit writes.
 	Services []ServiceChange
+	// Events are published, those of one actor in their order.
+	Events []EventWrite
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -219,7 +226,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Services) == 0
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events) == 0 && len(c.Services) == 0
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c

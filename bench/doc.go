@@ -18,7 +18,9 @@
 //
 // # Where things are
 //
-//	internal/bar       what a bar is, how runs are judged and shown
+//	internal/bar       what a bar is, what it measures with (B), how runs are judged and
+//	                   shown
+//	internal/must      ends a measurement at its first error
 //	internal/rig       binary, guest, servers, databases
 //	internal/load      the closed and the open loop, and what is measured of them; a
 //	                   trace of calls that may fail
@@ -35,7 +37,7 @@
 //	internal/cluster   the bars of the area cluster
 //	internal/reminders the bars of the area reminders
 //	internal/uploads   the bars of the area uploads
-//	internal/fair      the bars of the area fair
+//	internal/fair      the bars of the area fair, and of pools and quotas
 //	internal/chains    the bars of the area chains
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
@@ -43,6 +45,6 @@
 //	smallguest         the same without the SDK, for what an instance takes
 //
 // README.md has the bars, their last figures and what was tried. A new area is a
-// package like internal/pipeline with a function Bars, and its
-// name in main.go.
+// package like internal/pipeline with a function Bars, and its name in bars.go. Its bars are
+// functions of a bar.B, which ends them at an error and undoes what they set up.
 package main

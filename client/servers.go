@@ -251,6 +251,32 @@ func (s *target) requestAll(ctx context.Context, inv *invokestream.Invocation, t
 	return Reply{Payload: actor.EncodePayloads(replies), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
 }
 
+// send makes a request for messages.
+func (s *target) send(ctx context.Context, msg *greenroomv1.SendRequest) ([]Sent, *Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.c.ctx, cancel)()
+	var t trace
+	ctx = t.follow(ctx)
+	req := connect.NewRequest(msg)
+	s.c.authorize(req.Header())
+	inv := &invokestream.Invocation{}
+	inv.Traceparent, inv.Tracestate = actor.TraceOf(ctx).Headers()
+	setTrace(req.Header(), inv)
+	res, err := s.unary.Send(ctx, req)
+	if err != nil {
+		return nil, s.requestError(ctx, err, &t)
+	}
+	sent := make([]Sent, len(res.Msg.GetMessages()))
+	for i, m := range res.Msg.GetMessages() {
+		sent[i] = Sent{ID: m.GetId(), Repeated: m.GetRepeated()}
+		if e := m.GetError(); e != nil {
+			sent[i].Err = errorOf(connectCode(e.GetCode()), e.GetMessage(), e.GetDetail())
+		}
+	}
+	return sent, nil
+}
+
 // requestError is why a request failed.
 func (s *target) requestError(ctx context.Context, err error, t *trace) *Error {
 	e, answered := errorOfRPC(err)

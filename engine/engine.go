@@ -170,6 +170,8 @@ type Calls interface {
 	// actor stood for the service.
 	ServiceClaim(name []byte) abi.Code
 	ServiceRelease(name []byte) (held bool, code abi.Code)
+	// Publish publishes an event, with a payload that must not alias the guest's memory.
+	Publish(name, contentType string, payload []byte) abi.Code
 	// Problem says why the last function from ReminderSet on was refused, but for Call; empty
 	// if there is nothing to say.
 	Problem() string

@@ -61,6 +61,9 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	if m.Private && c.FromOutside() {
 		return call.Result{Err: call.PrivateError(&c.Inv)}
 	}
+	if err := ad.admitted(c, s); err != nil {
+		return call.Result{Err: err}
+	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
 	if c.Cause == actor.CauseKeyedCall {
@@ -118,6 +121,9 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 	if s.Lane == serving.LaneStateless {
 		return call.Result{Err: lane.NotTogether(s)}
 	}
+	if err := ad.admitted(c, s); err != nil {
+		return call.Result{Err: err}
+	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.Op, c.List = call.OpAll, calls
 	if c.Cause == actor.CauseKeyedCall {
@@ -127,6 +133,19 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 		}
 	}
 	return ad.queued(c, s, here)
+}
+
+// admitted has the rules of the app admit a call, once.
+func (ad *admission) admitted(c *call.Call, s *serving.Type) error {
+	if c.Ruled {
+		return nil
+	}
+	c.Ruled = true
+	err := s.Rules.Admit(c.Ctx, lane.RuledBy(c, c.Arrived))
+	if err != nil && c.Ctx.Err() != nil {
+		err = call.ContextError(c.Ctx)
+	}
+	return err
 }
 
 // find returns what serves a call.
@@ -251,9 +270,18 @@ func (ad *admission) alone(c *call.Call, s *serving.Type, run aloneFunc) call.Re
 	if c.Ctx.Err() != nil {
 		return call.Result{Err: call.ContextError(c.Ctx)}
 	}
-	c.Limit, c.LimitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
-	c.Stats.Began = c.Arrived
-	ctx := c.Begin(c.Arrived, c.Limit)
+	c.BoundBy(s)
+	began := c.Arrived
+	if lane.Waits(c, s) {
+		leave, err := lane.Entry(c, s, ad.life.running)
+		if err != nil {
+			return call.Result{Err: err}
+		}
+		defer leave()
+		began = time.Now()
+	}
+	c.Stats.Began = began
+	ctx := c.Begin(began, c.Limit)
 	defer ctx.Stop()
 	defer func() { // c may be run again, in another lane
 		ad.memory.Give(c.Inv.Key.App, c.Loaded)
@@ -284,7 +312,8 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 		return call.Result{Err: err}
 	}
 	lane := s.Lane
-	c.Limit, c.LimitSetting, c.Lane = s.Limits.TurnDeadline, s.Settings.Deadline, lane
+	c.BoundBy(s)
+	c.Lane = lane
 	if c.Receiver == nil {
 		c.Answered = make(chan struct{}, 1)
 	}

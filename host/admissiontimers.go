@@ -42,7 +42,7 @@ func (ad *admission) fire(t *timer.Timer) {
 	spec := t.Spec()
 	s := ad.table.Shard(spec.Key)
 	s.Mu.Lock()
-	fires := s.Timers.Fires(t)
+	fires := !s.Timers.Tell(t) && s.Timers.Fires(t)
 	s.Mu.Unlock()
 	if !fires {
 		return
@@ -61,6 +61,9 @@ func (ad *admission) fire(t *timer.Timer) {
 func (ad *admission) admitFired(c *call.Call) call.Result {
 	s, m, err := ad.find(c)
 	if err != nil {
+		return call.Result{Err: err}
+	}
+	if err := ad.admitted(c, s); err != nil {
 		return call.Result{Err: err}
 	}
 	// As in admit.

@@ -33,6 +33,7 @@ type chains struct {
 	admission  *admission
 	turns      *lane.Turns
 	forwarding forwarding
+	callbacks  callbacks
 }
 
 // call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
@@ -50,10 +51,10 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	if t.Activation != nil {
 		cs.join(t)
 	}
-	place := cs.record(t).Began(&c.Inv, t.Depth+1)
+	place := recordOf(t).Began(&c.Inv, t.Depth+1)
 	reply, err := cs.run(t, c)
 	if err != nil && t.Context().Err() != nil {
-		cs.record(t).Late(waits(c))
+		recordOf(t).Late(waits(c))
 	}
 	cs.ended(t, c, err)
 	t.LimitFuel()
@@ -65,7 +66,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 		}
 		return r, 0, nil
 	case errors.Is(err, call.ErrReadOnly):
-		cs.record(t).Failed(place, "read_only")
+		recordOf(t).Failed(place, "read_only")
 		return nil, abi.CodeReadOnly, nil
 	}
 	r, err := resultOf(t.Context(), c, err)
@@ -75,29 +76,8 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
 		code = string(why.Kind())
 	}
-	cs.record(t).Failed(place, code)
+	recordOf(t).Failed(place, code)
 	return r, 0, err
-}
-
-// newCalled returns the call of an actor that the turn t calls.
-func newCalled(t *lane.Run, what actor.Call) *call.Call {
-	c := &call.Call{Request: call.Request{
-		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
-		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
-	}}
-	c.Stats.Runs = earlierRuns(t)
-	return c
-}
-
-// earlierRuns returns how many runs the turn t has had before this one.
-func earlierRuns(t *lane.Run) int { return max(0, t.Of.Stats.Runs-1) }
-
-// record returns that of t's chain.
-func (cs *chains) record(t *lane.Run) *call.ChainRecord {
-	if t.Chain == nil {
-		return nil
-	}
-	return t.Outermost.Of.Stats.Chain
 }
 
 // ended reports the end of a called turn.
@@ -142,6 +122,7 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 
 // run runs a called turn.
 func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
+	c.Pool = t.Of.Pool
 	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
@@ -161,6 +142,9 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	ch := t.Chain
 	m := ch.Member(c.Inv.Key)
 	s, meth, err := cs.find(t, m, c)
+	if err == nil && s != nil {
+		err = cs.pausing(c, s)
+	}
 	switch {
 	case err != nil:
 		return cs.failed(t, c, nil, cs.forwarding.records(t), err)
@@ -176,11 +160,11 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	case m == nil:
 		c.Atomic = c.Atomic || meth.Atomic
 		var outer bool
-		if outer, err = cs.heldByOuter(t, c); !outer && err == nil {
+		if outer, err = cs.callbacks.heldByOuter(t, c); !outer && err == nil {
 			m, err = cs.acquire(t, c, s)
 		}
 		if m == nil && err == nil {
-			return cs.elsewhere(t, c, meth.ReadOnly)
+			return cs.callbacks.elsewhere(t, c, meth.ReadOnly)
 		}
 	}
 	if err == nil && s != nil {
@@ -198,8 +182,11 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		ch.NameCall(c, t.Outermost.Of)
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
-			return cs.recorded(t, c, reply, err)
+			return cs.callbacks.recorded(t, c, reply, err)
 		}
+	}
+	if err := m.Served.Rules.Admit(c.Ctx, lane.RuledBy(c, time.Now())); err != nil {
+		return cs.failed(t, c, nil, recorded, err)
 	}
 	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
@@ -229,6 +216,13 @@ func (cs *chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *se
 	return s, meth, err
 }
 
+// pausing reports a paused type, before the chain waits for its actor: what that does may wait for the end of the
+// pause.
+func (cs *chains) pausing(c *call.Call, s *serving.Type) error {
+	ruled := lane.RuledBy(c, time.Now())
+	return s.Rules.Pausing(c.Ctx, &ruled)
+}
+
 // failed returns what the caller gets for a call that has failed here with err: the reply that another
 // run of the chain got from another host, or else err. m is the actor if its guest has failed.
 func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, recorded bool, err error) (actor.Payload, error) {
@@ -237,7 +231,7 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 	}
 	t.Chain.NameCall(c, t.Outermost.Of)
 	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
-		return cs.recorded(t, c, reply, err)
+		return cs.callbacks.recorded(t, c, reply, err)
 	}
 	if m != nil {
 		m.Failed = true
@@ -366,17 +360,6 @@ func errDeadlock(ch *activation.Chain) error {
 		circle = append(circle, a.Key.Type+" "+a.Key.ID)
 	}
 	return fmt.Errorf("%w: each of these is held by one that waits for the next: %s", actor.ErrDeadlock, strings.Join(circle, ", "))
-}
-
-// endsChain reports whether an error ends the whole chain: it says nothing of the call that
-// met it.
-func endsChain(err error) bool {
-	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrStale, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return errors.Is(err, call.ErrHandedOver)
 }
 
 // resultOf is what the caller gets of a call that failed with err; an error ends the caller,
@@ -548,7 +531,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 		case decided != nil && decided.result == nil:
 			return err
 		case t.Context().Err() != nil:
-			cs.record(t).Late(waits(calls[i]))
+			recordOf(t).Late(waits(calls[i]))
 			return call.OfTurn(t.Context().Err())
 		case endsChain(err):
 			return err
@@ -567,10 +550,10 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 	replies := make([]actor.Payload, len(calls))
 	for i, c := range calls {
 		var err error
-		place := cs.record(t).Began(&c.Inv, t.Depth+1)
+		place := recordOf(t).Began(&c.Inv, t.Depth+1)
 		replies[i], err = cs.run(t, c)
 		if cs.ended(t, c, err); err != nil {
-			cs.record(t).Failed(place, "ended")
+			recordOf(t).Failed(place, "ended")
 			return nil, failed(i, err)
 		}
 	}
@@ -583,6 +566,9 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	s, meth, err := cs.find(t, m, c)
 	if err == nil && meth.Private {
 		err = call.PrivateError(&c.Inv)
+	}
+	if err == nil && s != nil {
+		err = cs.pausing(c, s)
 	}
 	if err != nil || s == nil {
 		return err

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
@@ -33,6 +35,11 @@ type Config struct {
 	Services ServiceSource
 	// Settings gives guests configuration and secrets. Defaults to none.
 	Settings Settings
+	// Rules has the rules of apps. Defaults to none.
+	Rules Rules
+	// RuleHosts returns how many hosts share what rules bound for all of them, at least 1. Defaults to
+	// 1 always.
+	RuleHosts func() int
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
@@ -94,6 +101,10 @@ type Config struct {
 	// times as many may run if they are new. Apps share them: while more guests want to run, each
 	// app's use as much fuel. Defaults to GOMAXPROCS.
 	Slots int
+	// Pools are pools of turns beside those that every host has, and those of them that differ from
+	// their defaults: [executor.Pools]. Limits.Pool chooses one for a type; otherwise its manifest
+	// does.
+	Pools []executor.PoolConfig
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Apps share them: one alone may have seven eighths. Defaults to 32.
 	LockedTurns int
@@ -180,14 +191,17 @@ func (c Config) validate() error {
 	if err := c.Pipeline.Validate(); err != nil {
 		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
-	if err := errors.Join(c.Limits.Validate(), c.fits(c.Limits)); err != nil {
+	if _, err := executor.Pools(c.Slots, c.Pools); err != nil {
+		return fmt.Errorf("host config: Pools: %w", err)
+	}
+	if err := errors.Join(c.Limits.Validate(), c.fits(c.Limits), c.hasPool(c.Limits.Pool)); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)
 	}
 	for scope, l := range c.Overrides {
 		if scope.App == "" {
 			return fmt.Errorf("host config: Overrides has a scope without an app; name the app, or change Limits")
 		}
-		if err := errors.Join(l.Validate(), c.fits(c.LimitsOf(scope))); err != nil {
+		if err := errors.Join(l.Validate(), c.fits(c.LimitsOf(scope)), c.hasPool(l.Pool)); err != nil {
 			return fmt.Errorf("host config: Overrides[%s].%w", scope, err)
 		}
 	}
@@ -213,6 +227,22 @@ func (c *Config) fits(l Limits) error {
 		return fmt.Errorf("StateBytes is %d; StateMemory must be at least %d times as much", l.StateBytes, StatesInMemory)
 	case l.PayloadBytes > c.CallMemory/PayloadsInMemory:
 		return fmt.Errorf("PayloadBytes is %d; CallMemory must be at least %d times as much", l.PayloadBytes, PayloadsInMemory)
+	}
+	return nil
+}
+
+// hasPool reports a pool that is not configured.
+func (c *Config) hasPool(name string) error {
+	pools, err := executor.Pools(c.Slots, c.Pools)
+	if err != nil || name == "" {
+		return err
+	}
+	if !slices.ContainsFunc(pools, func(p executor.PoolConfig) bool { return p.Name == name }) {
+		known := make([]string, len(pools))
+		for i := range pools {
+			known[i] = pools[i].Name
+		}
+		return fmt.Errorf("Pool: %w", &executor.UnknownPoolError{Name: name, Known: known})
 	}
 	return nil
 }

@@ -19,6 +19,7 @@
 //	lane         runs turns, each in its lane
 //	turn         runs one method on a state, which package overlay has
 //	chain        finds chains of calls that wait for each other
+//	callback     brings calls that come back to the chains that wait for their callers
 //	timer        the timers of actors
 //	instance     keeps instances of guests
 //	executor     bounds the guests that run, and deals the processors between apps
@@ -31,6 +32,7 @@
 //
 //	Host           the methods that others call; it wires all parts
 //	chains         run the turns that turns call
+//	callbacks      runs what comes back to chains that wait for other hosts
 //	forwarding     calls actors of other hosts, for turns
 //	admission      chooses where a call runs, and what serves it
 //

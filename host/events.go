@@ -33,8 +33,18 @@ type Events struct {
 	Egress func(EgressEnd)
 	// TimerFired is called for each firing of a timer, when its turn is answered.
 	TimerFired func(TimerFired)
+	// Published is called when events of an actor have been committed.
+	Published func(Published)
+	// TellFailed is called for each volatile message that no turn has consumed.
+	TellFailed func(TellFailed)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
+}
+
+// Published is a commit that has published events of an actor.
+type Published struct {
+	Key    actor.Key
+	Events int
 }
 
 // allOf returns Events whose callbacks call those of all observers, and are safe to call. If no
@@ -50,11 +60,16 @@ func allOf(log *slog.Logger, observers []Events) Events {
 	combine(log, observers, &all, func(e *Events) *func(InstanceEvent) { return &e.InstanceClosed })
 	combine(log, observers, &all, func(e *Events) *func(EgressEnd) { return &e.Egress })
 	combine(log, observers, &all, func(e *Events) *func(TimerFired) { return &e.TimerFired })
+	combine(log, observers, &all, func(e *Events) *func(Published) { return &e.Published })
+	combine(log, observers, &all, func(e *Events) *func(TellFailed) { return &e.TellFailed })
 	if slices.ContainsFunc(observers, func(e Events) bool { return e.GuestLog != nil }) {
 		combine(log, observers, &all, func(e *Events) *func(GuestLog) { return &e.GuestLog })
 	}
 	return all
 }
+
+// published reports a commit that has published events of an actor.
+func (e *Events) published(key actor.Key, events int) { e.Published(Published{key, events}) }
 
 // combine sets one callback of all to one that calls those of the observers in turn.
 func combine[T any](log *slog.Logger, observers []Events, all *Events, callback func(*Events) *func(T)) {

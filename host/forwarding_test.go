@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 )
 
 // hosts are two hosts of one store. The actors whose IDs begin with "b" are the second one's,
@@ -33,6 +34,7 @@ type hosts struct {
 	locating func()
 	ends     []host.TurnEnd
 	methods  map[string]hosttest.Func // that are deployed
+	rems     *fakeReminders
 }
 
 // holder returns which host holds an actor.
@@ -139,6 +141,7 @@ func (noReceiver) Answer(actor.Reply, error) {}
 func newHosts(t *testing.T, limits host.Limits) *hosts {
 	t.Helper()
 	hs := &hosts{store: sharedFake(), moved: map[string]int{}}
+	hs.rems = newReminders(hs.store)
 	a := scriptedActor()
 	// Forward calls an actor: "ID flags method payload". It adds to its number before, and
 	// replies with what it got.
@@ -201,7 +204,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
 			hs.mu.Unlock()
@@ -435,6 +438,63 @@ func TestCircleOverHosts(t *testing.T) {
 				t.Errorf("they took %s", took)
 			}
 		})
+	})
+}
+
+// TestFiringsInACircleOverHosts: two reminders that are due at once, and whose turns call each other's
+// actors at two hosts, both fire before their attempts are used up.
+func TestFiringsInACircleOverHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{TurnDeadline: 30 * time.Second})
+		cross := withMethods(map[string]hosttest.Func{"Cross": func(t *hosttest.Turn) error {
+			<-time.After(20 * time.Millisecond)
+			_, err := t.Call("T", string(t.Frame.Payload), "Do", addFive)
+			return err
+		}})
+		var firings sync.WaitGroup
+		planner, attempts := reminder.NewPlanner(), [2]int{}
+		for n, s := range hs.stages {
+			s.world.Deploy("app", "T", cross)
+			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1)}
+			r, err := planner.Prepare(actor.ReminderSpec{Key: key([]string{"a", "b"}[n]), Name: "n", Method: "Cross", Payload: actor.Payload{Data: []byte([]string{"b", "a"}[n])}}, id, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Version = 1
+			hs.store.mu.Lock()
+			hs.store.setReminder(r)
+			hs.store.mu.Unlock()
+			firings.Go(func() {
+				for {
+					<-time.After(time.Until(r.FireAt))
+					plan, err := planner.Plan(&r, time.Now())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					attempts[n]++
+					inv := actor.Invocation{Key: r.Key, Method: r.Method, Payload: r.Payload, Firing: &plan.Firing}
+					if _, err = s.Invoke(t.Context(), inv); err == nil {
+						return
+					}
+					step := planner.Failed(&r, &plan, time.Now(), err.Error())
+					if step.Then == nil {
+						t.Errorf("the reminder of %s is dead: %v", r.Key.ID, err)
+						return
+					}
+					r.ReminderProgress = *step.Then
+					r.Version++
+					hs.store.mu.Lock()
+					hs.store.setReminder(r)
+					hs.store.mu.Unlock()
+				}
+			})
+		}
+		firings.Wait()
+		if attempts[0]+attempts[1] == 2 {
+			t.Error("the firings have not met")
+		}
+		hs.want(t, map[string]int64{"a": 5, "b": 5})
 	})
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -14,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 	"github.com/greenroom-run/greenroom/host/worker"
@@ -31,10 +33,12 @@ type Host struct {
 	table     activation.Table
 	pools     *instance.Pools
 	slots     *executor.Slots
+	rules     *throttle.Governor
 	reads     lane.Reads
 	timers    lane.Timers
 	outbox    *inbox.Outbox // nil: there are no messages
 	chains    chains
+	tells     tells
 	answering call.Answering
 	admission admission
 }
@@ -57,13 +61,20 @@ func New(cfg Config) (*Host, error) {
 	h.store = storage.New(stored)
 	h.ownership = activation.Ownership{Shared: cfg.Committer.Shared(), Cluster: cfg.Ownership, Store: h.store}
 	h.timers = lane.Timers{Clock: timer.NewClock(cfg.TimerMemory, h.admission.fire), Table: &h.table}
-	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock)
-	h.slots = executor.New(cfg.Slots)
+	h.table.Init(cfg.MaxActivations, cfg.StateMemory, &h.ownership, activation.Observer{Activated: h.events.Activated, Deactivated: h.events.Deactivated}, h.timers.Clock, h.tells.deliver)
+	pools, err := executor.Pools(cfg.Slots, cfg.Pools)
+	if err != nil {
+		return nil, fmt.Errorf("host config: Pools: %w", err)
+	}
+	h.slots = executor.New(cfg.Slots, pools)
+	if cfg.Rules != nil {
+		h.rules = throttle.New(throttle.Config{Source: cfg.Rules, Hosts: cfg.RuleHosts, Logger: cfg.Logger})
+	}
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
-	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools)
+	served := serving.New(cfg.Modules, h.cfg.LimitsOf, h.pools, h.slots, h.rules)
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
@@ -78,13 +89,18 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Services != nil {
 		env.Services = lane.NewServices(cfg.Services)
 	}
-	runs := lane.NewRuns(env, &h.ownership, records, rems, h.slots)
+	runs := lane.NewRuns(env, &h.ownership, records, rems)
 	h.reads = lane.Reads{
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
 	}
 	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
 	runs.Call, runs.All = h.chains.call, h.chains.all
+	waits := callback.New(&h.chains.graph, h.cfg.newName())
+	h.chains.callbacks = callbacks{
+		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
+		run: h.chains.run, ended: h.chains.ended,
+	}
 	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
@@ -93,17 +109,19 @@ func New(cfg Config) (*Host, error) {
 		Records: records, Runs: runs, Stateless: stateless,
 		Locked: &lane.Locked{
 			Places: fair.NewPlaces(cfg.LockedTurns), Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
+			Published: h.events.published,
 		},
 	}
+	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
-		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused,
+		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, waits: callback.New(&h.chains.graph, h.cfg.newName()), newName: h.cfg.newName,
+		timers: &h.timers, timerFired: h.events.TimerFired, waits: waits, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -141,6 +159,13 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	return err
 }
 
+// RulesChanged has the rules of an app hold that were changed in the store, before it returns. If they
+// cannot be read, they hold a few seconds later.
+func (h *Host) RulesChanged(ctx context.Context, app string) error { return h.rules.Changed(ctx, app) }
+
+// Pools returns the pools of Config.Pools, with those that every host has.
+func (h *Host) Pools() []*executor.Pool { return h.slots.Pools() }
+
 // WaitingForProcessor returns how many turns wait for a slot of Config.Slots now.
 func (h *Host) WaitingForProcessor() int { return h.slots.Waiting() }
 
@@ -154,6 +179,16 @@ func (h *Host) CheckCall(app string, bytes int64) error {
 // CloseIdleInstance closes an unused guest instance of an app, to free what it keeps in memory, and
 // reports whether there was one.
 func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app) }
+
+// InChains returns the actors that chains of several actors have now.
+func (h *Host) InChains() []actor.Key {
+	held := h.chains.graph.Held()
+	keys := make([]actor.Key, len(held))
+	for i, a := range held {
+		keys[i] = a.Key
+	}
+	return keys
+}
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the

@@ -79,6 +79,7 @@ func (h *Host) beginStop() {
 
 // drain waits for the calls that were admitted and then closes everything.
 func (h *Host) drain() {
+	h.rules.Stop() // calls that wait by their rules end
 	defer close(h.life.drained)
 	<-h.life.swept
 	for i := range h.table.Shards {
@@ -86,6 +87,7 @@ func (h *Host) drain() {
 	}
 	h.store.Wait()
 	h.timers.Stop()
+	h.tells.stop()
 	for a := h.table.Evict(); a != nil; a = h.table.Evict() {
 		h.table.Deactivated(a, activation.DeactivateStop)
 	}

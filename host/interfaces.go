@@ -7,10 +7,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -34,6 +36,8 @@ type ModuleSource interface {
 type (
 	// Reminders keeps and delivers reminders.
 	Reminders = lane.Keeper
+	// Rules has the rules of apps.
+	Rules = throttle.Source
 	// View is an actor as people and tools see it.
 	View = lane.View
 	// Ownership says which actors this host may run in a cluster.
@@ -74,6 +78,8 @@ type (
 	GuestLog = turn.Log
 	// TimerFired is one firing of a timer that has begun.
 	TimerFired = timer.Fired
+	// PoolConfig is a pool of turns, for Config.Pools.
+	PoolConfig = executor.PoolConfig
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )

@@ -191,6 +191,25 @@ func TestGivenUpMigrationOfARead(t *testing.T) {
 	})
 }
 
+// TestMigrationThatAnotherHostHasDone: the migration for a read is refused when it commits, and finds the
+// state migrated when it begins anew: then there is nothing to do.
+func TestMigrationThatAnotherHostHasDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m *migrating
+		m = newMigrating(t, abi.PlacementRing, func(t *hosttest.Turn) error {
+			m.store.write(key("a"), func(row *actor.Row) {
+				row.Generation, row.StateSchema, row.State = 2, 1, actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"now":7}`)}
+			})
+			return migrate(t)
+		})
+		for range 2 {
+			if reply, err := m.call(t.Context(), "a", "View"); reply != "7" || err != nil || m.runs.Load() != 1 {
+				t.Errorf("%q, %v after %d runs", reply, err, m.runs.Load())
+			}
+		}
+	})
+}
+
 // TestReaderMigratesForItself: a host that answers from copies commits nothing.
 func TestReaderMigratesForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // TestRetryableAfterForwardedCall: an error that says that the request had no effect says so no
 // more if another host has committed a part of the turn, unless the request has an idempotency key.
 func TestRetryableAfterForwardedCall(t *testing.T) {
-	busy := &actor.GuestError{Status: 8, Code: "busy", Message: "busy", Retryable: true, RetryAfter: time.Second}
+	busy := &actor.GuestError{Status: 8, Code: "busy", Message: "busy", Retryable: true, RetryAfter: time.Second, Detail: actor.Payload{ContentType: "text/plain", Data: []byte("full")}}
 	payer := hosttest.Actor{Methods: map[string]hosttest.Func{
 		"Pay": func(t *hosttest.Turn) error {
 			if to := string(t.Frame.Payload); to != "" {
@@ -51,7 +51,11 @@ func TestRetryableAfterForwardedCall(t *testing.T) {
 					Key: actor.Key{App: "app", Type: "Payer", ID: "a"}, Method: c.method, IdempotencyKey: c.key, Payload: actor.Payload{Data: []byte(c.to)},
 				})
 				var guest *actor.GuestError
-				if !errors.As(err, &guest) || guest.Retryable != c.retryable || !c.retryable && guest.RetryAfter > 0 {
+				wait := time.Duration(0)
+				if c.retryable {
+					wait = time.Second
+				}
+				if !errors.As(err, &guest) || guest.Retryable != c.retryable || guest.RetryAfter != wait || string(guest.Detail.Data) != "full" {
 					t.Errorf("%v, %+v, want retryable: %v", err, guest, c.retryable)
 				}
 			})

@@ -18,7 +18,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"reminder_set": 2, "reminder_cancel": 2, "reminder_get": 2, "reminder_names": 2,
 		"timer_set": 3, "timer_cancel": 3, "problem": 3,
 		"call": 5, "call_result": 5,
-		"send": 6, "spawn": 6, "become": 6, "pass_away": 6, "service_claim": 6, "service_release": 6,
+		"send": 6, "spawn": 6, "become": 6, "pass_away": 6, "service_claim": 6, "service_release": 6, "event_publish": 6,
 	},
 	members: map[string]int{
 		"abi": 1, "sdk": 1, "types": 1,
@@ -28,6 +28,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"types.methods.atomic": 5, "types.methods.private": 5, "types.reentrant": 5,
 		"types.co_locate": 5, "types.co_locate.group": 5, "types.co_locate.separator": 5, "types.co_locate.parts": 5,
 		"types.methods.sets": 6, "types.hooks": 6, "types.hooks.created": 6, "types.hooks.activated": 6, "types.hooks.leaving": 6, "types.spawn": 6,
+		"types.events": 6, "types.events.count": 6, "types.events.bytes": 6, "types.events.age_ms": 6,
 		"types.messages": 6, "types.messages.attempts": 6, "types.messages.interval_ms": 6, "types.messages.max_ms": 6, "types.messages.age_ms": 6,
 		"types.limits.state_bytes": 1, "types.limits.payload_bytes": 1, "types.limits.mailbox": 1, "types.limits.turn_ms": 1,
 		"types.limits.memory_bytes": 1, "types.limits.fuel": 1, "types.limits.idempotency_window_ms": 1,

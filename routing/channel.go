@@ -138,7 +138,8 @@ const (
 	protocolRelease = 3
 	// protocolOrigin is the first protocol with invocations by an actor's turn.
 	protocolOrigin = 5
-	// protocolMessages is the first one whose firings may be deliveries of messages.
+	// protocolMessages is the first one whose firings may be deliveries of messages, and whose
+	// invocations may be volatile messages.
 	protocolMessages = 6
 )
 

@@ -213,7 +213,7 @@ func (c *routed) send(id actor.HostID, reader bool) {
 	if p.protocol >= protocolTrace {
 		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
 	}
-	if err := errors.Join(c.addFiring(s, p), s.addOrigin()); err != nil {
+	if err := errors.Join(c.addFiring(s, p), s.addOrigin(), s.addTell()); err != nil {
 		c.fail(err)
 		return
 	}
@@ -278,6 +278,18 @@ func (s *sentCall) addOrigin() (err error) {
 		return noOwner("its host %s speaks a protocol without calls of actors; upgrade it", s.peer.id)
 	}
 	s.Inv.Origin, err = invokestream.EncodeOrigin(s.c.inv.Origin)
+	return err
+}
+
+// addTell adds the volatile message that asks for the call, if one does.
+func (s *sentCall) addTell() (err error) {
+	if s.c.inv.Message == nil {
+		return nil
+	}
+	if s.peer.protocol < protocolMessages {
+		return noOwner("its host %s speaks a protocol without messages; upgrade it", s.peer.id)
+	}
+	s.Inv.Tell, err = invokestream.EncodeTell(s.c.inv.Message)
 	return err
 }
 

@@ -91,7 +91,7 @@ type Config struct {
 	// Defaults to [placement.DefaultRanges].
 	Ranges int
 	// MaxOwned is how many sticky actors this host owns before it releases the least
-	// recently used. Defaults to [DefaultMaxOwned].
+	// recently used, those aside that calls between actors have together. Defaults to [DefaultMaxOwned].
 	MaxOwned int
 	// OwnerCache is how many owners of sticky actors, others included, this host remembers;
 	// about 300 B each. A call of any other asks a host of the cluster first. Defaults to
@@ -118,6 +118,9 @@ type Actors interface {
 	// when what had begun is done, its commits are settled, and nothing of these activations is
 	// left in memory; calls that had not begun got [actor.ErrNotOwner].
 	HandOver(ctx context.Context, moving func(actor.Key) bool) error
+	// InChains returns the actors that calls between actors have together now: none of them is given
+	// up for another one. It does not call the service.
+	InChains() []actor.Key
 	// DropAll ends all activations of types that are held, without waiting: this host
 	// holds nothing any more, and others may run them.
 	DropAll()

@@ -123,6 +123,16 @@ func (in *inspector) Others() []actor.Host {
 	return others
 }
 
+// Members returns how many members that run actors this process knows, itself included.
+func (in *inspector) Members() (n int) {
+	for _, h := range in.view.Load().members {
+		if slices.Contains(h.Roles, protocol.RoleHost) {
+			n++
+		}
+	}
+	return n
+}
+
 // FindHost returns the one member with an ID, the beginning of one, or a name.
 // [actor.ErrHostGone] without one; an [*actor.ArgumentError] if there are several.
 func (in *inspector) FindHost(name string) (actor.HostID, error) {

@@ -152,15 +152,19 @@ func (o *ownedActors) leave(n int, fits func(actor.Key, *ownedActor) bool) map[a
 	return leaving
 }
 
-// leastUsed marks the n actors that were not used for longest as leaving, or fewer. Those
-// used between the same two additions are of the same age.
-func (o *ownedActors) leastUsed(n int) map[actor.Key]*ownedActor {
+// leastUsed marks the n actors that were not used for longest as leaving, or fewer, and none that is to
+// stay. Those used between the same two additions are of the same age.
+func (o *ownedActors) leastUsed(n int, stay map[actor.Key]struct{}) map[actor.Key]*ownedActor {
+	mayLeave := func(key actor.Key, a *ownedActor) bool {
+		_, stays := stay[key]
+		return !stays && !a.leaving.Load()
+	}
 	var ages []uint64
 	for i := range o.shards {
 		s := &o.shards[i]
 		s.mu.RLock()
-		for _, a := range s.actors {
-			if !a.leaving.Load() {
+		for key, a := range s.actors {
+			if mayLeave(key, a) {
 				ages = append(ages, a.used.Load())
 			}
 		}
@@ -171,5 +175,5 @@ func (o *ownedActors) leastUsed(n int) map[actor.Key]*ownedActor {
 	}
 	slices.Sort(ages)
 	oldest := ages[n-1]
-	return o.leave(n, func(_ actor.Key, a *ownedActor) bool { return a.used.Load() <= oldest })
+	return o.leave(n, func(key actor.Key, a *ownedActor) bool { return mayLeave(key, a) && a.used.Load() <= oldest })
 }

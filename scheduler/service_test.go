@@ -640,6 +640,39 @@ func TestMaxOwned(t *testing.T) {
 	})
 }
 
+// TestMaxOwnedWithChains: what a chain has stays, beyond the bound as well, and goes when the chain is over.
+// What it gets next stays until the chain has it.
+func TestMaxOwnedWithChains(t *testing.T) {
+	run(t, func(c *testCluster) {
+		p := c.process("a", func(cfg *Config) { cfg.MaxOwned = 1 })
+		if err := p.Start(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.alive.Store(true)
+		has := func(inChains []actor.Key) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.inChains = inChains
+		}
+		for i := range 3 {
+			_, _ = c.acquired(p, key("S", i))
+			synctest.Wait()
+			has(append(p.InChains(), key("S", i)))
+		}
+		for i := range 3 {
+			if p.Holds(key("S", i), abi.PlacementSticky) == actor.NotHeld {
+				t.Errorf("actor %d was released", i)
+			}
+		}
+		has(nil)
+		_, _ = c.acquired(p, key("S", 3))
+		synctest.Wait()
+		if p.Owned() > 1 || p.Holds(key("S", 3), abi.PlacementSticky) == actor.NotHeld {
+			t.Errorf("it owns %d", p.Owned())
+		}
+	})
+}
+
 // TestTooManyLeave: nothing is handed over for there being too many sticky actors that
 // leave already: what has begun there may take long, and would be asked for without end.
 func TestTooManyLeave(t *testing.T) {

@@ -146,14 +146,20 @@ func (s *sticky) release(keys []actor.Key) {
 }
 
 // releaseSome gives up the sticky actors that were not used for the longest time: what
-// is too much, and one in 64 of those that this host may own.
+// is too much, and one in 64 of those that this host may own. Those that a chain has stay, and do not count:
+// a chain whose actors were given up for each other, or for the one that it has just been granted, would
+// begin anew without end.
 func (s *sticky) releaseSome() {
 	ss := s.session
 	if ss == nil || s.releasing {
 		return
 	}
-	excess := max(0, int(s.owned.count.Load())-s.cfg.MaxOwned)
-	leaving := s.owned.leastUsed(excess + s.cfg.MaxOwned/64)
+	inChains := s.inChains()
+	excess := int(s.owned.count.Load()) - s.cfg.MaxOwned - len(inChains)
+	if excess <= 0 {
+		return
+	}
+	leaving := s.owned.leastUsed(excess+s.cfg.MaxOwned/64, inChains)
 	if len(leaving) == 0 {
 		return // all of them leave already, for another reason
 	}
@@ -164,6 +170,20 @@ func (s *sticky) releaseSome() {
 			s.releaseSome() // more have come meanwhile
 		}
 	})
+}
+
+// inChains returns the sticky actors of this host that chains have.
+func (s *sticky) inChains() map[actor.Key]struct{} {
+	if s.cfg.Actors == nil {
+		return nil
+	}
+	v, places := s.view.Load(), map[actor.Key]struct{}{}
+	for _, key := range s.cfg.Actors.InChains() {
+		if place := v.locate(key).key; s.owned.get(place) != nil {
+			places[place] = struct{}{}
+		}
+	}
+	return places
 }
 
 // giveUp hands sticky actors over that were marked as leaving, and releases them; if it

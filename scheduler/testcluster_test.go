@@ -37,7 +37,8 @@ type process struct {
 	handOvers, drops int
 	moved            []func(actor.Key) bool // by hand-overs
 	busy             chan struct{}          // not nil: hand-overs wait for its end
-	stubborn         bool                   // also when nobody waits for them any more
+	inChains         []actor.Key
+	stubborn         bool // also when nobody waits for them any more
 }
 
 // testCluster is processes that share a database and a network.
@@ -84,6 +85,12 @@ func (p *process) HandOver(ctx context.Context, moving func(actor.Key) bool) err
 		}
 	}
 	return nil
+}
+
+func (p *process) InChains() []actor.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inChains
 }
 
 func (p *process) DropAll() {

@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 	m := metrics.New()
 	f := start(t, func(c *Config) {
 		c.Metrics = m
-		c.Gauges = metrics.Gauges{QueueDepth: func() int { return 12 }, WaitingForProcessor: func() int { return 3 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
+		c.Gauges = metrics.Gauges{QueueDepth: func() int { return 12 }, WaitingForProcessor: func() int { return 3 }, Pools: []metrics.Pool{{Name: "batch", Running: func() int { return 2 }, Waiting: func() int { return 7 }}}, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
 	})
 	ev := m.HostEvents()
 	ev.TurnEnd(host.TurnEnd{Key: key("a"), Method: "Add", Lane: host.LaneWarm, Duration: time.Millisecond, Runs: 3})

@@ -45,7 +45,7 @@ func New(conf Config) (*Server, error) {
 	if s.listeners, err = edge.NewListeners(s.edge, s.check, s.notReady); err != nil {
 		return nil, err
 	}
-	dapr.New(s.edge, dapr.Config{Host: conf.Host, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Setter: s.rpc.Setter()})
+	dapr.New(s.edge, dapr.Config{Host: conf.Host, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Events: s.rpc.Events, Setter: s.rpc.Setter()})
 	if err := conf.registerGauges(); err != nil {
 		return nil, fmt.Errorf("server: register gauges: %w", err)
 	}

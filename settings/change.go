@@ -16,6 +16,9 @@ type Listing struct {
 	Config  []Value
 	Secrets []Secret
 	HTTP    []Grant
+	Quotas  []Quota
+	Limits  []Limit
+	Pauses  []Pause
 }
 
 // Value is a configuration value.
@@ -56,6 +59,8 @@ func (s *Service) List(ctx context.Context, app string) (Listing, error) {
 			all.Secrets = append(all.Secrets, Secret{set.Name, id, s.cfg.Keys != nil && s.cfg.Keys.has(id), set.UpdatedAt})
 		case actor.SettingHTTP:
 			all.HTTP = append(all.HTTP, Grant{actor.HTTPGrant{Host: set.Name, Private: string(set.Value) == privateValue}, set.UpdatedAt})
+		default:
+			all.addRule(set)
 		}
 	}
 	return all, nil
@@ -163,7 +168,7 @@ func (s *Service) put(ctx context.Context, set actor.Setting) error {
 		return &actor.ArgumentError{Field: "app " + set.App, Problem: fmt.Sprintf("has %d settings of the kind %s, the most that it may have; remove some", of, set.Kind)}
 	}
 	err = s.cfg.Store.PutSetting(ctx, set)
-	s.forget(set.App) // also after an error: it may have applied
+	s.changed(ctx, set.App, set.Kind) // also after an error: it may have applied
 	if err != nil {
 		return fmt.Errorf("set %s %s: %w", set.Kind, set.Name, err)
 	}
@@ -180,7 +185,7 @@ func (s *Service) remove(ctx context.Context, app string, kind actor.SettingKind
 		return fmt.Errorf("%s %.100q: %w", kind, name, actor.ErrSettingNotFound)
 	}
 	err = s.cfg.Store.DeleteSetting(ctx, app, kind, name)
-	s.forget(app)
+	s.changed(ctx, app, kind)
 	if err != nil {
 		return fmt.Errorf("unset %s %s: %w", kind, name, err)
 	}

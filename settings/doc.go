@@ -1,6 +1,6 @@
-// Package settings keeps the settings of each app, which its guests use: configuration
-// values, secrets, and grants of hosts to send requests to. It implements host.Settings
-// and egress.Grants.
+// Package settings keeps the settings of each app: what its guests use, which is configuration
+// values, secrets, and grants of hosts to send requests to, and the rules that bound its calls
+// ([actor.Rules]). It implements host.Settings, host.Rules and egress.Grants.
 //
 // # What it promises
 //

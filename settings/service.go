@@ -39,6 +39,9 @@ type Config struct {
 	MaxStale time.Duration
 	// Clock defaults to time.Now.
 	Clock func() time.Time
+	// Changed is called after a change of an app's rules, before the method that made it returns.
+	// Defaults to doing nothing.
+	Changed func(ctx context.Context, app string)
 	// Logger gets changes, without values. Defaults to discarding.
 	Logger *slog.Logger
 }
@@ -49,6 +52,9 @@ func (c Config) WithDefaults() Config {
 	c.MaxStale = cmp.Or(c.MaxStale, time.Minute)
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Changed == nil {
+		c.Changed = func(context.Context, string) {}
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
@@ -75,6 +81,7 @@ type snapshot struct {
 	config  map[string][]byte
 	secrets map[string][]byte // sealed
 	http    []actor.HTTPGrant
+	rules   actor.Rules
 }
 
 // New makes a service.
@@ -186,6 +193,10 @@ func (s *Service) read(ctx context.Context, app string, now time.Time) (*snapsho
 			g.secrets[set.Name] = set.Value
 		case actor.SettingHTTP:
 			g.http = append(g.http, actor.HTTPGrant{Host: set.Name, Private: string(set.Value) == privateValue})
+		case actor.SettingPause, actor.SettingQuota, actor.SettingLimit:
+			if !g.rules.Add(set) {
+				s.cfg.Logger.Warn("a rule cannot be read and has no effect", "app", app, "kind", string(set.Kind), "name", set.Name)
+			}
 		}
 	}
 	return g, nil

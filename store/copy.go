@@ -38,6 +38,13 @@ type Contents struct {
 	Buckets     []actor.BucketRow
 	Reminders   []actor.Reminder
 	DeadLetters []actor.DeadLetter
+	Events      []ActorEvent
+}
+
+// ActorEvent is an event of an actor. One without a name is the newest that was trimmed.
+type ActorEvent struct {
+	Key actor.Key
+	actor.Event
 }
 
 // ActorRow is an actor's row, which may be a tombstone.
@@ -118,11 +125,12 @@ type CopyCounts struct {
 	Reminders   int `json:"reminders"`
 	DeadLetters int `json:"dead_letters"`
 	Buckets     int `json:"buckets"`
+	Events      int `json:"events"`
 }
 
 // Total is how many things there are of all kinds.
 func (n CopyCounts) Total() int {
-	return n.Actors + n.Tombstones + n.Modules + n.Deployments + n.Settings + n.Secrets + n.Records + n.Reminders + n.DeadLetters + n.Buckets
+	return n.Actors + n.Tombstones + n.Modules + n.Deployments + n.Settings + n.Secrets + n.Records + n.Reminders + n.DeadLetters + n.Buckets + n.Events
 }
 
 func (n *CopyCounts) add(c *Contents) {
@@ -146,6 +154,11 @@ func (n *CopyCounts) add(c *Contents) {
 	n.Reminders += len(c.Reminders)
 	n.DeadLetters += len(c.DeadLetters)
 	n.Buckets += len(c.Buckets)
+	for i := range c.Events {
+		if c.Events[i].Name != "" {
+			n.Events++
+		}
+	}
 }
 
 // Copy copies all of one store into another one that is empty, and calls progress after each

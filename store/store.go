@@ -17,6 +17,7 @@ type Store interface {
 	Cluster
 	Reminders
 	Services
+	Events
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)

@@ -226,8 +226,12 @@ func validateCommit(c *actor.Commit) error {
 	if err != nil {
 		return err
 	}
+	size += n
+	if n, err = validateEvents(c, bad); err != nil {
+		return err
+	}
 	if size += n; size > actor.MaxCommitBytes {
-		return bad("has %d bytes of state, replies and reminders; at most %d are allowed", size, actor.MaxCommitBytes)
+		return bad("has %d bytes of state, replies, reminders and events; at most %d are allowed", size, actor.MaxCommitBytes)
 	}
 	return nil
 }

@@ -72,3 +72,25 @@ func (p *parser) messages(at string, raw json.RawMessage) abi.MessagePolicy {
 	}
 	return m
 }
+
+// Bounds of what is kept of events.
+const (
+	MaxEventsKept     = 10_000
+	MaxEventBytesKept = 64 << 20
+)
+
+func (p *parser) events(at string, raw json.RawMessage) abi.EventPolicy {
+	var e abi.EventPolicy
+	obj := p.object(at, raw, "count", "bytes", "age_ms")
+	if raw, ok := obj.get("count"); ok {
+		v, _ := p.integer(at+".count", raw, 0, MaxEventsKept)
+		e.Count = int(v)
+	}
+	if raw, ok := obj.get("bytes"); ok {
+		e.Bytes, _ = p.integer(at+".bytes", raw, 0, MaxEventBytesKept)
+	}
+	if raw, ok := obj.get("age_ms"); ok {
+		e.AgeMillis, _ = p.integer(at+".age_ms", raw, 0, MaxMessageMillis)
+	}
+	return e
+}

@@ -148,7 +148,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "spawn", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -198,6 +198,9 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	}
 	if raw, ok := obj.get("messages"); ok {
 		t.Messages = p.messages(at+".messages", raw)
+	}
+	if raw, ok := obj.get("events"); ok {
+		t.Events = p.events(at+".events", raw)
 	}
 	if raw, ok := obj.get("spawn"); ok {
 		t.Spawn = p.oneOf(at+".spawn", raw, abi.SpawnOnly)

@@ -22,11 +22,9 @@ func EncodeFiring(f *actor.Firing) ([]byte, error) {
 			Paused: t.Paused, LastError: t.LastError,
 		}
 	}
-	if msg := f.Message; msg != nil {
-		m.Message = &greenroomv1.ForwardedMessage{
-			From: forwardedActor(msg.From), By: forwardedActor(msg.By), Ordered: f.Step.Ordered, Failed: msg.Failed, Cookie: msg.Cookie,
-			SentAt: timestamppb.New(f.SentAt),
-		}
+	if f.Message != nil {
+		m.Message = forwardedMessage(f.Message)
+		m.Message.Ordered, m.Message.SentAt = f.Step.Ordered, timestamppb.New(f.SentAt)
 	}
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -66,33 +64,10 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 		}
 	}
 	if msg := m.Message; msg != nil {
-		from, by := msg.GetFrom(), msg.GetBy()
-		f.Message, f.SentAt, f.Step.Ordered = &actor.Message{
-			From: keyOfForwarded(i.Key.App, from), By: keyOfForwarded(i.Key.App, by), Failed: msg.Failed, Cookie: msg.Cookie,
-		}, msg.GetSentAt().AsTime(), msg.Ordered
-		for _, k := range []actor.Key{f.Message.From, f.Message.By} {
-			if k == (actor.Key{}) {
-				continue
-			}
-			if err := k.Validate(); err != nil {
-				return nil, err
-			}
+		if f.Message, err = messageOf(i.Key.App, msg); err != nil {
+			return nil, err
 		}
+		f.SentAt, f.Step.Ordered = msg.GetSentAt().AsTime(), msg.Ordered
 	}
 	return f, nil
-}
-
-func forwardedActor(k actor.Key) *greenroomv1.ForwardedActor {
-	if k.ID == "" {
-		return nil
-	}
-	return &greenroomv1.ForwardedActor{Type: k.Type, Id: k.ID}
-}
-
-// keyOfForwarded returns the key of an actor of an app; the zero Key if there is none.
-func keyOfForwarded(app string, a *greenroomv1.ForwardedActor) actor.Key {
-	if a == nil {
-		return actor.Key{}
-	}
-	return actor.Key{App: app, Type: a.Type, ID: a.Id}
 }

@@ -24,6 +24,13 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 				panic(err)
 			}
 		}
+		var tell *greenroomv1.ForwardedMessage
+		if len(i.Tell) > 0 {
+			tell = &greenroomv1.ForwardedMessage{}
+			if err := proto.Unmarshal(i.Tell, tell); err != nil {
+				panic(err)
+			}
+		}
 		var origin *greenroomv1.ForwardedOrigin
 		if len(i.Origin) > 0 {
 			origin = &greenroomv1.ForwardedOrigin{}
@@ -36,7 +43,7 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
 			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy, Firing: firing,
-			Traceparent: i.Traceparent, Tracestate: i.Tracestate, Origin: origin,
+			Traceparent: i.Traceparent, Tracestate: i.Tracestate, Origin: origin, Tell: tell,
 		})
 	}
 	return g
@@ -66,6 +73,7 @@ func requests() []*Request {
 			{ID: 5, Firing: encodedFiring(firing())},
 			{ID: 6, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=1,b=2"},
 			{ID: 7, Origin: encodedOrigin(origin())},
+			{ID: 8, Tell: encodedTell(told())},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
@@ -129,7 +137,7 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 		r.Hello = nil
 		for i := range r.Invocations {
 			r.Invocations[i].InvocationID, r.Invocations[i].Caller, r.Invocations[i].RefusedBy = "", "", ""
-			r.Invocations[i].Firing, r.Invocations[i].Origin = nil, nil
+			r.Invocations[i].Firing, r.Invocations[i].Origin, r.Invocations[i].Tell = nil, nil, nil
 		}
 		frames = append(frames, r)
 	}

@@ -38,6 +38,7 @@ type Invocation struct {
 	RefusedBy      string
 	Firing         []byte // as EncodeFiring has it; not looked at
 	Origin         []byte // as EncodeOrigin has it; not looked at
+	Tell           []byte // as EncodeTell has it; not looked at
 }
 
 // The numbers of the fields in actor.proto.
@@ -62,6 +63,7 @@ const (
 	fieldTraceparent    protowire.Number = 14
 	fieldTracestate     protowire.Number = 15
 	fieldOrigin         protowire.Number = 16
+	fieldTell           protowire.Number = 17
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -88,7 +90,7 @@ func (i *Invocation) size() int {
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
 		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
 		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy)) + sizeBytes(len(i.Firing)) +
-		sizeBytes(len(i.Traceparent)) + sizeBytes(len(i.Tracestate)) + sizeFar(len(i.Origin))
+		sizeBytes(len(i.Traceparent)) + sizeBytes(len(i.Tracestate)) + sizeFar(len(i.Origin)) + sizeFar(len(i.Tell))
 }
 
 func sizeKey(k actor.Key) int {
@@ -119,6 +121,7 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldTraceparent, i.Traceparent)
 		dst = appendBytes(dst, fieldTracestate, i.Tracestate)
 		dst = appendBytes(dst, fieldOrigin, i.Origin)
+		dst = appendBytes(dst, fieldTell, i.Tell)
 	}
 	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
@@ -226,6 +229,8 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.Tracestate, err = text(f.bytes)
 		case f.is(fieldOrigin, protowire.BytesType):
 			i.Origin = clone(f.bytes)
+		case f.is(fieldTell, protowire.BytesType):
+			i.Tell = clone(f.bytes)
 		}
 		return err
 	})

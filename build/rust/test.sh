@@ -24,6 +24,7 @@ native() {
 	"$@" test --locked --manifest-path guest-sdk/rust/Cargo.toml --package greenroom-macros
 	"$@" test --locked --manifest-path examples/account/Cargo.toml
 	"$@" test --locked --manifest-path examples/bank/accounts/Cargo.toml
+	"$@" test --locked --manifest-path examples/shop/goods/Cargo.toml
 }
 
 step "tests, $("$RUSTC" --version)"
@@ -55,7 +56,7 @@ lint=${newer:-$CARGO}
 if env -u RUSTC "$lint" clippy --version >/dev/null 2>&1 && env -u RUSTC "$lint" fmt --version >/dev/null 2>&1; then
 	export CARGO_TARGET_DIR=$PWD/.cache/rust/target
 	env -u RUSTC "$lint" fmt --check --manifest-path guest-sdk/rust/testdata/kit/Cargo.toml
-	for crate in guest-sdk/rust examples/account examples/bank/accounts; do
+	for crate in guest-sdk/rust examples/account examples/bank/accounts examples/shop/goods; do
 		env -u RUSTC "$lint" fmt --check --manifest-path $crate/Cargo.toml
 		env -u RUSTC -u RUSTDOC "$lint" clippy --locked --all-targets --manifest-path $crate/Cargo.toml -- -D warnings
 	done

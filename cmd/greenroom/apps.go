@@ -12,11 +12,12 @@ func appsCommand(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "apps",
 		Aliases: []string{"app"},
-		Short:   "List apps",
-		Long: `List the apps of the server. An app is a namespace, which every command takes
-with --app; it exists as soon as something names it.`,
-		Example: `  greenroom apps list`,
-	}, appsListCommand(c))
+		Short:   "List apps, and bound their calls",
+		Long: `List the apps of the server, and bound what their calls take. An app is a namespace,
+which every command takes with --app; it exists as soon as something names it.`,
+		Example: `  greenroom apps list
+  greenroom apps set shop --quota turns=1000/s`,
+	}, appsListCommand(c), appsGetCommand(c), appsSetCommand(c))
 }
 
 func appsListCommand(c *cli) *cobra.Command {

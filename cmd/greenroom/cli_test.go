@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -384,6 +385,35 @@ func TestLimitsThatLeaveNoRoom(t *testing.T) {
 		if err := checkMemory(f, overrides); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+// TestPoolsOfFlags: what --pool and the pool of --limit say, and which mistake is named.
+func TestPoolsOfFlags(t *testing.T) {
+	pools, err := parsePools([]string{"reports:concurrency=2,weight=3", "batch:weight=4"})
+	if want := []host.PoolConfig{{Name: "reports", Concurrency: 2, Weight: 3}, {Name: "batch", Weight: 4}}; err != nil || !slices.Equal(pools, want) {
+		t.Errorf("%v, %v", pools, err)
+	}
+	for value, want := range map[string]string{
+		"reports": "give it as NAME:concurrency=NUMBER,weight=NUMBER", "reports:": "give it as", "reports:cpu=1": `"cpu=1" is not known`, "r:weight": "give a number",
+		"r:concurrency=0": "give a number above 0", "r:weight=1001": "give 1 to 1000", "a/b:weight=1": "only A-Z", "r:concurrency=x": "give a number above 0",
+	} {
+		if _, err := parsePools([]string{value}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", value, err, want)
+		}
+	}
+	if _, err := parsePools([]string{"r:weight=1", "r:weight=1"}); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("one pool twice: %v", err)
+	}
+	overrides, err := parseOverrides([]string{"shop/Report:pool=reports", "shop:pool=batch"})
+	if err != nil || overrides[host.Scope{App: "shop", Type: "Report"}].Pool != "reports" || overrides[host.Scope{App: "shop"}].Pool != "batch" {
+		t.Errorf("%v, %v", overrides, err)
+	}
+	if err := checkPools(pools, overrides); err != nil {
+		t.Error(err)
+	}
+	if err := checkPools(nil, overrides); err == nil || !strings.Contains(err.Error(), "--limit shop/Report: there is no pool \"reports\"; the pools are system, interconnect, user, batch") {
+		t.Error(err)
 	}
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/executor"
 )
 
 // registerLimits adds a flag for each limit; what is not given is as in defaults.
@@ -44,6 +47,7 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 		l := overrides[scope]
 		flags := pflag.NewFlagSet("limit", pflag.ContinueOnError)
 		registerLimits(flags, &l, l)
+		flags.StringVar(&l.Pool, "pool", l.Pool, "the pool of turns")
 		for assignment := range strings.SplitSeq(assignments, ",") {
 			name, v, ok := strings.Cut(assignment, "=")
 			if !ok {
@@ -68,6 +72,52 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 		overrides[scope] = l
 	}
 	return overrides, nil
+}
+
+// parsePools reads the values of --pool: NAME:concurrency=NUMBER,weight=NUMBER, either or both.
+func parsePools(values []string) ([]host.PoolConfig, error) {
+	pools := make([]host.PoolConfig, len(values))
+	for i, value := range values {
+		name, assignments, ok := strings.Cut(value, ":")
+		if !ok || assignments == "" {
+			return nil, usagef("--pool is %q; give it as NAME:concurrency=NUMBER,weight=NUMBER, with one of them or both", value)
+		}
+		p := host.PoolConfig{Name: name}
+		for assignment := range strings.SplitSeq(assignments, ",") {
+			what, v, _ := strings.Cut(assignment, "=")
+			n, err := strconv.Atoi(v)
+			switch {
+			case what != "concurrency" && what != "weight":
+				return nil, usagef("--pool %s: %q is not known; a pool has concurrency=NUMBER and weight=NUMBER", name, assignment)
+			case err != nil || n < 1:
+				return nil, usagef("--pool %s: %s is %q; give a number above 0", name, what, v)
+			case what == "concurrency":
+				p.Concurrency = n
+			default:
+				p.Weight = n
+			}
+		}
+		pools[i] = p
+	}
+	if _, err := executor.Pools(1, pools); err != nil {
+		return nil, usagef("--pool: %v", err)
+	}
+	return pools, nil
+}
+
+// checkPools refuses limits that name a pool which there is not.
+func checkPools(configured []host.PoolConfig, overrides map[host.Scope]host.Limits) error {
+	pools, err := executor.Pools(1, configured)
+	if err != nil {
+		return err
+	}
+	names := mapped(pools, func(p host.PoolConfig) string { return p.Name })
+	for scope, l := range overrides {
+		if l.Pool != "" && !slices.Contains(names, l.Pool) {
+			return usagef("--limit %s: %v", scope, &executor.UnknownPoolError{Name: l.Pool, Known: names})
+		}
+	}
+	return nil
 }
 
 // refuseNegative refuses the numbers and times below 0 among the flags that were

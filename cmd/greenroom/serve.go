@@ -54,6 +54,7 @@ type serveFlags struct {
 	cpuProfile                       string
 	limits                           host.Limits
 	overrides                        []string
+	pools                            []string
 	cluster                          node.ClusterConfig
 }
 
@@ -109,9 +110,10 @@ A limit of 0 is its default, except for --turn-fuel.`,
 
 	registerCluster(flags, &f.cluster)
 	registerLimits(flags, &f.limits, host.DefaultLimits())
-	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; without /TYPE it is for the app APP; may be repeated")
+	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above, and pool, the pool that turns run in; without /TYPE it is for the app APP; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.IntVar(&f.maxRunning, "max-running-turns", 0, "largest `number` of turns whose guests run at the same time; apps share them, and a turn that waits for the store, a call or an HTTP answer does not count; turns that have just begun may be eight times as many while none waits (default: as many as the process may use processors)")
+	flags.StringArrayVar(&f.pools, "pool", nil, "a pool of turns, `NAME:SETTING=N,…`; the settings are concurrency, weight or both: at most so many of its turns run at the same time, and while turns of several pools wait, each pool has processors by its weight; system, interconnect, user (where types are unless they say otherwise) and batch are always there; may be repeated (docs/limits.md)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")
@@ -247,6 +249,13 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 	if err := checkMemory(f, overrides); err != nil {
 		return node.Config{}, err
 	}
+	pools, err := parsePools(f.pools)
+	if err != nil {
+		return node.Config{}, err
+	}
+	if err := checkPools(pools, overrides); err != nil {
+		return node.Config{}, err
+	}
 	for scope := range overrides {
 		if scope.Type == "" && scope.App != actor.DefaultApp {
 			logger.Info("--limit is for a whole app; for a type give APP/TYPE", "app", scope.App)
@@ -282,6 +291,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 		Overrides:         overrides,
 		MaxActivations:    f.maxActivations,
 		RunningTurns:      f.maxRunning,
+		Pools:             pools,
 		StateMemory:       f.stateMemory,
 		CallMemory:        f.callMemory,
 		GuestMemory:       f.guestMemory,

@@ -26,3 +26,19 @@ func TestWideGrants(t *testing.T) {
 		}
 	}
 }
+
+// TestRatesOfFlags: what a rate says, and how it is shown.
+func TestRatesOfFlags(t *testing.T) {
+	for text, want := range map[string]string{
+		"100/s": "100/s", "90/m": "1.5/s", "100/h": "100/h", "2e9/s": "2e+09/s", "1000/s:2500": "1000/s, at once 2500", "0.5/s": "1800/h",
+		"": "", "100": "", "/s": "", "100/d": "", "0/s": "", "-1/s": "", "NaN/s": "", "1/s:": "", "1/s:0": "", "1/s:x": "",
+	} {
+		got := ""
+		if r, err := parseRate(text); err == nil {
+			got = rateText(r)
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

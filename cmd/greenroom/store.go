@@ -82,7 +82,7 @@ func copyStore(ctx context.Context, c *cli, from, to node.StorePlace) error {
 		{"modules", strconv.Itoa(n.Modules)}, {"deployments", strconv.Itoa(n.Deployments)},
 		{"configuration and grants", strconv.Itoa(n.Settings)}, {"secrets", strconv.Itoa(n.Secrets)},
 		{"idempotency keys", strconv.Itoa(n.Records)}, {"reminders", strconv.Itoa(n.Reminders)},
-		{"dead letters", strconv.Itoa(n.DeadLetters)}, {"buckets of reminders", strconv.Itoa(n.Buckets)},
+		{"dead letters", strconv.Itoa(n.DeadLetters)}, {"buckets of reminders", strconv.Itoa(n.Buckets)}, {"events", strconv.Itoa(n.Events)},
 	})
 	return nil
 }

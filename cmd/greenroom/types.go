@@ -13,7 +13,7 @@ import (
 )
 
 func typesCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
 		Long:    "List the actor types of the app with their methods\n(" + methodMarks + "),\nthe capabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
@@ -44,8 +44,22 @@ func typesCommand(c *cli) *cobra.Command {
 			}
 			c.table(header, rows)
 			noteWideGrants(cmd.Context(), c, types)
+			notePauses(cmd.Context(), c)
 			return nil
 		}),
+	}
+	cmd.AddCommand(typesPauseCommand(c), typesResumeCommand(c), typesLimitCommand(c))
+	return cmd
+}
+
+// notePauses says which types are paused. Who may not see the settings is told nothing.
+func notePauses(ctx context.Context, c *cli) {
+	s, err := settings(ctx, c)
+	if err != nil {
+		return
+	}
+	for _, p := range s.Pauses {
+		c.printf(c.stderr, "%s %s is paused: %s; `greenroom types resume %s` ends that\n", c.paint(c.stderr, yellow, "note:"), p.Type, pauseText(p), p.Type)
 	}
 }
 

@@ -17,6 +17,8 @@ type Life struct {
 	Passed    bool
 	// Services are the names that it claimed.
 	Services map[string]bool
+	// Published are the events, as "name content type payload".
+	Published []string
 	// RefuseLife is answered by all, if it is not 0; SendErr ends the guest.
 	RefuseLife abi.Code
 	SendErr    error
@@ -70,4 +72,12 @@ func (f *Life) ServiceRelease(name []byte) (bool, abi.Code) {
 	held := f.Services[string(name)]
 	delete(f.Services, string(name))
 	return held, f.RefuseLife
+}
+
+// Publish implements [engine.Calls].
+func (f *Life) Publish(name, contentType string, payload []byte) abi.Code {
+	if f.RefuseLife == 0 {
+		f.Published = append(f.Published, name+" "+contentType+" "+string(payload))
+	}
+	return f.RefuseLife
 }

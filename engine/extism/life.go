@@ -33,3 +33,7 @@ func serviceRelease(c *call, s []uint64) {
 	c.refuseFor("service", code)
 	s[0] = yes(held)
 }
+
+func eventPublish(c *call, s []uint64) {
+	c.refuseFor("event", c.turn().calls.Publish(string(c.bytes(s[0])), "", c.copied(s[1])))
+}

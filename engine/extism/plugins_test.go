@@ -44,7 +44,7 @@ func TestInspectPlugins(t *testing.T) {
 		methods []string
 	}{
 		{counter(t), "Counter", []string{"Add", "Get", "WhoAmI"}},
-		{ledger(t), "Ledger", []string{"deposit", "withdraw", "balance", "note", "report"}},
+		{ledger(t), "Ledger", []string{"deposit", "withdraw", "pay", "balance", "note", "report"}},
 	} {
 		spec, found, err := e.Inspect(context.Background(), bytes.NewReader(tt.wasm))
 		if err != nil || len(found) > 0 {
@@ -137,6 +137,18 @@ func TestLedger(t *testing.T) {
 	err := i.Run(ctx, frame("x", "withdraw", `{"cents":301}`), c)
 	if !errors.As(err, &ge) || ge.Code != "overdrawn" || ge.Message != "301 cents are wanted, 300 are there" {
 		t.Errorf("overdrawn: %v", err)
+	}
+	// A message to another ledger.
+	if err := i.Run(ctx, frame("x", "pay", `{"to":"y","cents":100}`), c); err != nil || string(c.reply.Data) != `{"cents":200}` {
+		t.Errorf("pay: %v, %s", err, c.reply.Data)
+	}
+	want := []abi.Message{{Type: "Ledger", ID: "y", Method: "deposit", Payload: []byte(`{"cents":100}`), Undelivered: "deposit"}}
+	if !reflect.DeepEqual(c.Sent, want) {
+		t.Errorf("sent %+v", c.Sent)
+	}
+	c.RefuseLife = abi.CodeFull
+	if err := i.Run(ctx, frame("x", "pay", `{"to":"y","cents":100}`), c); !errors.As(err, &ge) || ge.Code != "inbox_full" || !ge.Retryable {
+		t.Errorf("a full inbox: %v", err)
 	}
 	// The PDK's own errors.
 	err = i.Run(ctx, frame("x", "deposit", `{"cents":"all"}`), c)

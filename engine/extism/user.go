@@ -50,6 +50,7 @@ func userFuncs() []hostFunc {
 		user("pass_away", none, none, passAway),
 		user("service_claim", one, none, serviceClaim),
 		user("service_release", one, one, serviceRelease),
+		user("event_publish", two, none, eventPublish),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),

@@ -59,3 +59,16 @@ func serviceRelease(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	i.wait(func() { held, code = i.calls.ServiceRelease(name) })
 	return wasThere(held, code)
 }
+
+func eventPublish(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	name, contentType, payload := g.at(s[0], s[1]), g.at(s[2], s[3]), g.at(s[4], s[5])
+	switch {
+	case i.calls == nil:
+		return 0, abi.CodeNoTurn
+	case !validContentType(contentType):
+		i.malformed = "the content type is not text of at most 255 bytes"
+		return 0, abi.CodeInvalid
+	}
+	i.malformed = ""
+	return 0, i.calls.Publish(string(name), mediaType(contentType), bytes.Clone(payload))
+}

@@ -133,6 +133,7 @@ func (b *Batch) Join(other *Batch) {
 	b.Spawned = append(b.Spawned, other.Spawned...)
 	b.Services = append(b.Services, other.Services...)
 	b.Reminders.Add(&other.Reminders)
+	b.Events = append(b.Events, other.Events...)
 	b.Replies += other.Replies
 	b.replyMemory += other.replyMemory
 	b.Most = min(b.Most, other.Most)
@@ -169,6 +170,29 @@ func (b *Batch) Remind(e *actor.ReminderEffects) {
 	b.count(int64(size))
 }
 
+// Publish adds the events that a turn publishes.
+func (b *Batch) Publish(events []actor.EventWrite) {
+	if len(events) == 0 {
+		return
+	}
+	b.Events = append(b.Events, events...)
+	size := actor.SizeOfEvents(events)
+	b.Replies += size
+	b.count(int64(size))
+}
+
+// Announce calls published with the actors that the batch publishes events of, and how many.
+func (b *Batch) Announce(published func(key actor.Key, events int)) {
+	for from := 0; from < len(b.Events); {
+		to := from + 1
+		for to < len(b.Events) && b.Events[to].Key == b.Events[from].Key {
+			to++
+		}
+		published(b.Events[from].Key, to-from)
+		from = to
+	}
+}
+
 // DecideTimers lets what called turns of the batch's calls have done to timers take effect, or
 // drops it. The caller has the locks.
 func (b *Batch) DecideTimers(apply bool, now time.Time) {
@@ -178,7 +202,7 @@ func (b *Batch) DecideTimers(apply bool, now time.Time) {
 
 // Commit implements [pipeline.Work].
 func (b *Batch) Commit() actor.Commit {
-	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Services: b.Services}
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Services: b.Services, Events: b.Events}
 	for i := range b.Parts {
 		p, row := &b.Parts[i], &b.Rows[i]
 		if p.state != nil {

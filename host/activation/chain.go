@@ -84,7 +84,7 @@ func (ch *Chain) Size() int64 {
 	size := 0
 	for _, m := range ch.Members[1:] {
 		if m.Changed {
-			size += m.Row.State.Size() + m.Effects.Reminders.Size()
+			size += m.Row.State.Size() + m.Effects.Reminders.Size() + actor.SizeOfEvents(m.Effects.Events)
 		}
 	}
 	return int64(size + ch.recorded() + ch.calledBack())
@@ -127,10 +127,10 @@ func (ch *Chain) recorded() int {
 	return 0
 }
 
-// Timing returns what called turns do to timers.
+// Timing returns what called turns do to timers, and the volatile messages that they send.
 func (ch *Chain) Timing() (all []Timing) {
 	for _, m := range ch.Members[1:] {
-		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Row != nil && m.Served.Placed()); changes != nil {
+		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Effects.Tells, m.Row != nil && m.Served.Placed()); changes != nil {
 			all = append(all, Timing{m.Activation, changes})
 		}
 	}

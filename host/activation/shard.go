@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/tell"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -37,6 +38,7 @@ type Shard struct {
 	order   list.List[*Activation] // of their use, the newest last
 	Running list.List[*call.Call]
 	Timers  timer.Schedule
+	Outbox  tell.Outbox // of what its actors tell others
 	History residency.History
 	// Migrations are those that readers wait for; nil: there were none yet.
 	Migrations map[actor.Key]*Migration
@@ -125,6 +127,13 @@ func (s *Shard) EndTimers(end func(key actor.Key, placed bool) bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Timers.DeleteFunc(end)
+}
+
+// DropDelayed drops the volatile messages that wait for their time.
+func (s *Shard) DropDelayed() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Timers.DropDelayed()
 }
 
 // Activation is the presence of one actor in memory. The shard's lock guards what is not
@@ -590,7 +599,8 @@ type Batch struct {
 	oneRow      [1]actor.RowWrite
 	Records     []actor.IdempotencyRecord
 	Reminders   actor.ReminderEffects
-	Replies     int      // bytes of the records and reminders
+	Events      []actor.EventWrite
+	Replies     int      // bytes of the records, reminders and events
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns

@@ -45,8 +45,8 @@ type Observer struct {
 }
 
 // Init prepares a table for at most so many activations, whose states have at most so many bytes
-// together.
-func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observer, clock *timer.Clock) {
+// together. deliver gets the volatile messages that turns have sent.
+func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observer, clock *timer.Clock, deliver func(*actor.Tell)) {
 	t.seed = maphash.MakeSeed()
 	t.max, t.most = int64(activations), stateBytes
 	t.ownership, t.observer = o, to
@@ -55,7 +55,8 @@ func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observe
 		t.Shards[i].Actors = make(map[actor.Key]*Activation)
 		t.Shards[i].states, t.Shards[i].number = &t.States, i
 		t.Shards[i].History.Shared = o.Shared
-		t.Shards[i].Timers.Init(clock)
+		t.Shards[i].Outbox.Init(deliver)
+		t.Shards[i].Timers.Init(clock, t.Shards[i].Outbox.Put)
 	}
 }
 

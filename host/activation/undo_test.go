@@ -46,10 +46,9 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 // openTurn counts what is taken back of what called turns have left to it.
 type openTurn struct{ replaced int }
 
-func (*openTurn) SideEffects() turn.SideEffects { return turn.SideEffects{} }
-
-func (o *openTurn) Replace(*overlay.State, uint64) { o.replaced++ }
-func (o *openTurn) GoOnFrom(*turn.SideEffects)     {}
+func (o *openTurn) Replace(*overlay.State, uint64)    { o.replaced++ }
+func (o *openTurn) GoOnFrom(*turn.SideEffects)        {}
+func (o *openTurn) SideEffects() (e turn.SideEffects) { return e }
 
 // TestTurnThatIsOverIsNotChanged: what called turns have left to a turn is not taken back when that is over,
 // since its memory is another turn's by then.

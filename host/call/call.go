@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -140,6 +141,8 @@ type progress struct {
 	// Limit is how long its turn may take, and LimitSetting what sets that, for people.
 	Limit        time.Duration
 	LimitSetting string
+	// Pool is where its turn waits for a processor.
+	Pool *executor.Pool
 	// Started is when the time of the turn began; zero for one that is to begin
 	// anew. Conflicts counts the commits of it that were refused.
 	Started   time.Time
@@ -152,6 +155,8 @@ type progress struct {
 	// Copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	Copied bool
+	// Ruled means that the rules of its app have admitted the call.
+	Ruled bool
 	// Migrated means that the state was migrated for the call, or a migration was tried.
 	Migrated bool
 	// Holder is the host that a turn's call is sent to, and Elsewhere means that it has committed
@@ -254,6 +259,17 @@ func (c *Call) Began(unnamed string) string {
 // Cost is what the call counts for in Config.CallMemory and in its actor's share.
 func (c *Call) Cost() int64 { return CallCost + int64(len(c.Inv.Payload.Data)) }
 
+// BoundBy readies the call for turns of a type: their time, and where they wait for a processor.
+func (c *Call) BoundBy(s *serving.Type) {
+	c.Limit, c.LimitSetting, c.Pool = s.Limits.TurnDeadline, s.Settings.Deadline, s.Executors.Own
+	switch {
+	case c.Op == OpMigrate: // for all readers of the actor
+		c.Pool = s.Executors.Migrations
+	case c.Inv.Origin != nil: // its caller, at another host, is held meanwhile
+		c.Pool = s.Executors.Called
+	}
+}
+
 // MethodOf returns the method of a call of the type that s serves.
 func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
 	if c.by == s {
@@ -293,7 +309,7 @@ func (c *Call) Begin(now time.Time, limit time.Duration) *Context {
 	if c.turn.Load() != nil { // something may hold on to the last one
 		ctx = new(Context)
 	}
-	ctx.caller, ctx.deadline = c.Ctx, deadline
+	ctx.caller, ctx.deadline, ctx.pool = c.Ctx, deadline, c.Pool
 	if theirs, ok := c.Ctx.Deadline(); ok && theirs.Before(deadline) {
 		ctx.deadline = theirs
 	}
@@ -323,7 +339,7 @@ func (c *Call) Overdue(ctx *Context) error {
 		return nil
 	case c.Ctx.Err() != nil:
 		return ContextError(c.Ctx)
-	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
+	case errors.Is(err, context.DeadlineExceeded) && ctx.OfCaller():
 		return actor.CallersDeadline(c.Ctx)
 	default:
 		return &actor.ReasonError{Condition: actor.ErrDeadline, Reason: fmt.Sprintf("turns of this type may take %s, by %s", c.Limit, c.LimitSetting)}

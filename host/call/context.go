@@ -20,6 +20,7 @@ type Context struct {
 	deadline time.Time
 	ended    atomic.Pointer[error]         // why; it stays what it was first
 	Slot     atomic.Pointer[executor.Slot] // of the guest that runs or ran last; nil before one does
+	pool     *executor.Pool                // of the turn
 
 	mu       sync.Mutex
 	done     chan struct{}
@@ -36,19 +37,22 @@ func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
 // SetDeadline changes the deadline of a context that has no user yet.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
-// ofCaller reports whether the deadline is the caller's, and not the turn's.
-func (c *Context) ofCaller() bool {
+// OfCaller reports whether the deadline is the caller's, and not the turn's.
+func (c *Context) OfCaller() bool {
 	theirs, ok := c.caller.Deadline()
 	return ok && theirs.Equal(c.deadline)
 }
 
 // Value implements [context.Context].
 func (c *Context) Value(key any) any {
-	if _, ok := key.(engine.ProcessorKey); ok {
+	switch key.(type) {
+	case engine.ProcessorKey:
 		if slot := c.Slot.Load(); slot != nil {
 			return slot
 		}
 		return nil // never that of a turn that calls
+	case executor.PoolKey:
+		return c.pool
 	}
 	return c.caller.Value(key)
 }

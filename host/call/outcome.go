@@ -44,6 +44,8 @@ type Sealed struct {
 	// Reminders is what the turn does to its actor's reminders, the step of its own
 	// among it.
 	Reminders actor.ReminderEffects
+	// Events are those that the turn publishes.
+	Events []actor.EventWrite
 	// Tokens are those of the reminders that the turn itself has set.
 	Tokens []actor.ReminderID
 	// Life is what the turn does to the life of its actor, and the actors that it spawns.
@@ -52,7 +54,7 @@ type Sealed struct {
 
 // Size is what the turn adds to a commit, in bytes.
 func (s *Sealed) Size() int64 {
-	size := len(s.Reply.Payload.Data) + RecordCost + s.Reminders.Size()
+	size := len(s.Reply.Payload.Data) + RecordCost + s.Reminders.Size() + actor.SizeOfEvents(s.Events)
 	if s.Changed {
 		size += s.State.Size()
 	}

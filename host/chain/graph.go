@@ -12,7 +12,11 @@
 //     that runs again keeps its age, so that it is the oldest of all in the end.
 package chain
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // Graph is who holds which actors, of a type A, and who waits for them. The zero value is
 // empty. All methods, and those of its chains, may be called concurrently.
@@ -106,6 +110,13 @@ func (c *Chain[A]) Has(a A) bool {
 	c.graph.mu.Lock()
 	defer c.graph.mu.Unlock()
 	return c.graph.holders[a] == c
+}
+
+// Held returns all that chains have.
+func (g *Graph[A]) Held() []A {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.holders))
 }
 
 // GiveUp says that the chain waits for nothing any more.

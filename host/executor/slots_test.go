@@ -14,9 +14,15 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
+// slots returns so many slots for one pool.
+func slots(number int) *Slots { return New(number, []PoolConfig{{Name: "user"}}) }
+
+// only returns the pool of slots.
+func only(s *Slots) *Pool { return s.Pool("user") }
+
 // scarce returns so many slots, for new turns too.
 func scarce(number int) *Slots {
-	s := New(number)
+	s := slots(number)
 	s.first = s.most
 	return s
 }
@@ -24,6 +30,7 @@ func scarce(number int) *Slots {
 // player is a turn that does what it is asked to.
 type player struct {
 	Slot
+	of     *Pool
 	key    actor.Key
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -41,14 +48,20 @@ func (p *player) ask(do func()) {
 	synctest.Wait()
 }
 
-// Whatever turns do in whatever order, no more run than there are slots for new turns, none waits
-// while a slot is free, none keeps a slot that others want for longer than it may, a turn whose
+// Whatever turns of whatever pools do in whatever order, no more run than there are slots for new
+// turns, and no more of a pool than it may have; none waits while a slot is free that it may have, none keeps a slot that others want for longer than it may, a turn whose
 // context has ended does not wait, and at the end all slots are free.
 func TestSlotsKeepTheirBound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		broken := ""
 		most := rapid.IntRange(1, 3).Draw(r, "slots")
 		players := rapid.IntRange(1, 8).Draw(r, "turns")
+		pools := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) PoolConfig {
+			return PoolConfig{Concurrency: rapid.IntRange(0, 3).Draw(r, "concurrency"), Weight: rapid.IntRange(1, 9).Draw(r, "weight")}
+		}), 1, 3).Draw(r, "pools")
+		for i := range pools {
+			pools[i].Name = fmt.Sprint("pool", i)
+		}
 		type step struct {
 			who, what int
 			fuel      uint64
@@ -57,10 +70,13 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 			return step{rapid.IntRange(0, players-1).Draw(r, "who"), rapid.IntRange(0, 9).Draw(r, "what"), rapid.Uint64Range(0, 2*begin).Draw(r, "fuel")}
 		}), 20, 100).Draw(r, "steps")
 		synctest.Test(t, func(t *testing.T) {
-			s := New(most)
+			s := New(most, pools)
 			var all []*player
 			for i := range players {
-				p := &player{key: actor.Key{App: fmt.Sprint("app", i%3), Type: fmt.Sprint("type", i%2)}, asked: make(chan func(), 1)}
+				p := &player{
+					of: s.Pools()[i%len(pools)], asked: make(chan func(), 1),
+					key: actor.Key{App: fmt.Sprint("app", i%3), Type: fmt.Sprint("type", i%2)},
+				}
 				all = append(all, p)
 				go func() {
 					for do := range p.asked {
@@ -71,19 +87,31 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 			}
 			check := func(i int) {
 				running, waiting := 0, 0
+				runs, waits := map[*Pool]int{}, map[*Pool]int{}
 				for _, p := range all {
 					if p.waits.Load() {
 						waiting++
+						waits[p.of]++
 						if p.ctx.Err() != nil && broken == "" {
 							broken = fmt.Sprintf("step %d: a turn waits whose context has ended", i)
 						}
 					} else if p.has {
 						running++
+						runs[p.of]++
 					}
 				}
-				state := s.state.Load()
-				if broken == "" && (running > Beginners*most || waiting > 0 && running < most || s.Waiting() != waiting || int(state&takenMask) != running) {
-					broken = fmt.Sprintf("step %d: %d of %d run and %d wait; the slots say %x", i, running, most, waiting, state)
+				state, ready := s.state.Load(), 0
+				for at, p := range s.Pools() {
+					full := pools[at].Concurrency > 0 && runs[p] >= pools[at].Concurrency
+					if !full {
+						ready += waits[p]
+					}
+					if broken == "" && (full && runs[p] > pools[at].Concurrency || p.Running() != runs[p] || p.Waiting() != waits[p]) {
+						broken = fmt.Sprintf("step %d: %d run and %d wait of %+v, which has %x", i, runs[p], waits[p], pools[at], p.state.Load())
+					}
+				}
+				if broken == "" && (running > Beginners*most || ready > 0 && running < most || s.Waiting() != waiting || state != uint64(ready)*waitingOne+uint64(running)) {
+					broken = fmt.Sprintf("step %d: %d of %d run, %d wait and %d are ready; the slots say %x", i, running, most, waiting, ready, state)
 				}
 			}
 			for i, st := range steps {
@@ -96,12 +124,12 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 					}
 				case !p.inside:
 					p.ctx, p.cancel = context.WithCancel(t.Context())
-					p.ask(func() { p.inside = p.Enter(p.ctx, s, &p.key) == nil })
+					p.ask(func() { p.inside = p.Enter(p.ctx, p.of, &p.key) == nil })
 				case p.paused:
 					p.ask(func() { p.Resume(); p.paused = false })
 				case st.what < 5:
 					p.ask(func() { p.Yield(st.fuel) })
-					if !p.waits.Load() && p.has && p.used >= p.may && int(s.state.Load()) > most {
+					if !p.waits.Load() && p.has && p.used >= p.may && p.of.crowded() {
 						broken = fmt.Sprintf("step %d: a turn keeps its slot after fuel of %d while others want one", i, p.used)
 					}
 				case st.what < 7:
@@ -134,8 +162,10 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 			for _, p := range all {
 				p.Leave(0)
 			}
-			if broken == "" && (s.state.Load() != 0 || s.queue.Len() != 0) {
-				broken = fmt.Sprintf("at the end the slots say %x", s.state.Load())
+			for _, p := range s.Pools() {
+				if broken == "" && (s.state.Load() != 0 || p.state.Load() != 0 || p.queue.Len() != 0 || p.ready != 0) {
+					broken = fmt.Sprintf("at the end the slots say %x, and %s %x", s.state.Load(), p.Name(), p.state.Load())
+				}
 			}
 		})
 		if broken != "" {
@@ -149,7 +179,7 @@ func TestSlotsKeepTheirBound(t *testing.T) {
 func TestSlotsAreDealtByFuel(t *testing.T) {
 	for _, uses := range []uint64{1_000, slice, 3 * begin} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(2)
+			s := slots(2)
 			ctx, end := context.WithCancel(t.Context())
 			var used [2]atomic.Int64
 			turn := func(app int, fuel uint64) {
@@ -158,7 +188,7 @@ func TestSlotsAreDealtByFuel(t *testing.T) {
 					used[app].Add(int64(fuel))
 				}
 				var slot Slot
-				for ctx.Err() == nil && slot.Enter(ctx, s, &actor.Key{App: fmt.Sprint(app), Type: "T"}) == nil {
+				for ctx.Err() == nil && slot.Enter(ctx, only(s), &actor.Key{App: fmt.Sprint(app), Type: "T"}) == nil {
 					left := fuel
 					for ; left > slice && ctx.Err() == nil; left -= slice {
 						run(slice)
@@ -187,11 +217,11 @@ func TestSlotsAreDealtByFuel(t *testing.T) {
 // Turns that begin do not wait for each other, up to a bound, and those that go on do.
 func TestNewTurnsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(2)
+		s := slots(2)
 		key := &actor.Key{App: "a", Type: "T"}
 		turns := make([]Slot, 2*Beginners+1)
 		for i := range turns[1:] {
-			if err := turns[i].Enter(t.Context(), s, key); err != nil {
+			if err := turns[i].Enter(t.Context(), only(s), key); err != nil {
 				t.Fatal(err)
 			}
 			turns[i].Yield(begin - 1)
@@ -199,7 +229,7 @@ func TestNewTurnsDoNotWaitForEachOther(t *testing.T) {
 		var entered atomic.Int32
 		last := &turns[len(turns)-1]
 		go func() {
-			_ = last.Enter(t.Context(), s, key)
+			_ = last.Enter(t.Context(), only(s), key)
 			entered.Add(1)
 		}()
 		synctest.Wait()
@@ -233,12 +263,12 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 		s := scarce(1)
 		key := &actor.Key{App: "a", Type: "T"}
 		var first, second, third Slot
-		if err := first.Enter(t.Context(), s, key); err != nil {
+		if err := first.Enter(t.Context(), only(s), key); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- second.Enter(ctx, s, key) }()
+		go func() { ended <- second.Enter(ctx, only(s), key) }()
 		synctest.Wait()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -249,7 +279,7 @@ func TestSlotOfATurnThatHasEnded(t *testing.T) {
 		}
 		second.Leave(0)
 		first.Leave(0)
-		if err := third.Enter(t.Context(), s, key); err != nil || !third.has {
+		if err := third.Enter(t.Context(), only(s), key); err != nil || !third.has {
 			t.Errorf("the slot is lost: %v", err)
 		}
 	})
@@ -262,12 +292,12 @@ func TestCalledTurnHasTheSlotOfItsCaller(t *testing.T) {
 		s := scarce(1)
 		mine, theirs := actor.Key{App: "mine", Type: "T"}, actor.Key{App: "theirs", Type: "T"}
 		var caller, called, other Slot
-		if err := caller.Enter(t.Context(), s, &mine); err != nil {
+		if err := caller.Enter(t.Context(), only(s), &mine); err != nil {
 			t.Fatal(err)
 		}
 		waiting, stop := context.WithCancel(t.Context())
 		entered := make(chan error, 1)
-		go func() { entered <- other.Enter(waiting, s, &theirs) }()
+		go func() { entered <- other.Enter(waiting, only(s), &theirs) }()
 		synctest.Wait()
 
 		caller.Yield(slice)
@@ -315,8 +345,8 @@ func TestCalledTurnPaysForTheSlotThatItHas(t *testing.T) {
 		var caller, called, other Slot
 		entered := make(chan error, 1)
 		enter := func(slot *Slot, who *actor.Key) { // when other leaves
-			_ = other.Enter(t.Context(), s, &theirs)
-			go func() { entered <- slot.Enter(t.Context(), s, who) }()
+			_ = other.Enter(t.Context(), only(s), &theirs)
+			go func() { entered <- slot.Enter(t.Context(), only(s), who) }()
 			synctest.Wait()
 			other.Leave(0)
 			if err := <-entered; err != nil {
@@ -345,10 +375,10 @@ func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 		s := scarce(1)
 		who := actor.Key{App: "a", Type: "T"}
 		var caller, called, other Slot
-		if err := caller.Enter(t.Context(), s, &who); err != nil {
+		if err := caller.Enter(t.Context(), only(s), &who); err != nil {
 			t.Fatal(err)
 		}
-		go func() { _ = other.Enter(t.Context(), s, &actor.Key{App: "b", Type: "T"}) }()
+		go func() { _ = other.Enter(t.Context(), only(s), &actor.Key{App: "b", Type: "T"}) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		called.TakeFrom(ctx, &caller, &who)
@@ -377,10 +407,10 @@ func TestCallerHasASlotAfterACalledTurnThatHasNone(t *testing.T) {
 // as many turns run as may keep their slots.
 func TestProcessorIsIdleWhileSlotsAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, key := New(2), actor.Key{App: "a", Type: "T", ID: "1"}
+		s, key := slots(2), actor.Key{App: "a", Type: "T", ID: "1"}
 		for running, want := range []time.Duration{0, idleFor} {
 			turn := &Slot{}
-			if err := turn.Enter(t.Context(), s, &key); err != nil {
+			if err := turn.Enter(t.Context(), only(s), &key); err != nil {
 				t.Fatal(err)
 			}
 			defer turn.Leave(0)

@@ -10,19 +10,24 @@ import (
 // Model is what scripted actors are where one turn follows the other. It does not change.
 type Model map[string]ModelActor
 
-// ModelActor is what a scripted actor has: its number, and the names of its reminders and timers.
+// ModelActor is what a scripted actor has: its number, the names of its reminders and timers, and,
+// by receiver, the numbers that it has sent.
 type ModelActor struct {
-	N   int64
-	Has map[string]bool
+	N    int64
+	Has  map[string]bool
+	Sent map[string]string
 }
 
-func (a ModelActor) String() string { return fmt.Sprint(a.N, slices.Sorted(maps.Keys(a.Has))) }
+func (a ModelActor) String() string {
+	return fmt.Sprint(a.N, slices.Sorted(maps.Keys(a.Has)), a.Sent)
+}
 
 // With returns the actors after a change of one.
 func (m Model) With(id string, change func(*ModelActor)) Model {
 	after := maps.Clone(m)
-	a := ModelActor{m[id].N, map[string]bool{}}
+	a := ModelActor{m[id].N, map[string]bool{}, map[string]string{}}
 	maps.Copy(a.Has, m[id].Has)
+	maps.Copy(a.Sent, m[id].Sent)
 	change(&a)
 	after[id] = a
 	return after
@@ -60,6 +65,9 @@ func (m Model) run(id string, ops []Op, open map[string]bool) (after Model, repl
 		case "untime":
 			after = after.With(id, remove)
 			seen = append(seen, fmt.Sprint(there))
+		case "send":
+			after = after.With(id, func(a *ModelActor) { a.Sent[o.ID] += fmt.Sprint(" ", o.N) })
+			seen = append(seen, "sent")
 		case "names":
 			names := slices.Sorted(maps.Keys(after[id].Has))
 			seen = append(seen, fmt.Sprint(slices.DeleteFunc(names, func(name string) bool { return name[0] == 't' })))

@@ -16,8 +16,8 @@ import (
 type Op struct {
 	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
 	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
-	// "untime" a timer; "become" what ID names, "pass" away, and "spawn" an actor of Type, whose ID
-	// is in the memory of the instance.
+	// "untime" a timer; "send" the number to the actor that ID names; "become" what ID names, "pass"
+	// away, and "spawn" an actor of Type, whose ID is in the memory of the instance.
 	Do  string `json:"do"`
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
@@ -90,7 +90,7 @@ func Scripted(t *Turn) error {
 	return t.Reply(strings.Join(seen, " "))
 }
 
-// sideEffect does something to reminders or timers, and returns what is to be seen of that.
+// sideEffect does something to reminders or timers, or sends, and returns what is to be seen of that.
 func sideEffect(t *Turn, o *Op) (string, error) {
 	var did any
 	var code abi.Code
@@ -111,6 +111,9 @@ func sideEffect(t *Turn, o *Op) (string, error) {
 		did, code = t.Calls.TimerSet(&abi.Reminder{Name: o.ID, Method: "Do", Payload: []byte(Script(o.Ops...)), DelayNano: max(1, o.N) * int64(time.Second)})
 	case "untime":
 		did, code = t.Calls.TimerCancel([]byte(o.ID))
+	case "send":
+		code, err = t.Calls.Send(&abi.Message{Type: cmp.Or(o.Type, t.Frame.Type), ID: o.ID, Method: "Do", Payload: fmt.Append(nil, o.N)})
+		did = "sent"
 	case "become":
 		did, code = o.ID, t.Calls.Become([]byte(o.ID))
 	case "pass":

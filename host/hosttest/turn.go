@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -101,7 +102,10 @@ func (t *Turn) CallWith(m *abi.Message) (string, error) {
 	case code != 0:
 		return "", check("call", code)
 	case r.Status != 0:
-		return "", &actor.GuestError{Status: actor.Status(r.Status), Code: r.Code, Message: r.Message, Retryable: r.Retryable}
+		return "", &actor.GuestError{
+			Status: actor.Status(r.Status), Code: r.Code, Message: r.Message, Retryable: r.Retryable,
+			RetryAfter: time.Duration(r.RetryAfterMillis) * time.Millisecond, Detail: actor.Payload{ContentType: r.DetailContentType, Data: r.Detail},
+		}
 	}
 	return string(r.Payload), nil
 }

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Func func(t *Turn) error
 type Actor struct {
 	Placement   string // defaults to ring
 	Instance    string // defaults to shared, for sticky to dedicated
+	Pool        string // defaults to user
 	StateSchema uint32
 	Limits      abi.Limits
 	Uses        abi.Capabilities
@@ -58,7 +60,7 @@ type Life struct {
 
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
-		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
+		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: cmp.Or(a.Pool, abi.PoolUser),
 		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses, Hooks: a.Life.Hooks, Spawn: a.Life.Spawn, Messages: a.Messages,
 	}
 	if s.Placement == "" {

@@ -16,7 +16,7 @@ import (
 func TestMakingInstancesIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = 16
-		slots := executor.New(1)
+		slots := executor.New(1, []executor.PoolConfig{{Name: executor.PoolUser}})
 		var mu sync.Mutex
 		var order []string
 		ran := func(app string) {
@@ -31,7 +31,7 @@ func TestMakingInstancesIsCharged(t *testing.T) {
 		})
 		pool := ps.Get(Key{App: "traps", Digest: "d", MemoryBytes: 100, Max: each})
 		var first executor.Slot
-		if err := first.Enter(t.Context(), slots, &actor.Key{App: "first"}); err != nil {
+		if err := first.Enter(t.Context(), slots.Pool(executor.PoolUser), &actor.Key{App: "first"}); err != nil {
 			t.Fatal(err)
 		}
 		for range each {
@@ -42,7 +42,7 @@ func TestMakingInstancesIsCharged(t *testing.T) {
 			}()
 			go func() {
 				var slot executor.Slot
-				if err := slot.Enter(t.Context(), slots, &actor.Key{App: "other", Type: "T"}); err != nil {
+				if err := slot.Enter(t.Context(), slots.Pool(executor.PoolUser), &actor.Key{App: "other", Type: "T"}); err != nil {
 					t.Error(err)
 				}
 				ran("other")

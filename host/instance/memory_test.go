@@ -60,7 +60,7 @@ func (s *sized) turn(bytes int64) bool {
 
 func sizedPools() *Pools {
 	return New(Config{
-		Engine: sizedEngine{}, Memory: 100, MemoryPerApp: 60, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8),
+		Engine: sizedEngine{}, Memory: 100, MemoryPerApp: 60, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8, []executor.PoolConfig{{Name: executor.PoolUser}}),
 		ModuleBytes: func(context.Context, string, actor.Digest) ([]byte, error) { return nil, nil },
 		Made:        func(Event) {}, Closed: func(Event) {},
 	})

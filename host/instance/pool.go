@@ -43,7 +43,8 @@ type Config struct {
 	Engine engine.Engine
 	// ModuleBytes reads a module.
 	ModuleBytes func(ctx context.Context, app string, d actor.Digest) ([]byte, error)
-	// Slots are for the guests that run to initialize an instance.
+	// Slots are for the guests that run to initialize an instance, in the pool of the turn that
+	// needs it.
 	Slots *executor.Slots
 	// Memory bounds the memory of all instances together, and MemoryPerApp that of an
 	// app's, in bytes. At a bound those that are not in use are closed; then
@@ -354,7 +355,7 @@ const making = 50_000
 // is not in use.
 func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
 	var slot executor.Slot
-	if err := slot.Enter(ctx, p.pools.cfg.Slots, &actor.Key{App: p.key.App}); err != nil {
+	if err := slot.Enter(ctx, p.pools.cfg.Slots.PoolOf(ctx), &actor.Key{App: p.key.App}); err != nil {
 		return nil, err
 	}
 	defer slot.Leave(making)

@@ -39,7 +39,7 @@ func (*anInstance) Close(context.Context) error                        { return 
 func TestProgramGoesWithItsLastInstance(t *testing.T) {
 	e := &largeEngine{}
 	ps := New(Config{
-		Engine: e, Memory: 1 << 30, MemoryPerApp: 1 << 30, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8),
+		Engine: e, Memory: 1 << 30, MemoryPerApp: 1 << 30, Logger: slog.New(slog.DiscardHandler), Slots: executor.New(8, []executor.PoolConfig{{Name: executor.PoolUser}}),
 		ModuleBytes: func(context.Context, string, actor.Digest) ([]byte, error) { return nil, nil },
 		Made:        func(Event) {}, Closed: func(Event) {},
 	})

@@ -25,6 +25,8 @@ type Locked struct {
 	Deployments *serving.Deployments
 	Ownership   *activation.Ownership
 	Runs        *Runs
+	// Published gets the actors that an applied commit has published events of, and how many.
+	Published func(key actor.Key, events int)
 }
 
 // turn runs one attempt of a turn inside a transaction that holds the
@@ -112,7 +114,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			w = l.PassAway(c.Inv.Key, s.Deployment.Generation)
 		}
 		made = actor.CommitOf(append([]actor.RowWrite{w}, done.Life.Spawned...)...)
-		made.Reminders, made.Services = done.Reminders, done.Life.Services
+		made.Reminders, made.Events, made.Services = done.Reminders, done.Events, done.Life.Services
 		inbox.Name(&made)
 		done.Reply.Version = w.NewVersion
 		if c.Cause == actor.CauseKeyedCall {
@@ -154,6 +156,9 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		return actor.Reply{}, err
 	}
 	ll.Runs.reminders.Committed(&made.Reminders)
+	if len(made.Events) > 0 {
+		ll.Published(c.Inv.Key, len(made.Events))
+	}
 	return done.Reply, nil
 }
 

@@ -69,7 +69,6 @@ type Runs struct {
 	ownership *activation.Ownership
 	records   *Recordings
 	reminders *Reminders
-	slots     *executor.Slots
 	// Call runs what a guest calls, and All what a turn of OpAll asks for.
 	Call    func(t *Run, msg *abi.Message) (*abi.Result, abi.Code, error)
 	All     func(t *Run) ([]actor.Payload, error)
@@ -78,8 +77,8 @@ type Runs struct {
 }
 
 // NewRuns returns Runs. Its user sets the other fields before the first turn.
-func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders, slots *executor.Slots) *Runs {
-	rs := &Runs{env: env, ownership: o, records: records, reminders: rems, slots: slots}
+func NewRuns(env turn.Env, o *activation.Ownership, records *Recordings, rems *Reminders) *Runs {
+	rs := &Runs{env: env, ownership: o, records: records, reminders: rems}
 	rs.spare.New = func() any { return new(Run) }
 	return rs
 }
@@ -119,12 +118,12 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.Of.Stats.Runs + 1, Discarded: t.Of.Logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.Lane == serving.LaneStateless,
-		State: l.State, Revision: rev, Version: l.VisibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(), Life: l.Life,
 		StateBytes: s.Limits.StateBytes, PayloadBytes: payloadBytes, Fuel: fuel,
 		StateSetting: s.Settings.State, PayloadSetting: s.Settings.Payload,
 		Uses: s.Uses, Leaver: t,
 		Methods: s, MethodSet: l.MethodSet, Awaited: t.Awaited, Spawner: t, ReminderBytes: s.ReminderBytes, Firing: inv.Firing, Fired: t.Of.Fired,
-		Timer: t.Of.Timer.Firing(), From: t.From, Caller: t,
+		Timer: t.Of.Timer.Firing(), Message: inv.Message, From: t.From, Caller: t,
 	})
 }
 
@@ -133,7 +132,7 @@ func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool
 func (t *Run) Enter(ctx *call.Context) error {
 	who := &t.Of.Inv.Key
 	if t.Caller == nil || !t.slot.TakeFrom(ctx, &t.Caller.slot, who) {
-		if err := t.slot.Enter(ctx, t.by.slots, who); err != nil {
+		if err := t.slot.Enter(ctx, t.Of.Pool, who); err != nil {
 			return err
 		}
 	}
@@ -184,6 +183,7 @@ func (t *Run) On(ctx context.Context, in *instance.Instance) error {
 		err = t.Run(ctx, in.Guest, before)
 	}
 	t.slot.Leave(t.Fuel().Used)
+	t.Served.Rules.Spend(t.Fuel().Used)
 	err = in.Explain(err)
 	t.Of.Stats.Fuel += t.Fuel().Used
 	t.Of.Logged = t.Of.Logged || t.HasLogged()
@@ -203,8 +203,8 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
 		done.Reply.Fuel += t.Chain.Fuel
 	}
-	if effects := t.TimerEffects(); !t.ReadOnly {
-		t.Of.Timers = timer.NewChanges(effects, s.Placed())
+	if effects, tells := t.TimerEffects(), t.Tells(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(effects, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
 		done.Tokens, done.Reminders = t.Tokens(), t.Effects()
@@ -214,7 +214,7 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
-	done.Tokens, done.Reminders, done.Life = t.Tokens(), t.Effects(), t.Life()
+	done.Tokens, done.Reminders, done.Events, done.Life = t.Tokens(), t.Effects(), t.Published(), t.Life()
 	if done.Life.PassedAway {
 		done.Changed, done.State = true, residency.NoState
 		return done, nil
@@ -223,9 +223,9 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 		state = overlay.Empty // it shows that the hook has run
 	}
 	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time. An actor that has reminders is there, and what was set or
-	// cancelled moves its version on.
-	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel) > 0 || done.Life.Changes()
+	// run again each time. An actor that has reminders is there, and what was set,
+	// cancelled or published moves its version on.
+	sets := len(done.Reminders.Set)+len(done.Reminders.Cancel)+len(done.Events) > 0 || done.Life.Changes()
 	if !changed && s.Migration(l) == nil && !sets {
 		return done, nil
 	}

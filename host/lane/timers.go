@@ -54,7 +54,7 @@ func (ts *Timers) Ask(c *call.Call, s *serving.Type) error {
 			return &actor.ArgumentError{Field: "timer", Problem: "is too much: " + err.Error()}
 		}
 	}
-	c.Timers = timer.NewChanges(changes.Effects(), s.Placed())
+	c.Timers = timer.NewChanges(changes.Effects(), nil, s.Placed())
 	return nil
 }
 
@@ -101,6 +101,7 @@ func (ts *Timers) deleted(key actor.Key) {
 func (ts *Timers) Stop() {
 	for i := range ts.Table.Shards {
 		ts.Table.Shards[i].EndTimers(func(actor.Key, bool) bool { return true })
+		ts.Table.Shards[i].DropDelayed()
 	}
 	ts.Wait()
 }

@@ -298,6 +298,14 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 //
 // now is when it begins.
 func (ts *Turns) Run(a *activation.Activation, c *call.Call, now time.Time) call.Outcome {
+	if s, err := ts.next(a); err == nil && Waits(c, s) {
+		leave, err := Entry(c, s, func() error { return ts.Ownership.MayBegin(a, s, time.Now()) })
+		if err != nil {
+			return call.Failed(err)
+		}
+		defer leave()
+		now = time.Now()
+	}
 	if c.Stats.Began.IsZero() && !c.Killed.Load() && c.Ctx.Err() == nil {
 		c.Stats.Began = now
 	}

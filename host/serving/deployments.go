@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -32,6 +35,8 @@ type Deployments struct {
 	modules source
 	limits  func(Scope) Limits
 	pools   *instance.Pools
+	slots   *executor.Slots
+	rules   *throttle.Governor
 
 	served   atomic.Pointer[map[Scope]knownServed]
 	mu       sync.Mutex   // of changes to served
@@ -39,9 +44,10 @@ type Deployments struct {
 }
 
 // New returns the deployments of modules. limits returns the bounds of a scope before a manifest
-// lowers them, and pools has the instances.
-func New(modules source, limits func(Scope) Limits, pools *instance.Pools) *Deployments {
-	ds := &Deployments{modules: modules, limits: limits, pools: pools}
+// lowers them, pools has the instances, slots the pools of turns, and
+// rules the rules of apps, nil for none.
+func New(modules source, limits func(Scope) Limits, pools *instance.Pools, slots *executor.Slots, rules *throttle.Governor) *Deployments {
+	ds := &Deployments{modules: modules, limits: limits, pools: pools, slots: slots, rules: rules}
 	ds.served.Store(&map[Scope]knownServed{})
 	return ds
 }
@@ -149,7 +155,7 @@ const Unchecked = math.MaxUint64
 func (ds *Deployments) Unserved(app, typ string) *Type {
 	scope := Scope{App: app, Type: typ}
 	return &Type{
-		Lane: LaneWarm, Limits: ds.limits(scope),
+		Lane: LaneWarm, Limits: ds.limits(scope), Executors: ds.executorsOf(""),
 		Settings: Settings{Deadline: setBy(scope, "turn-deadline", "", false)},
 	}
 }
@@ -170,6 +176,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		methods:     make(map[string]Method, len(spec.Methods)),
 		Life:        lifeOf(spec),
 		Limits:      limits,
+		Executors:   ds.executorsOf(cmp.Or(limits.Pool, spec.Pool)),
 
 		Settings: Settings{
 			State:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
@@ -185,6 +192,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
+	s.Rules = ds.rules.Type(d.App, d.Type, s.Placed())
 	policy := spec.Messages
 	s.messages = inbox.Policy{
 		Attempts: policy.Attempts, Interval: time.Duration(policy.IntervalMillis) * time.Millisecond,
@@ -196,6 +204,18 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	}
 	s.Pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.Limits.MemoryBytes, Max: s.Limits.Instances})
 	return s
+}
+
+// executorsOf returns the pools of turns of a type whose pool has a name; PoolUser if this host has no
+// such pool.
+func (ds *Deployments) executorsOf(name string) Executors {
+	user := ds.slots.Pool(executor.PoolUser)
+	own := cmp.Or(ds.slots.Pool(name), user)
+	es := Executors{Own: own, Migrations: ds.slots.Pool(executor.PoolSystem), Called: own}
+	if own == user {
+		es.Called = ds.slots.Pool(executor.PoolInterconnect)
+	}
+	return es
 }
 
 // Fits checks a row against what would run on it. A row that a newer deployment

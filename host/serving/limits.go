@@ -46,6 +46,9 @@ type Limits struct {
 	// IdempotencyTTL is for how long a call with an idempotency key is remembered,
 	// by database time; a manifest may ask for less.
 	IdempotencyTTL time.Duration
+	// Pool is the pool of package executor in which turns wait for a processor. Empty everywhere: the
+	// manifest names it.
+	Pool string
 	// IdleTimeout is how long an actor without work stays in memory. Sticky
 	// types stay permanently.
 	IdleTimeout time.Duration
@@ -81,6 +84,7 @@ func (l Limits) Over(wider Limits) Limits {
 	l.Instances = cmp.Or(l.Instances, wider.Instances)
 	l.IdleTimeout = cmp.Or(l.IdleTimeout, wider.IdleTimeout)
 	l.IdempotencyTTL = cmp.Or(l.IdempotencyTTL, wider.IdempotencyTTL)
+	l.Pool = cmp.Or(l.Pool, wider.Pool)
 	return l
 }
 

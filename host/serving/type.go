@@ -10,9 +10,11 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/throttle"
 )
 
 // Type is what serves an actor type from one deployment to the next, worked
@@ -38,7 +40,16 @@ type Type struct {
 	Limits        Limits
 	Settings
 	Pool *instance.Pool
+	// Rules are what the app's rules say of the type; nil: nothing.
+	Rules *throttle.Type
+	// Executors are where turns of the type wait for a processor.
+	Executors Executors
 }
+
+// Executors are pools of turns: Own for most, Migrations for those that migrate a state for readers,
+// and Called for those that actors of other hosts call. A turn that an actor of this host calls runs
+// in the pool of its caller.
+type Executors struct{ Own, Migrations, Called *executor.Pool }
 
 // Settings are what sets the limits of a type, for people.
 type Settings struct{ State, Payload, Deadline string }

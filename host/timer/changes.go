@@ -1,11 +1,16 @@
 package timer
 
-import "github.com/greenroom-run/greenroom/host/turn"
+import (
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/turn"
+)
 
-// Changes is what a call does to the timers of its actor, from the end of its run until
-// its answer. The lock of the schedule guards it once it waits there. Nil changes nothing.
+// Changes is what a call does in memory alone, from the end of its run until its answer: to the
+// timers of its actor, and the volatile messages that it sends. The lock of the schedule guards
+// it once it waits there. Nil changes nothing.
 type Changes struct {
 	effects []turn.TimerEffect
+	tells   []actor.Tell
 	placed  bool
 	fate    fate
 	waits   bool // in timers.changes
@@ -23,14 +28,14 @@ const (
 // NewChanges returns the changes that a run has made, nil if there are none. placed reports
 // whether the type has activations that stay: then the actor's timers end with its
 // activation.
-func NewChanges(effects []turn.TimerEffect, placed bool) *Changes {
-	if len(effects) == 0 {
+func NewChanges(effects []turn.TimerEffect, tells []actor.Tell, placed bool) *Changes {
+	if len(effects)+len(tells) == 0 {
 		return nil
 	}
-	return &Changes{effects: effects, placed: placed}
+	return &Changes{effects: effects, tells: tells, placed: placed}
 }
 
-// Size is what the timers that are set take while they wait.
+// Size is what the timers that are set, and the messages, take while they wait.
 func (c *Changes) Size() (n int64) {
 	if c == nil {
 		return 0
@@ -40,5 +45,10 @@ func (c *Changes) Size() (n int64) {
 			n += e.Set.Size()
 		}
 	}
+	for i := range c.tells {
+		n += cost + c.tells[i].Size()
+	}
 	return n
 }
+
+func (c *Changes) empty() bool { return c == nil || len(c.effects)+len(c.tells) == 0 }

@@ -14,8 +14,11 @@ const refusedPause = time.Second
 // has.
 type Schedule struct {
 	clock  *Clock
+	tell   func(actor.Tell)
 	closed bool
 	actors map[actor.Key]*timers // nil: there were none yet
+	// delayed are the messages that wait for their time.
+	delayed map[*Timer]struct{}
 }
 
 // timers are those of one actor.
@@ -27,8 +30,9 @@ type timers struct {
 	changes []*Changes
 }
 
-// Init readies a schedule whose timers wait in a clock.
-func (s *Schedule) Init(c *Clock) { s.clock = c }
+// Init readies a schedule whose timers wait in a clock. tell takes messages that are to be
+// delivered, in their order, with the lock held.
+func (s *Schedule) Init(c *Clock, tell func(actor.Tell)) { s.clock, s.tell = c, tell }
 
 // Close lets no timer be set and none fire any more.
 func (s *Schedule) Close() { s.closed = true }
@@ -72,7 +76,7 @@ func (s *Schedule) Held(key actor.Key) map[string]int64 {
 
 // Wait puts the changes of a call behind those of earlier calls, until Settle.
 func (s *Schedule) Wait(key actor.Key, c *Changes) {
-	if c == nil || len(c.effects) == 0 || c.waits {
+	if c.empty() || c.waits {
 		return
 	}
 	of := s.actors[key]
@@ -90,7 +94,7 @@ func (s *Schedule) Wait(key actor.Key, c *Changes) {
 // Decide decides about the changes of a call: they take effect, once all earlier ones are
 // decided, or are dropped.
 func (s *Schedule) Decide(key actor.Key, c *Changes, apply bool, now time.Time) {
-	if c == nil || len(c.effects) == 0 {
+	if c.empty() {
 		return
 	}
 	s.Wait(key, c)
@@ -104,7 +108,7 @@ func (s *Schedule) Decide(key actor.Key, c *Changes, apply bool, now time.Time) 
 		if next.fate == applied {
 			s.apply(of, next, now)
 		}
-		next.effects, next.waits = nil, false
+		next.effects, next.tells, next.waits = nil, nil, false
 	}
 	s.tidy(key, of)
 }
@@ -128,6 +132,53 @@ func (s *Schedule) apply(of *timers, c *Changes, now time.Time) {
 			of.byName[e.Name] = t
 			s.clock.start(t, t.due.Sub(now))
 		}
+	}
+	for _, t := range c.tells {
+		switch {
+		case s.closed:
+		case t.Delay > 0:
+			s.delay(t)
+		default:
+			s.tell(t)
+		}
+	}
+}
+
+// delay has a message wait for its time.
+func (s *Schedule) delay(t actor.Tell) {
+	waits := &Timer{spec: &actor.TimerSpec{Key: t.Message.From, Payload: t.Payload}, tell: &t}
+	if s.delayed == nil {
+		s.delayed = map[*Timer]struct{}{}
+	}
+	s.delayed[waits] = struct{}{}
+	s.clock.start(waits, t.Delay)
+}
+
+// Tell delivers the message that a timer stands for, and reports whether it stands for one.
+func (s *Schedule) Tell(t *Timer) bool {
+	if t.tell == nil {
+		return false
+	}
+	if !t.gone {
+		s.endDelayed(t)
+		if !s.closed {
+			s.tell(*t.tell)
+		}
+	}
+	return true
+}
+
+// endDelayed ends that a message waits.
+func (s *Schedule) endDelayed(t *Timer) {
+	t.gone = true
+	delete(s.delayed, t)
+	s.clock.stop(t)
+}
+
+// DropDelayed drops the messages that wait for their time.
+func (s *Schedule) DropDelayed() {
+	for t := range s.delayed {
+		s.endDelayed(t)
 	}
 }
 

@@ -20,6 +20,7 @@ type Timer struct {
 	gone    bool          // it was cancelled, replaced, or has fired for the last time
 	begun   bool          // the turn of this firing has
 	late    time.Duration // how long after its time that was
+	tell    *actor.Tell   // the message that waits for its time; nil: a timer of an actor
 }
 
 // newTimer returns a timer that is set now, nil if its time is over.

@@ -30,7 +30,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case t.migrating, t.spec.ReadOnly:
 		return abi.CodeReadOnly, nil
 	case m.Flags&abi.MessageVolatile != 0:
-		return t.refuse(abi.CodeInvalid, "this host has no volatile messages; send a durable one"), nil
+		return t.tell(m), nil
 	case t.env.Outbox == nil || t.env.Reminders == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no messages"), nil
 	case t.reminders.sent >= maxMessages:
@@ -41,7 +41,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 			return code, nil
 		}
 	}
-	r, problem := t.requestOf(m)
+	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {
 		return t.refuse(abi.CodeInvalid, problem), nil
 	}
@@ -87,10 +87,9 @@ func (t *Turn) unsent(err error) (abi.Code, error) {
 	return t.refuse(abi.CodeNotReady, "the host cannot send messages now"), nil
 }
 
-// requestOf returns what a message frame asks for, or what is wrong with it. The frame is the
-// host's own.
-func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
-	self := t.spec.Key
+// requestOf returns what a message frame of an actor asks for, or what is wrong with it. The frame
+// is the host's own.
+func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string) {
 	of := func(typ, id string) actor.Key { return actor.Key{App: self.App, Type: typ, ID: id} }
 	switch {
 	case m.Flags&^abi.MessageVolatile != 0:
@@ -116,15 +115,13 @@ func (t *Turn) requestOf(m *abi.Message) (r inbox.Request, problem string) {
 	return r, ""
 }
 
-// arrive fills in the frame of a turn that a message asks for.
-func (t *Turn) arrive(f *actor.Firing) {
-	m := f.Message
-	t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseMessage, m.From.Type, m.From.ID
-	if m.Failed != "" {
-		t.frame.Cause, t.frame.Failed = abi.CauseUndelivered, m.Failed
+// fillMessage fills in the frame of a turn that a message asks for.
+func fillMessage(frame *abi.Turn, m *actor.Message) {
+	if frame.Cause = abi.CauseMessage; m.Failed != "" {
+		frame.Cause, frame.Failed = abi.CauseUndelivered, m.Failed
 	}
+	frame.CallerType, frame.CallerID, frame.Cookie = m.From.Type, m.From.ID, m.Cookie
 	if m.By.ID != "" {
-		t.frame.ByType, t.frame.ByID = m.By.Type, m.By.ID
+		frame.ByType, frame.ByID = m.By.Type, m.By.ID
 	}
-	t.frame.DueUnixNano, t.frame.Attempt, t.frame.Cookie = nano(f.SentAt), f.Attempt, m.Cookie
 }

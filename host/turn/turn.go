@@ -56,6 +56,7 @@ type Spec struct {
 	State    *overlay.State
 	Revision uint64
 	Version  uint64
+	Life     uint64
 	// StateBytes and PayloadBytes bound the state after the turn and the reply.
 	StateBytes, PayloadBytes int64
 	// StateSetting and PayloadSetting are what sets the two, for people.
@@ -81,6 +82,8 @@ type Spec struct {
 	Fired  *actor.Reminder
 	// Timer is the firing of a timer that asks for the turn; without a name: none does.
 	Timer TimerFiring
+	// Message is the volatile message that asks for the turn; nil: none does.
+	Message *actor.Message
 	// From is the actor whose turn calls this one; zero: the turn is the outermost.
 	From actor.Key
 	// Caller runs the turns that this one calls.
@@ -166,10 +169,15 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	switch f := spec.Firing; {
 	case f == nil, spec.From.ID != "":
 	case f.Message != nil:
-		t.arrive(f)
+		fillMessage(&t.frame, f.Message)
+		t.frame.DueUnixNano, t.frame.Attempt = nano(f.SentAt), f.Attempt
 	default:
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
+	}
+	if m := spec.Message; m != nil && spec.From.ID == "" {
+		fillMessage(&t.frame, m)
+		t.frame.Attempt = 1
 	}
 	if spec.From.ID != "" {
 		t.frame.Cause, t.frame.CallerType, t.frame.CallerID = abi.CauseCall, spec.From.Type, spec.From.ID
@@ -351,11 +359,13 @@ func (t *Turn) Random(p []byte) {
 	t.rng.Read(p) // never fails
 }
 
-// SideEffects is what turns of a chain have done to the reminders and timers of one actor. It
-// does not change: the next turn of that actor in the chain goes on from a copy.
+// SideEffects is what turns of a chain have done to the reminders and timers of one actor, and the
+// volatile messages and events that they have sent as that actor. It does not change: the next turn of that actor in the chain goes on from a copy.
 type SideEffects struct {
 	Reminders actor.ReminderEffects
 	Timers    TimerChanges
+	Tells     []actor.Tell
+	Events    []actor.EventWrite
 	Life      Life
 }
 
@@ -370,6 +380,7 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	r := &before.Reminders
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
+	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
 	e.done.Life = before.Life
 	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 	e.done.Life.Services = slices.Clone(before.Life.Services)
@@ -394,6 +405,20 @@ func (e *effects) TimerEffects() []TimerEffect {
 	effects := e.done.Timers.effects
 	e.done.Timers = TimerChanges{}
 	return effects
+}
+
+// Tells returns the volatile messages that are sent. The caller owns them.
+func (e *effects) Tells() []actor.Tell {
+	tells := e.done.Tells
+	e.done.Tells = nil
+	return tells
+}
+
+// Published returns the events that are published. The caller owns them.
+func (e *effects) Published() []actor.EventWrite {
+	events := e.done.Events
+	e.done.Events = nil
+	return events
 }
 
 // discard forgets all that was done, and gives back the tokens of reminders that were not handed

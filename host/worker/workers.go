@@ -33,6 +33,8 @@ type Config struct {
 	// and Unused the tokens of reminders that no commit sets.
 	Committed, Refused func(e *actor.ReminderEffects)
 	Unused             func(app string, tokens []actor.ReminderID)
+	// Published gets the actors that an applied commit has published events of, and how many.
+	Published func(key actor.Key, events int)
 }
 
 // Workers run and answer the calls of a host's activations. All methods may be called
@@ -103,6 +105,7 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 		done.Reply.Callbacks = true
 	}
 	b.Remind(&done.Reminders)
+	b.Publish(done.Events)
 	b.Most = min(b.Most, int(min(activation.MaxReplies, serving.MaxStateAndPayload-s.Limits.StateBytes-s.Limits.PayloadBytes-s.ReminderBytes)))
 	c.Result = call.Result{Reply: done.Reply, Stats: c.Stats}
 	b.CountReply(&done.Reply)
@@ -122,6 +125,7 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 			b.Fence(b.Part(m.Activation))
 		}
 		b.Remind(&m.Effects.Reminders)
+		b.Publish(m.Effects.Events)
 	}
 	for _, r := range ch.Records {
 		reply := actor.Reply{Payload: r.Reply, Version: b.Rows[b.Part(r.Of.Activation)].NewVersion}

@@ -17,30 +17,31 @@ type Bounds struct {
 	PerApp int64
 	// Always is what each app may have whatever others have, even beyond Total.
 	Always int64
-	// Most bounds what all apps have together of what they may always have; zero means no
-	// bound. An app that it refuses may have what Total leaves. It is for apps whose names
-	// callers invent, as callers of all apps can: with it, all apps take Total and Most at most.
+	// Most bounds the sum of what apps have under Always; zero means no bound. Beyond Most, an
+	// app may have what Total leaves. Most is for apps whose names callers can invent: all apps
+	// together then have at most Total and Most.
 	Most int64
 }
 
-// factor is how many times what is free an app may have.
+// factor: an app may have this many times the amount that is free.
 const factor = 7
 
-// Leaves reports whether an app that has so much, and takes n more, leaves others their part, where
-// free is what is free then. Of a few places, an app may have all.
+// Leaves reports whether an app that has so much may take n more; free is what is free afterwards.
+// An app that has nothing may take all of a small amount.
 func Leaves(has, n, free int64) bool { return has == 0 || (has+n-1)/factor <= free }
 
-// Account shares an amount between apps. What counts for no app may have a name that begins
-// with a slash, which no app has: "/requests of other hosts". All methods may be called concurrently.
+// Account shares an amount between apps. An amount that belongs to no app may have a name that
+// begins with a slash, since no app's name does: "/requests of other hosts". All methods may be
+// called concurrently.
 type Account struct {
 	bounds Bounds
 
 	mu   sync.Mutex
 	used atomic.Int64 // changes under mu alone
-	// charged is used without what apps have beyond what they can take: Add and Count
-	// passed the bounds, which other apps do not pay for.
+	// charged is used without the amounts that Add and Count added beyond the bounds: other
+	// apps do not pay for these.
 	charged int64
-	// always is what apps have of what they may always have.
+	// always is the sum of what apps have under Bounds.Always.
 	always int64
 	apps   map[string]int64 // those that have something
 }
@@ -48,13 +49,13 @@ type Account struct {
 // NewAccount returns an account from which no app has taken anything.
 func NewAccount(b Bounds) *Account { return &Account{bounds: b, apps: make(map[string]int64)} }
 
-// FullError refuses more to an app.
+// FullError is a refusal to give an app more.
 type FullError struct {
 	App string
 	// Has is what the app has, and Used what all apps have.
 	Has, Used int64
 	Bounds    Bounds
-	// PerApp reports whether Bounds.PerApp is what refuses.
+	// PerApp reports whether Bounds.PerApp was exceeded.
 	PerApp bool
 }
 
@@ -87,7 +88,7 @@ func (a *Account) Take(app string, n int64) error {
 	return nil
 }
 
-// Count is Take that counts n also if it returns an error.
+// Count is Take, but counts n also if it returns an error.
 func (a *Account) Count(app string, n int64) error {
 	err := a.Take(app, n)
 	if err != nil {
@@ -96,7 +97,7 @@ func (a *Account) Count(app string, n int64) error {
 	return err
 }
 
-// Add counts n more for an app whatever the bounds are: it is there already.
+// Add counts n more for an app whatever the bounds are, since the app has it already.
 func (a *Account) Add(app string, n int64) {
 	if n == 0 {
 		return
@@ -106,7 +107,7 @@ func (a *Account) Add(app string, n int64) {
 	a.add(app, n)
 }
 
-// Give counts n less for an app, which has them.
+// Give counts n less for an app, which must have n.
 func (a *Account) Give(app string, n int64) { a.Add(app, -n) }
 
 // Check returns what Take would return, and counts nothing.
@@ -119,7 +120,7 @@ func (a *Account) Check(app string, n int64) error {
 // Over returns a [*FullError] if an app has more than it can take, or all apps together have
 // more than Total and the app has more than it may always have.
 func (a *Account) Over(app string) error {
-	if a.used.Load() <= a.most() { // it is not, whatever the app has
+	if a.used.Load() <= a.most() { // no app can have too much then
 		return nil
 	}
 	a.mu.Lock()
@@ -180,7 +181,7 @@ func (a *Account) add(app string, n int64) {
 	a.apps[app] = will
 }
 
-// charge is what an app that has n takes from other apps.
+// charge returns how much of n, which an app has, counts against other apps.
 func (a *Account) charge(n int64) int64 {
 	if a.bounds.Total == 0 {
 		return n
@@ -188,5 +189,5 @@ func (a *Account) charge(n int64) int64 {
 	return min(n, a.most())
 }
 
-// most is what an app may have that is alone.
+// most returns what an app may have if no other app has anything.
 func (a *Account) most() int64 { return a.bounds.Total - a.bounds.Total/(factor+1) }

@@ -1,4 +1,4 @@
-// Package fair shares what apps have in common, so that no app takes the share of another.
+// Package fair shares a server among apps, so that no app takes the share of another.
 //
 // Two things are shared: amounts and turns. An [Account] shares an amount, such as bytes of
 // memory or open streams. A [Queue] deals turns, and [Places] is a queue that callers wait in. The
@@ -9,12 +9,12 @@
 // An app may take what is free, as long as it leaves a part free for other apps. The part
 // follows what the app has: an app may have at most seven times what is left free. These are
 // the dynamic thresholds of Choudhury and Hahne, "Dynamic Queue Length Thresholds for
-// Shared-Memory Packet Switches" (1998), with a factor of 7. An app that is alone may so have
+// Shared-Memory Packet Switches" (1998), with a factor of 7. So an app that is alone may have
 // seven eighths. Of k apps that take all they can, each has 7 of 7k+1 parts, and one part is
 // free for the next app. An app that has more than its threshold loses nothing, and gets
-// nothing more until the others or itself give something back. Some amounts are known only
-// when they are there already, and pass the bounds: what an app has beyond seven eighths is not
-// taken from others.
+// nothing more until it or the others give something back. Some amounts are known only when an app
+// has them already, and exceed the bounds: what an app has beyond seven eighths does not reduce
+// what others may have.
 //
 // # Queue
 //

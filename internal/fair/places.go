@@ -18,7 +18,8 @@ func NewPlaces(number int) *Places {
 	return &Places{queue: New[chan struct{}](Config{Running: Bounds{Total: int64(max(1, number))}})}
 }
 
-// Enter waits for a place for a type of an app. leave gives the place back. The error is that of the context, if that ends first.
+// Enter waits for a place for a type of an app. leave gives the place back. Enter returns the
+// context's error if the context ends first.
 func (p *Places) Enter(ctx context.Context, app, typ string) (leave func(), err error) {
 	e := &Entry[chan struct{}]{App: app, Type: typ}
 	leave = func() { p.remove(e) }
@@ -54,7 +55,7 @@ func (p *Places) remove(e *Entry[chan struct{}]) {
 	p.deal()
 }
 
-// deal gives the places that are free to those who are next. The caller has the lock.
+// deal gives free places to the next callers. The caller holds the lock.
 func (p *Places) deal() {
 	for e := p.queue.Next(); e != nil; e = p.queue.Next() {
 		close(e.Value)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Config configures a [Queue]. The zero value deals all that waits, one each in turn.
+// Config configures a [Queue]. With the zero value, apps get one entry each in turn, without bounds.
 type Config struct {
 	// Waiting and Bytes bound the entries that wait.
 	Waiting, Bytes Bounds
@@ -82,8 +82,8 @@ func New[T any](cfg Config) *Queue[T] {
 	}
 }
 
-// Push has an entry wait, or returns a [*FullError] if its app has no room for it. The
-// entry's fields stay as they are until it is out of the queue.
+// Push adds an entry, or returns a [*FullError] if its app has no room for it. The caller must not
+// change the entry's fields while the entry is in the queue.
 func (q *Queue[T]) Push(e *Entry[T]) error {
 	if e.state != stateOut {
 		panic("fair: an entry is pushed that is in a queue")
@@ -111,8 +111,8 @@ func (q *Queue[T]) Push(e *Entry[T]) error {
 	return nil
 }
 
-// Run deals an entry at once, and reports false if it has to wait: something else waits, or it may
-// not run yet. It is what Push and Next would do, without their memory.
+// Run deals an entry at once. It returns false if the entry has to wait because others wait or a
+// bound is reached. It has the effect of Push and Next, and allocates nothing.
 func (q *Queue[T]) Run(e *Entry[T]) bool {
 	if e.state != stateOut {
 		panic("fair: an entry is run that is in a queue")
@@ -124,8 +124,8 @@ func (q *Queue[T]) Run(e *Entry[T]) bool {
 	return true
 }
 
-// Next deals the entry whose turn it is; nil if none waits that may run. The entry runs
-// until Remove, if Config.Running has a bound.
+// Next deals the entry whose turn it is; it returns nil if no waiting entry may run. The entry
+// runs until Remove, if Config.Running has a bound.
 func (q *Queue[T]) Next() *Entry[T] {
 	if q.full() {
 		return nil
@@ -141,7 +141,7 @@ func (q *Queue[T]) Next() *Entry[T] {
 	return e
 }
 
-// run counts an entry that is dealt.
+// run counts an entry as running.
 func (q *Queue[T]) run(e *Entry[T]) {
 	e.state = stateOut
 	if q.counts() {
@@ -151,13 +151,13 @@ func (q *Queue[T]) run(e *Entry[T]) {
 	}
 }
 
-// full reports whether as many run as may.
+// full reports whether the bound on running entries is reached.
 func (q *Queue[T]) full() bool {
 	most := q.cfg.Running.Total
 	return most > 0 && q.running.Used() >= most
 }
 
-// typeFull reports whether as many of a type run as may.
+// typeFull reports whether the bound on running entries of a type is reached.
 func (q *Queue[T]) typeFull(app, typ string) bool {
 	most := q.cfg.RunningPerType
 	return most > 0 && q.types[typeKey{app, typ}] >= most
@@ -179,8 +179,8 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 	e.state = stateOut
 }
 
-// Correct replaces the cost at which an entry was dealt by what dealing it has really cost.
-// An app, or a type, that has nothing waiting meanwhile gains and owes nothing.
+// Correct replaces the cost at which an entry was dealt by its real cost. It has no effect on an
+// app or a type that has nothing waiting.
 func (q *Queue[T]) Correct(e *Entry[T], cost int64) {
 	a := q.apps.byName[e.App]
 	if a == nil {
@@ -245,8 +245,8 @@ func (r *ring[T]) leave(f *flow[T]) {
 	delete(r.byName, f.name)
 }
 
-// turn puts the flow that is served next first, and returns it with its head; nil if the
-// heads of all are nil. Called again, it returns the same.
+// turn puts the flow that is served next first, and returns it with its head; it returns nil if
+// all heads are nil. A second call returns the same flow.
 func (r *ring[T]) turn(head func(*flow[T]) *Entry[T]) (*flow[T], *Entry[T]) {
 	for {
 		rounds := int64(math.MaxInt64) // until one of the flows can pay

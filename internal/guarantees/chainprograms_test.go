@@ -59,11 +59,11 @@ func (r *rig) programKey(id string) actor.Key {
 	return actor.Key{App: r.app, Type: programType(id), ID: id}
 }
 
-// program returns calls, failures, reminders and timers, nested at random.
+// program returns calls, failures, reminders, timers and messages, nested at random.
 func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
 	for range rng.IntN(5) {
-		o := hosttest.Op{Do: pick("add", "add", "call", "call", "call", "must", "must", "fail", "trap", "remind", "cancel", "names", "time", "untime")}
+		o := hosttest.Op{Do: pick("add", "add", "call", "call", "call", "must", "must", "fail", "trap", "remind", "cancel", "names", "time", "untime", "send", "send")}
 		switch o.Do {
 		case "add":
 			o.N = int64(rng.IntN(10) - 3)
@@ -75,6 +75,9 @@ func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 			}
 		case "remind", "cancel":
 			o.ID = pick("x", "y")
+		case "send":
+			o.ID, o.N = pick(programActors...), int64(rng.IntN(100))
+			o.Type = programType(o.ID)
 		case "time", "untime":
 			o.ID, o.N = pick("tx", "ty"), 3600
 		}
@@ -83,8 +86,8 @@ func program(rng *rand.Rand, depth int) (ops []hosttest.Op) {
 	return ops
 }
 
-// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders and timers, one
-// after the other, with faults of the store, and compares every reply and what is stored with a
+// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders, timers and
+// messages, one after the other, with faults of the store, and compares every reply and what is stored with a
 // sequential model. No host holds one of the actors.
 func TestChainsAgainstModel(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s store.Store) {
@@ -154,6 +157,18 @@ func (r *rig) programmed(t *testing.T, h *host.Host, id string) hosttest.ModelAc
 	}
 	for _, name := range names {
 		a.Has[name] = true
+	}
+	a.Sent = map[string]string{}
+	for _, to := range programActors {
+		list, _, err := r.store.ListMessages(t.Context(), store.MessageQuery{Key: r.programKey(to), Limit: store.MaxList})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			if m.Message.From == r.programKey(id) {
+				a.Sent[to] += " " + string(m.Payload.Data)
+			}
+		}
 	}
 	for _, name := range []string{"tx", "ty"} {
 		if _, err := h.GetTimer(t.Context(), r.programKey(id), name); err == nil {

@@ -1,7 +1,6 @@
-// Package history keeps what callers asked of counters and what they were
-// answered, and checks it: some order of the calls, each of which takes effect at
-// one moment between its beginning and its answer, must explain every answer. It
-// is for tests.
+// Package history records calls of counters with their answers, and checks that they are
+// linearizable: some order of the calls explains every answer, and each call takes effect at one
+// moment between its beginning and its answer. It is for tests.
 //
 // The checker is porcupine's, after "Faster linearizability checking via
 // P-compositionality" (Horn and Kroening, 2015): counters are checked apart.
@@ -19,8 +18,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Call is what a caller asks of a counter, which is answered with the counter's
-// value: after the call, if that adds to it.
+// Call is a call of a counter. Its answer is the counter's value, after the call.
 type Call struct {
 	Counter string
 	Add     int64 // 0: a read
@@ -36,17 +34,17 @@ type History struct {
 	marks []mark // in order
 }
 
-// tick is how far two readings of the clock are apart, so that there is one between.
+// tick is the distance of two readings of the clock, so that another one fits between them.
 const tick = 2
 
-// mark says what the history's clock was at a moment.
+// mark is a reading of the history's clock at a moment.
 type mark struct {
 	at    time.Time
 	clock int64
 }
 
-// Pending is a call under way. One that is neither answered nor unknown is not in
-// the history: it must have had no effect.
+// Pending is a call under way. A call that is never ended is not in the history, and must have had
+// no effect.
 type Pending struct {
 	history *History
 	op      porcupine.Operation
@@ -57,8 +55,8 @@ func (h *History) Begin(caller int, c Call) *Pending {
 	return &Pending{h, porcupine.Operation{ClientId: caller, Input: c, Call: h.clock.Add(tick)}}
 }
 
-// BeginStale notes that a caller begins a call that changes nothing, and that may answer
-// what was the newest at some moment since age before now.
+// BeginStale notes that a caller begins a read whose answer may be old: it must have been the
+// newest value at some moment since age before now.
 func (h *History) BeginStale(caller int, c Call, age time.Duration) *Pending {
 	return &Pending{h, porcupine.Operation{ClientId: caller, Input: c, Call: h.clockAt(time.Now().Add(-age))}}
 }
@@ -128,9 +126,8 @@ func (h *History) Check(tb testing.TB) {
 	tb.Error("the history is not linearizable")
 }
 
-// CheckCallers fails the test if a caller was answered less than it had been answered
-// before, by a read or a call that adds. It is for counters that only grow; no call may be
-// under way.
+// CheckCallers fails the test if a caller got a smaller answer than it had got before. It is for
+// counters that only grow. No call may be under way.
 func (h *History) CheckCallers(tb testing.TB) {
 	tb.Helper()
 	type seen struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// App is an app of a server, with a token that is good for nothing else.
+// App is an app of a server, with a token for this app only.
 type App struct{ URL, Name, Token string }
 
 // HTTP returns a client that speaks HTTP/2 and sends the token with each request. Closing

@@ -1,6 +1,5 @@
-// Package hostile is a tenant with an ordinary token that takes as much of a server as it
-// is given: what it does to its own app is of no interest, what its neighbours notice is.
-// It is for tests and benchmarks.
+// Package hostile is a tenant with an ordinary token that takes as much of a server as it can get.
+// Tests and benchmarks use it to find out what the tenant's neighbours notice.
 package hostile
 
 import (
@@ -96,7 +95,7 @@ var floods = []Flood{
 	{"streams", 1_000, stream},
 }
 
-// Floods returns all that the tenant does, or what is named.
+// Floods returns the floods of these names, or all floods if none is named.
 func Floods(names ...string) []Flood {
 	if len(names) == 0 {
 		return floods
@@ -118,8 +117,7 @@ func (f Flood) Prepare(ctx context.Context, a App, due time.Time, count *Count) 
 	}, nil
 }
 
-// each calls f for n things at a time, again and again until ctx ends, after a refusal not
-// at once.
+// each calls f again and again until ctx ends, n calls at a time. After a refusal it pauses.
 func (t *tenant) each(ctx context.Context, n int, f func(i int) error) {
 	var all sync.WaitGroup
 	for i := range n {

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end after the tests: far more than
-// they need once they are told to, however busy the machine is.
+// patience is how long goroutines may take to end after the tests: far more than they need, even
+// on a busy machine.
 const patience = time.Minute
 
 // Patient is m for [goleak.VerifyTestMain], which by itself waits for less than half

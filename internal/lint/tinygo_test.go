@@ -42,6 +42,7 @@ var guestModules = map[string][]string{
 	"examples/subscription":   {"."},
 	"examples/philosophers":   {"."},
 	"examples/bank/transfers": {"."},
+	"examples/shop/orders":    {"."},
 }
 
 // guestImports are the standard packages that the SDK and the ABI may import: they

@@ -99,6 +99,17 @@ func (o *held) Holds(key actor.Key, policy string) actor.Hold {
 	return actor.NotHeld
 }
 
+// Hosts returns how many hosts the cluster has, of which this one may be the only one; 1 for a nil held.
+func (o *held) Hosts() int {
+	if o == nil {
+		return 1
+	}
+	if s := o.service.Load(); s != nil {
+		return max(1, s.Members())
+	}
+	return 1
+}
+
 func (o *held) Current(now time.Time) bool {
 	s := o.service.Load()
 	return s != nil && s.Current(now)

@@ -70,6 +70,9 @@ type Config struct {
 	// to GOMAXPROCS.
 	RunningTurns int
 
+	// Pools are the pools of turns, as in [host.Config].
+	Pools []host.PoolConfig
+
 	// GuestLog is called for each line that a guest logs, by many goroutines; it
 	// must not block. Defaults to writing them to Logger.
 	GuestLog func(host.GuestLog)

@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
+	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
@@ -125,7 +126,12 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("modules", mods.Stop)
 	n.checkLimits(ctx, mods)
 
-	appSettings, err := n.openSettings(st)
+	var h *host.Host // takes no calls, and no rules change, before it is there
+	appSettings, err := n.openSettings(st, func(ctx context.Context, app string) {
+		if err := h.RulesChanged(ctx, app); err != nil {
+			n.cfg.Logger.Warn("changed rules hold a little later", "app", app, "error", err)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -146,21 +152,23 @@ func (n *Node) start(ctx context.Context) error {
 	if owned != nil {
 		ownership, others = owned, called
 	}
+	events := feed.New(feed.Config{Store: st, Shared: st.Shared(), Logger: n.cfg.Logger, Retention: eventRetention(mods)})
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
-	h, err := host.New(host.Config{
-		Ownership: ownership, Peers: others,
+	h, err = host.New(host.Config{
+		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
-		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, LockedTurns: lockedTurns,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
 		Pipeline: groups,
 	})
 	if err != nil {
 		return err
 	}
 	engine.reclaim = h.CloseIdleInstance
+	n.onStop("events", func(context.Context) error { events.Stop(); return nil }) // after the host
 	if err := h.Start(ctx); err != nil {
 		return err
 	}
@@ -172,7 +180,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings = appSettings
+	cfg.Settings, cfg.Feed = appSettings, events
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
@@ -184,6 +192,9 @@ func (n *Node) start(ctx context.Context) error {
 		GuestMemory:         engine.GuestMemory,
 		StateMemory:         h.StateMemory,
 		CallMemory:          h.CallMemory,
+	}
+	for _, p := range h.Pools() {
+		cfg.Gauges.Pools = append(cfg.Gauges.Pools, metrics.Pool{Name: p.Name(), Running: p.Running, Waiting: p.Waiting})
 	}
 	if database, ok := st.(interface{ Retries() uint64 }); ok {
 		cfg.Gauges.StoreRetries = database.Retries
@@ -273,7 +284,7 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 	}
 }
 
-func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
+func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string)) (*settings.Service, error) {
 	var keys *settings.Keyring
 	var err error
 	switch {
@@ -285,7 +296,7 @@ func (n *Node) openSettings(st store.Settings) (*settings.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settings.New(settings.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.

@@ -269,6 +269,9 @@ func (a *actors) HandOver(ctx context.Context, moving func(actor.Key) bool) erro
 	return a.host.HandOver(ctx, moving)
 }
 
+// InChains implements [scheduler.Actors].
+func (a *actors) InChains() []actor.Key { return a.host.InChains() }
+
 // DropAll implements [scheduler.Actors].
 func (a *actors) DropAll() {
 	if !a.w.sabotage.dropAll {

@@ -82,7 +82,6 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 	w.types = w.counters
 	if others := rand.New(rand.NewPCG(seed, 2)); others.IntN(3) == 0 || s.chains() || *ledgered {
 		w.ledgers = newLedgers(others)
-		w.maxOwned = max(w.maxOwned, 4) // a chain of two places needs both at once
 		w.types = append(slices.Clone(w.types), w.ledgers.types...)
 		total.add("seed with ledgers", 1)
 	}

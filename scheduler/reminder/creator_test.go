@@ -142,12 +142,12 @@ func TestGuestsThatWaitForTokensHoldNoProcessor(t *testing.T) {
 			<-allocate
 			return actor.BucketRow{Bucket: actor.Bucket{Prefix: 1, Vector: anID.Vector}}, nil
 		})
-		slots := executor.New(1)
+		slots := executor.New(1, []executor.PoolConfig{{Name: executor.PoolUser}})
 		var guest sync.WaitGroup
 		for range guests {
 			guest.Go(func() {
 				var slot executor.Slot
-				if err := slot.Enter(t.Context(), slots, &actor.Key{App: "app"}); err != nil {
+				if err := slot.Enter(t.Context(), slots.Pool(executor.PoolUser), &actor.Key{App: "app"}); err != nil {
 					t.Error(err)
 				}
 				if _, _, err := c.take(engine.WithProcessor(t.Context(), &slot), "app", func(do func()) { do() }); err != nil {
@@ -162,7 +162,7 @@ func TestGuestsThatWaitForTokensHoldNoProcessor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var other executor.Slot
-		if err := other.Enter(ctx, slots, &actor.Key{App: "quiet"}); err != nil {
+		if err := other.Enter(ctx, slots.Pool(executor.PoolUser), &actor.Key{App: "quiet"}); err != nil {
 			t.Errorf("another app's guest waits for those that wait: %v", err)
 		}
 		other.Leave(0)

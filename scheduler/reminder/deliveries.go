@@ -235,6 +235,9 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case errors.Is(err, actor.ErrFiringTaken):
 		ds.counters.delivered(d, DeliveryTaken)
 		ds.outcomes.again(id, 0) // the row says how it goes on
+	case cond == actor.ErrTypePaused:
+		ds.counters.delivered(d, DeliveryUnserved)
+		ds.waitForDeployment(d.reminder, err)
 	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// Not the actor's failure, or nobody knows whether it was committed: the same
@@ -291,8 +294,8 @@ func tooOld(r *actor.Reminder) string {
 	return text
 }
 
-// waitForDeployment keeps a reminder whose type or method nothing serves: what was
-// undeployed by mistake, or is not deployed yet, loses no firing. Why it waits is written
+// waitForDeployment keeps a reminder whose type or method nothing serves, or whose type is paused: what
+// was undeployed by mistake, or is not deployed yet, loses no firing. Why it waits is written
 // down the first time, for those who look at it.
 func (ds *deliveries) waitForDeployment(r *actor.Reminder, why error) {
 	then := r.ReminderProgress

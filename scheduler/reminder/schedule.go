@@ -165,15 +165,21 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	return plan, nil
 }
 
+// mostLonger bounds by how much a constant wait is lengthened: that is longer than any turn takes.
+const mostLonger = time.Minute
+
 // Failed returns the step of a reminder whose planned delivery failed, known at now: to
 // the next attempt, or past what the firing stood for; the firing then becomes a dead
 // letter, unless the policy is to drop it. Exponential waits are up to a quarter shorter
-// than the policy has them, so that what failed together does not come again together.
+// than the policy has them, and constant ones longer, so that what failed together does not come again
+// together: the turns of two firings may have waited for each other's actors.
 func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason string) actor.ReminderStep {
 	reason = shorten(reason)
 	if wait, again := r.Failure.Wait(plan.Firing.Attempt); again {
 		if r.Failure.Kind == actor.FailureExponential {
 			wait -= spread(r.ID, plan.Firing.Attempt, wait/4)
+		} else {
+			wait += spread(r.ID, plan.Firing.Attempt, min(wait/4, mostLonger))
 		}
 		return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
 			Due: plan.here.At, Left: plan.here.Left, FireAt: schedule.Ceil(now.Add(wait)),

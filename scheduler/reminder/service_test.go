@@ -480,10 +480,10 @@ func TestUnavailableIsNotTriedMoreAndMoreOften(t *testing.T) {
 	})
 }
 
-// What a firing of a type or a method needs that is not deployed is waited for, without an
+// What a firing of a type or a method needs that is not deployed, or is paused, is waited for, without an
 // end and without using its attempts up; why it waits is in its row.
 func TestWaitsForADeployment(t *testing.T) {
-	for _, why := range []error{actor.ErrTypeNotFound, actor.ErrMethodNotFound} {
+	for _, why := range []error{actor.ErrTypeNotFound, actor.ErrMethodNotFound, actor.ErrTypePaused} {
 		inBubble(t, func(w *world) {
 			var deployed atomic.Bool
 			var tries atomic.Int64

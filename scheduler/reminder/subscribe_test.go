@@ -261,7 +261,7 @@ func TestFailedExecution(t *testing.T) {
 				t.Fatalf("attempt %d: %+v", attempt, list)
 			}
 			answer(t, c, list[0].ID, &actor.GuestError{Code: "no_card", Message: "none"})
-			after(time.Minute)
+			after(time.Minute * 5 / 4)
 		}
 		if len(w.store.dead) != 1 || w.store.dead[0].Reason != "no_card: none" {
 			t.Errorf("%+v", w.store.dead)

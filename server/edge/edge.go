@@ -93,6 +93,14 @@ func (e *Edge) HandleActors(prefix, name string, h http.HandlerFunc) {
 	e.Routes.prefix, e.Routes.below = prefix, r
 }
 
+// HandleEvents adds the streams of events of actors, under one name in metrics and logs. It comes
+// after HandleActors.
+func (e *Edge) HandleEvents(name string, h http.HandlerFunc) {
+	r := e.plainRoute(name, false, h)
+	r.Streaming = true
+	e.Routes.events = r
+}
+
 func (e *Edge) plainRoute(name string, open bool, h http.HandlerFunc) *Route {
 	r := SmallRoute()
 	r.name, r.Open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, e.Metrics.Route(name)

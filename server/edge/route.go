@@ -47,6 +47,7 @@ type routes struct {
 	Exact   map[string]*Route
 	prefix  string
 	below   *Route // everything below prefix
+	events  *Route // what is below prefix and ends in [EventsSuffix], behind an actor; nil: nothing
 	nothing *Route
 }
 
@@ -56,6 +57,9 @@ type routes struct {
 func (rs *routes) find(escaped string) *Route {
 	if r, ok := rs.Exact[escaped]; ok {
 		return r
+	}
+	if rs.events != nil && strings.HasSuffix(escaped, EventsSuffix) && strings.Count(escaped, "/") == strings.Count(EventsShape, "/") {
+		return rs.events
 	}
 	if rs.below != nil && strings.HasPrefix(escaped, rs.prefix) {
 		return rs.below
@@ -112,6 +116,8 @@ func (rt *Route) needs(r *http.Request) Role {
 const (
 	ActorsPrefix = "/v2.0/actors/"
 	ActorsShape  = ActorsPrefix + "APP/TYPE/ID/method/METHOD"
+	EventsSuffix = "/events"
+	EventsShape  = ActorsPrefix + "APP/TYPE/ID" + EventsSuffix
 )
 
 // ErrNoPath refuses a path that no route has.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -102,6 +103,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failur
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
 		reason   *actor.ReasonError
+		limit    *actor.LimitError
 		space    *actor.SpaceError
 		readOnly *actor.UnwritableError
 		away     *actor.HostAwayError
@@ -121,7 +123,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failur
 		f.Answer = guestAnswer(guest.Status)
 		detail.Retryable = guest.Retryable
 		if guest.Retryable {
-			detail.RetryAfterMs = uint32(min(guest.RetryAfter.Milliseconds(), math.MaxUint32))
+			detail.RetryAfterMs = milliseconds(guest.RetryAfter)
 		}
 		detail.Guest = &greenroomv1.GuestErrorDetail{
 			Code: guest.Code, ContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
@@ -141,6 +143,10 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failur
 	case errors.As(err, &reason):
 		detail.Retryable = reason.Condition.Retryable()
 		return of(reason.Condition.Kind(), reason.Error())
+	case errors.As(err, &limit):
+		detail.Retryable = true
+		detail.RetryAfterMs = milliseconds(limit.RetryAfter)
+		return of(limit.Condition.Kind(), limit.Error())
 	case errors.As(err, &space):
 		detail.Retryable = true
 		return of(actor.ErrUnavailable.Kind(), space.Error())
@@ -192,6 +198,11 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) Failur
 		}
 	}
 	return f
+}
+
+// milliseconds rounds a wait up, for who would be early otherwise.
+func milliseconds(d time.Duration) uint32 {
+	return uint32(min((d + time.Millisecond - 1).Milliseconds(), math.MaxUint32))
 }
 
 // relayed is what another host said, as it said it.

@@ -72,11 +72,13 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrServiceTaken.Kind(), actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
 		actor.ErrFiringTaken.Kind(), actor.ErrMessageOrder.Kind():
 		return Answer{connect.CodeAborted, http.StatusConflict}
-	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), KindStreamFull:
+	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:
 		return Answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
-		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind():
+		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind(), actor.ErrTypePaused.Kind():
 		return Answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
+	case actor.ErrPositionGone.Kind():
+		return Answer{connect.CodeOutOfRange, http.StatusGone}
 	case actor.ErrDeadline.Kind():
 		return Answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
 	case actor.ErrCanceled.Kind():

@@ -67,6 +67,8 @@ type Gauges struct {
 	QueueDepth func() int
 	// WaitingForProcessor is how many turns wait for a processor.
 	WaitingForProcessor func() int
+	// Pools are the pools in which turns wait for a processor.
+	Pools []Pool
 	// Instances is how many guest instances exist.
 	Instances func() int
 	// GuestMemory is the memory of all instances, in bytes.
@@ -79,6 +81,12 @@ type Gauges struct {
 	// StoreRetries is how often the store has tried something again because of a
 	// serialization failure.
 	StoreRetries func() uint64
+}
+
+// Pool is a pool of turns: how many run, and how many wait.
+type Pool struct {
+	Name             string
+	Running, Waiting func() int
 }
 
 // turnSeries names what one set of turn metrics counts.
@@ -329,8 +337,15 @@ func (m *Metrics) RegisterGauges(g Gauges) error {
 			Name: "greenroom_store_retries_total", Help: "What the store tried again after a serialization failure.",
 		}, func() float64 { return float64(g.StoreRetries()) }))
 	}
+	var pools []error
+	for _, p := range g.Pools {
+		of := prometheus.WrapRegistererWith(prometheus.Labels{"pool": p.Name}, m.registry)
+		pools = append(pools,
+			gauge(of, "greenroom_pool_running_turns", "Turns whose guests have a processor, by pool.", p.Running),
+			gauge(of, "greenroom_pool_waiting_turns", "Turns whose guests wait for a processor, by pool.", p.Waiting))
+	}
 	return errors.Join(
-		retries,
+		retries, errors.Join(pools...),
 		gauge(m.registry, "greenroom_queue_depth", "Invocations that wait in mailboxes.", g.QueueDepth),
 		gauge(m.registry, "greenroom_turns_waiting_for_processor", "Turns whose guests wait for a processor.", g.WaitingForProcessor),
 		gauge(m.registry, "greenroom_timers", "Timers that are set.", g.Timers),

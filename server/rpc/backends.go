@@ -8,8 +8,10 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -27,6 +29,8 @@ type Backends struct {
 	Reminders Reminders
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
+	// Feed has the events of actors. Without it nobody can subscribe.
+	Feed events.Feed
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
@@ -89,4 +93,14 @@ type Interconnect interface {
 type PeerService struct {
 	Handler    http.Handler
 	Procedures []string // the paths of its methods
+}
+
+// Messages stores and lists messages to actors.
+type Messages interface {
+	// Send stores a message from outside, with an idempotency key once: repeated reports
+	// whether an earlier call stored it. Errors are those of [inbox.Outbox.Message] and of the
+	// store.
+	Send(ctx context.Context, r *inbox.Request, idempotencyKey string) (id actor.ReminderID, repeated bool, err error)
+	// List lists the messages to an actor.
+	List(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error)
 }

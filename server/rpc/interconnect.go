@@ -278,6 +278,9 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	if inv.Origin, err = invokestream.DecodeOrigin(in); err != nil {
 		return inv, err
 	}
+	if inv.Message, err = invokestream.DecodeTell(in); err != nil {
+		return inv, err
+	}
 	e.accepted.NotHeldBy(inv.Key, actor.HostID(in.RefusedBy))
 	if in.IdempotencyKey == "" {
 		return inv, nil

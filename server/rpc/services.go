@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
@@ -18,6 +19,7 @@ type Services struct {
 	Health      *health
 	Streams     edge.Places // for InvokeStreams
 	subscribers edge.Places // for ReminderService.Connect
+	Events      *events.Subscriptions
 	streamConf  *stream.Config
 	// draining ends when the server begins to stop: long-lived streams end by themselves then.
 	draining context.Context
@@ -38,6 +40,7 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")
+	s.Events = events.New(draining, to.Feed, limit)
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {

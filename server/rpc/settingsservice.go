@@ -23,6 +23,12 @@ type Settings interface {
 	UnsetSecret(ctx context.Context, app, name string) error
 	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
 	RevokeHTTP(ctx context.Context, app, host string) error
+	SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate) error
+	UnsetQuota(ctx context.Context, app string, name actor.Quota) error
+	SetLimit(ctx context.Context, app string, scope actor.LimitScope, limit actor.Limit) error
+	UnsetLimit(ctx context.Context, app string, scope actor.LimitScope) error
+	PauseType(ctx context.Context, app, typ string, pause actor.Pause) error
+	ResumeType(ctx context.Context, app, typ string) error
 	// Missing returns the part of uses that the app has no settings for.
 	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }
@@ -39,14 +45,21 @@ func newSettingsService(s *Services) edge.Service {
 	sv := edge.Service{Name: greenroomv1connect.SettingsServiceName}
 	settings := edge.Route{MaxBody: settingBody, BodyErr: edge.ErrMessageTooLarge(settingBody)}
 	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.Settings}, s.edge.HandlerOptions(settings)...)
-	sv.Serve(edge.RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
+	sv.Serve(edge.RoleDeploy, settings, h,
+		greenroomv1connect.SettingsServiceGetSettingsProcedure,
+		greenroomv1connect.SettingsServiceSetLimitProcedure,
+		greenroomv1connect.SettingsServiceUnsetLimitProcedure,
+		greenroomv1connect.SettingsServicePauseTypeProcedure,
+		greenroomv1connect.SettingsServiceResumeTypeProcedure)
 	sv.Serve(edge.RoleAdmin, settings, h,
 		greenroomv1connect.SettingsServiceSetConfigProcedure,
 		greenroomv1connect.SettingsServiceUnsetConfigProcedure,
 		greenroomv1connect.SettingsServiceSetSecretProcedure,
 		greenroomv1connect.SettingsServiceUnsetSecretProcedure,
 		greenroomv1connect.SettingsServiceGrantHTTPProcedure,
-		greenroomv1connect.SettingsServiceRevokeHTTPProcedure)
+		greenroomv1connect.SettingsServiceRevokeHTTPProcedure,
+		greenroomv1connect.SettingsServiceSetQuotaProcedure,
+		greenroomv1connect.SettingsServiceUnsetQuotaProcedure)
 	return sv
 }
 
@@ -64,6 +77,17 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 	}
 	for _, v := range all.HTTP {
 		msg.Http = append(msg.Http, &greenroomv1.HTTPGrant{Host: v.Host, Private: v.Private, UpdatedAt: timestamppb.New(v.UpdatedAt)})
+	}
+	for _, v := range all.Quotas {
+		msg.Quotas = append(msg.Quotas, &greenroomv1.Quota{Name: string(v.Name), Rate: rateToProto(v.Rate), UpdatedAt: timestamppb.New(v.UpdatedAt)})
+	}
+	for _, v := range all.Limits {
+		msg.Limits = append(msg.Limits, &greenroomv1.TypeLimit{
+			Type: v.Scope.Type, Method: v.Scope.Method, Rate: rateToProto(v.Rate), Concurrency: int32(v.Concurrency), Per: string(v.Per), UpdatedAt: timestamppb.New(v.UpdatedAt), //nolint:gosec // it came as one
+		})
+	}
+	for _, v := range all.Pauses {
+		msg.Pauses = append(msg.Pauses, &greenroomv1.TypePause{Type: v.Type, Refuse: v.Refuse, UpdatedAt: timestamppb.New(v.UpdatedAt)})
 	}
 	return uncached(msg), nil
 }
@@ -96,6 +120,50 @@ func (s settingsService) GrantHTTP(ctx context.Context, req *connect.Request[gre
 func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[greenroomv1.RevokeHTTPRequest]) (*connect.Response[greenroomv1.RevokeHTTPResponse], error) {
 	err := s.Settings.RevokeHTTP(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetHost())
 	return done(&greenroomv1.RevokeHTTPResponse{}, err)
+}
+
+func (s settingsService) SetQuota(ctx context.Context, req *connect.Request[greenroomv1.SetQuotaRequest]) (*connect.Response[greenroomv1.SetQuotaResponse], error) {
+	err := s.Settings.SetQuota(ctx, edge.AppOf(req.Msg.GetApp()), actor.Quota(req.Msg.GetName()), rateOf(req.Msg.GetRate()))
+	return done(&greenroomv1.SetQuotaResponse{}, err)
+}
+
+func (s settingsService) UnsetQuota(ctx context.Context, req *connect.Request[greenroomv1.UnsetQuotaRequest]) (*connect.Response[greenroomv1.UnsetQuotaResponse], error) {
+	err := s.Settings.UnsetQuota(ctx, edge.AppOf(req.Msg.GetApp()), actor.Quota(req.Msg.GetName()))
+	return done(&greenroomv1.UnsetQuotaResponse{}, err)
+}
+
+func (s settingsService) SetLimit(ctx context.Context, req *connect.Request[greenroomv1.SetLimitRequest]) (*connect.Response[greenroomv1.SetLimitResponse], error) {
+	scope := actor.LimitScope{Type: req.Msg.GetType(), Method: req.Msg.GetMethod()}
+	limit := actor.Limit{Rate: rateOf(req.Msg.GetRate()), Concurrency: int(req.Msg.GetConcurrency()), Per: actor.LimitKey(req.Msg.GetPer())}
+	err := s.Settings.SetLimit(ctx, edge.AppOf(req.Msg.GetApp()), scope, limit)
+	return done(&greenroomv1.SetLimitResponse{}, err)
+}
+
+func (s settingsService) UnsetLimit(ctx context.Context, req *connect.Request[greenroomv1.UnsetLimitRequest]) (*connect.Response[greenroomv1.UnsetLimitResponse], error) {
+	scope := actor.LimitScope{Type: req.Msg.GetType(), Method: req.Msg.GetMethod()}
+	err := s.Settings.UnsetLimit(ctx, edge.AppOf(req.Msg.GetApp()), scope)
+	return done(&greenroomv1.UnsetLimitResponse{}, err)
+}
+
+func (s settingsService) PauseType(ctx context.Context, req *connect.Request[greenroomv1.PauseTypeRequest]) (*connect.Response[greenroomv1.PauseTypeResponse], error) {
+	err := s.Settings.PauseType(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType(), actor.Pause{Refuse: req.Msg.GetRefuse()})
+	return done(&greenroomv1.PauseTypeResponse{}, err)
+}
+
+func (s settingsService) ResumeType(ctx context.Context, req *connect.Request[greenroomv1.ResumeTypeRequest]) (*connect.Response[greenroomv1.ResumeTypeResponse], error) {
+	err := s.Settings.ResumeType(ctx, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType())
+	return done(&greenroomv1.ResumeTypeResponse{}, err)
+}
+
+func rateOf(r *greenroomv1.Rate) actor.Rate {
+	return actor.Rate{PerSecond: r.GetPerSecond(), Burst: r.GetBurst()}
+}
+
+func rateToProto(r actor.Rate) *greenroomv1.Rate {
+	if r == (actor.Rate{}) {
+		return nil
+	}
+	return &greenroomv1.Rate{PerSecond: r.PerSecond, Burst: r.Burst}
 }
 
 func capabilitiesToProto(c abi.Capabilities) *greenroomv1.Capabilities {

@@ -83,6 +83,9 @@ func groupBytes(commits []actor.Commit) int {
 		for j := range c.Reminders.Set {
 			n += 3*rowOverhead + len(c.Reminders.Set[j].Payload.Data)
 		}
+		for j := range c.Events {
+			n += rowOverhead + 2*c.Events[j].Size()
+		}
 	}
 	return n
 }

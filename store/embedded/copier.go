@@ -46,6 +46,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 		{bucketSpace, exportBucket},
 		{reminderSpace, exportReminder},
 		{deadSpace, exportDeadLetter},
+		{eventSpace, exportEvent},
 	} {
 		from := []byte(space.name)
 		it, err := snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(from)})
@@ -194,6 +195,19 @@ func exportDeadLetter(parts *store.Parts, key, value []byte) error {
 	})
 }
 
+func exportEvent(parts *store.Parts, key, value []byte) error {
+	name, err := splitKey(key, eventSpace, 4)
+	if err != nil {
+		return err
+	}
+	k := actor.Key{App: name[0], Type: name[1], ID: name[2]}
+	at, r, err := decodeEvent(eventsOf(k), key, value)
+	if err != nil {
+		return err
+	}
+	return parts.Add(len(value), func(c *store.Contents) { c.Events = append(c.Events, store.ActorEvent{Key: k, Event: r.event(at)}) })
+}
+
 func (s *copier) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -307,6 +321,13 @@ func addContents(t *tx, c *store.Contents) error {
 		d := &c.DeadLetters[i]
 		r := reminderRecordOf(&d.Reminder)
 		if err := t.setRecord(deadKey(r.id(), r.Due), deadRecord{*r, d.Reason, d.FailedAt.UnixMicro()}); err != nil {
+			return err
+		}
+	}
+	for i := range c.Events {
+		e := &c.Events[i]
+		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: e.At.UnixMicro()}
+		if err := t.setRecord(eventKey(e.Key, e.Position), r); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	deadSpace     = "dead/"
 	bucketSpace   = "bucket/"
 	lapSpace      = "lap/"
+	eventSpace    = "event/"
 
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
@@ -155,6 +156,16 @@ func reminderKey(n actor.ReminderName) []byte {
 // remindersOf is what the keys of all reminders of an actor begin with.
 func remindersOf(k actor.Key) []byte {
 	return []byte(reminderSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// eventsOf is what the keys of all events of an actor begin with.
+func eventsOf(k actor.Key) []byte {
+	return []byte(eventSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// eventKey is where an event is stored: in the order of positions.
+func eventKey(k actor.Key, at actor.EventPosition) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(eventsOf(k), at.Version), at.Index)
 }
 
 // parseReminderKey reads what reminderKey wrote.

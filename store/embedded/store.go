@@ -35,6 +35,7 @@ type Store struct {
 	buckets
 	reminders
 	deadLetters
+	actorEvents
 	copier
 
 	logs  *logFS
@@ -79,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{
 		writer: w, actors: actors{w}, commits: commits{w}, lockedTurns: &lockedTurns{writer: w}, records: records{w}, modules: m,
 		deployments: deployments{w}, settings: settings{w}, services: services{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},
-		deadLetters: deadLetters{w}, copier: copier{w, m},
+		deadLetters: deadLetters{w}, actorEvents: actorEvents{w}, copier: copier{w, m},
 		logs: &logFS{FS: cfg.FS, fail: life.fail}, lock: lock,
 	}
 	s.close = sync.OnceValue(s.closeFolder)

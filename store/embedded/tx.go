@@ -97,7 +97,27 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	if err := t.services.write(c); err != nil {
 		return nil, err
 	}
+	if err := t.publish(c); err != nil {
+		return nil, err
+	}
 	return nil, t.reminders.remind(c, ops)
+}
+
+// publish writes the events of a commit that held.
+func (t *tx) publish(c *actor.Commit) error {
+	for _, e := range store.PlacedEvents(c) {
+		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: t.now}
+		if err := t.setRecord(eventKey(e.Key, e.EventPosition), r); err != nil {
+			return err
+		}
+	}
+	for i := range c.Rows {
+		if c.Rows[i].Delete && !c.Rows[i].NewLife { // otherwise they are kept as long as the type says
+			prefix := eventsOf(c.Rows[i].Key)
+			t.deleteRange(prefix, prefixEnd(prefix))
+		}
+	}
+	return nil
 }
 
 // settle applies the table in the documentation of package store. Any row that c

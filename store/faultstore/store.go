@@ -29,6 +29,7 @@ type Store struct {
 	services
 	cluster
 	reminders
+	events
 	inner store.Store
 }
 
@@ -41,7 +42,7 @@ func New(inner store.Store, cfg Config) *Store {
 		fired: make(map[Fault]int),
 	}
 	h := &holds{}
-	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, services{inner}, cluster{inner, p}, reminders{inner, p}, inner}
+	return &Store{p, h, actors{inner, p, h}, modules{inner, p}, settings{inner, p}, services{inner}, cluster{inner, p}, reminders{inner, p}, events{inner, p}, inner}
 }
 
 // Shared implements [store.Store].

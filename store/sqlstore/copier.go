@@ -54,7 +54,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 	}
 	parts := &store.Parts{Visit: visit}
 	for _, export := range []func(context.Context, pgx.Tx, *store.Parts) error{
-		s.exportModules, exportDeployments, exportSettings, exportServices, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters,
+		s.exportModules, exportDeployments, exportSettings, exportServices, exportActors, exportRecords, exportLaps, exportBuckets, exportReminders, exportDeadLetters, exportEvents,
 	} {
 		if err := export(ctx, tx, parts); err != nil {
 			return fmt.Errorf("copy: read: %w", err)
@@ -187,11 +187,21 @@ func exportDeadLetters(ctx context.Context, tx pgx.Tx, parts *store.Parts) error
 	}, `SELECT r.reason, r.failed_at, `+reminderFields+` FROM greenroom_dead_reminder AS r ORDER BY r.prefix, r.vector, r.token, r.due`)
 }
 
+func exportEvents(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
+	return collected(ctx, tx, parts, `SELECT app, type, id, version, idx, life, name, content_type, payload, created_at FROM greenroom_event ORDER BY app, type, id, version, idx`,
+		func(row pgx.CollectableRow) (e store.ActorEvent, err error) {
+			var s scannedEvent
+			err = row.Scan(append([]any{&e.Key.App, &e.Key.Type, &e.Key.ID}, s.targets()...)...)
+			e.Event = s.event()
+			return e, err
+		}, func(c *store.Contents, e store.ActorEvent) { c.Events = append(c.Events, e) })
+}
+
 // hasContents tells a database in which something is.
 const hasContents = `SELECT EXISTS (SELECT 1 FROM greenroom_actor) OR EXISTS (SELECT 1 FROM greenroom_module) OR EXISTS (SELECT 1 FROM greenroom_type)
 	OR EXISTS (SELECT 1 FROM greenroom_deployment) OR EXISTS (SELECT 1 FROM greenroom_idempotency) OR EXISTS (SELECT 1 FROM greenroom_setting)
 	OR EXISTS (SELECT 1 FROM greenroom_reminder) OR EXISTS (SELECT 1 FROM greenroom_dead_reminder) OR EXISTS (SELECT 1 FROM greenroom_lap)
-	OR EXISTS (SELECT 1 FROM greenroom_bucket)`
+	OR EXISTS (SELECT 1 FROM greenroom_bucket) OR EXISTS (SELECT 1 FROM greenroom_event)`
 
 // Import implements [store.Movable]. It takes the database from others first and looks at
 // it then, so that nobody comes in between.
@@ -287,6 +297,10 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 		{"greenroom_dead_reminder", append(reminderNames(), "updated_at", "reason", "failed_at"),
 			rowsFrom(c.DeadLetters, func(d *actor.DeadLetter) []any {
 				return append(reminderValues(&d.Reminder), d.Reminder.UpdatedAt, d.Reason, d.FailedAt)
+			})},
+		{"greenroom_event", []string{"app", "type", "id", "version", "idx", "life", "name", "content_type", "payload", "created_at"},
+			rowsFrom(c.Events, func(e *store.ActorEvent) []any {
+				return []any{e.Key.App, e.Key.Type, e.Key.ID, int64(e.Position.Version), int64(e.Position.Index), int64(e.Life), e.Name, e.Payload.ContentType, notNull(e.Payload.Data), e.At}
 			})},
 	} {
 		if len(t.rows) == 0 {

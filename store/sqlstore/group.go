@@ -52,6 +52,7 @@ func answer(group []*attempt, err error) {
 type groupParts struct {
 	updates, inserts        columns
 	removals, sets, changes changes
+	events                  eventColumns
 	lives                   lives
 }
 
@@ -67,6 +68,7 @@ func (g *groupParts) reset() {
 	g.removals.reset()
 	g.sets.reset()
 	g.changes.reset()
+	g.events = eventColumns{}
 	g.lives.reset()
 }
 
@@ -75,6 +77,7 @@ func (g *groupParts) reset() {
 // use again when they were sent.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
+		g.events.add(c)
 		g.lives.add(c)
 		switch {
 		case removesReminders(c):
@@ -97,6 +100,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	queries := b.Len()
 	g.lives.queue(b)
 	g.changes.reminders.queueRemovals(b)
+	g.events.queue(b)
 	return queries
 }
 
@@ -136,6 +140,9 @@ func commitBytes(c *actor.Commit) int {
 	}
 	for i := range c.Records {
 		n += fixed + store.RecordSize(&c.Records[i])
+	}
+	for i := range c.Events {
+		n += 4*fixed + c.Events[i].Size()
 	}
 	e := &c.Reminders
 	n += 5 * fixed * (len(e.Steps) + len(e.Cancel) + len(e.Set))

@@ -255,6 +255,21 @@ var migrations = []string{
 		uploads int8 NOT NULL
 	){hot}`,
 	`COMMENT ON TABLE greenroom_module_app IS 'The rows that uploads of an app lock: together they stay within the bound of the app.'`,
+	`CREATE TABLE IF NOT EXISTS greenroom_event (
+		app          {key} NOT NULL,
+		type         {key} NOT NULL,
+		id           {key} NOT NULL,
+		version      int8 NOT NULL,
+		idx          int8 NOT NULL,
+		life         int8 NOT NULL,
+		name         text NOT NULL,
+		content_type text NOT NULL,
+		payload      bytea NOT NULL,
+		created_at   timestamptz NOT NULL,
+		PRIMARY KEY (app, type, id, version, idx)
+	)`,
+	`COMMENT ON TABLE greenroom_event IS 'What actors have published, as long as their types keep it. A row without a name is what is left of the newest event that was trimmed.'`,
+	`COMMENT ON COLUMN greenroom_event.version IS 'The version of the actor that its commit has written; with idx, the position of the event.'`,
 	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS spawned bool NOT NULL DEFAULT false`,
 	`COMMENT ON COLUMN greenroom_actor.spawned IS 'A turn made the actor: while there is a tombstone, it is dead.'`,
 	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS method_set text NOT NULL DEFAULT ''`,

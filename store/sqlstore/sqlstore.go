@@ -28,6 +28,7 @@ type Store struct {
 	buckets
 	reminders
 	deadLetters
+	actorEvents
 	copier
 
 	reaper *reaper
@@ -97,9 +98,9 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 		cluster:     cluster,
 		buckets:     buckets{db},
 		reminders:   reminders{db},
-		deadLetters: deadLetters{db},
-		copier:      copier{db: db, modules: modules, cluster: cluster},
-		reaper:      newReaper(db),
+		deadLetters: deadLetters{db}, actorEvents: actorEvents{db},
+		copier: copier{db: db, modules: modules, cluster: cluster},
+		reaper: newReaper(db),
 	}
 	s.reaper.start(ctx)
 	return s, nil

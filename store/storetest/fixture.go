@@ -26,9 +26,10 @@ type fixture struct {
 	moduleFixture
 	clusterFixture
 	settingFixture
+	eventFixture
 }
 
 func newFixture(t *testing.T, s store.Store, app string) *fixture {
 	b := &base{t, s, app}
-	return &fixture{b, rowFixture{b}, recordFixture{b}, reminderFixture{b}, moduleFixture{b}, clusterFixture{b}, settingFixture{b}}
+	return &fixture{b, rowFixture{b}, recordFixture{b}, reminderFixture{b}, moduleFixture{b}, clusterFixture{b}, settingFixture{b}, eventFixture{b}}
 }

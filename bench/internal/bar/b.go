@@ -68,16 +68,7 @@ func (b *B) Folder() string {
 }
 
 // Guest returns the path of the counter in bench/guest.
-func (b *B) Guest() string {
-	path, _ := must.Get2(b.rig.Guest(b.ctx))
-	return path
-}
-
-// NoteGuest notes how the counter was built, and how large its state is.
-func (b *B) NoteGuest(stateBytes int) {
-	_, how := must.Get2(b.rig.Guest(b.ctx))
-	b.Note("the guest is bench/guest, built by %s; %d bytes of state", how, stateBytes)
-}
+func (b *B) Guest() string { return must.Get(b.rig.Guest(b.ctx)) }
 
 // Build builds the guest in a folder with a toolchain: see [rig.Rig.Build].
 func (b *B) Build(folder, toolchain string) string {

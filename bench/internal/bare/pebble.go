@@ -36,9 +36,6 @@ type Pebble struct {
 	Records bool
 }
 
-// recordBytes is what the stores write for a recorded call with a short reply.
-const recordBytes = 75
-
 // Commits plays [PebbleRole]. Each call of the result is one row; latencies are
 // those of groups.
 func Commits(ctx context.Context, s Pebble) (load.Result, error) {

@@ -2,9 +2,7 @@ package bare
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -163,11 +161,4 @@ func (s SQL) open(ctx context.Context) *pgxpool.Pool {
 		must.Get(pool.Exec(ctx, indexRecords))
 	}
 	return pool
-}
-
-func id(target int) string { return "c" + strconv.Itoa(target) }
-
-func commitID() (id [16]byte) {
-	_, _ = rand.Read(id[:]) // it never fails
-	return id
 }

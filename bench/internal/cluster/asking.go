@@ -12,6 +12,12 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
+// leaderSpec says how many actors to grant, and what their IDs look like.
+type leaderSpec struct {
+	Entries  int
+	IDFormat string // of one number
+}
+
 // asking is the leader's end of a session with a host that says what it must, and then
 // asks for one sticky actor after the other. Messages are encoded and decoded, as
 // between processes.

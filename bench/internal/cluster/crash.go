@@ -59,13 +59,6 @@ func crash(b *bar.B, c *rig.Cluster, s *rig.Server) (died time.Time) {
 	return died
 }
 
-// restart starts a server again, and waits until the cluster is as it was.
-func restart(b *bar.B, c *rig.Cluster, s *rig.Server) {
-	must.Check(s.Start(b.Context()))
-	must.Check(c.Settled(b.Context()))
-	b.Pause(b.Warmup)
-}
-
 // crashed is a server's crash.
 type crashed struct {
 	held

@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/scheduler"
-	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
 const (
@@ -26,12 +23,6 @@ const (
 	// leaderTimeout bounds all of the role. Its leases would only end after an hour.
 	leaderTimeout = 5 * time.Minute
 )
-
-// leaderSpec says how many actors to grant, and what their IDs look like.
-type leaderSpec struct {
-	Entries  int
-	IDFormat string // of one number
-}
 
 // leaderResult has the leader's memory for an entry in bytes, and its processor time for
 // an acquisition.
@@ -103,18 +94,6 @@ func runLeader(ctx context.Context, s leaderSpec) (leaderResult, error) {
 	res := leaderResult{Bytes: (heap() - before) / float64(s.Entries), CPU: cpu / time.Duration(s.Entries)}
 	runtime.KeepAlive(leader)
 	return res, nil
-}
-
-const clusterName = "bench"
-
-// openStore opens a store in a new folder, which remove removes.
-func openStore(ctx context.Context) (db *embedded.Store, remove func() error) {
-	dir := must.Get(os.MkdirTemp("", "greenroom-bench-"))
-	db, err := embedded.Open(ctx, embedded.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		must.Check(errors.Join(err, os.RemoveAll(dir)))
-	}
-	return db, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }
 }
 
 // heap returns the bytes that are in use.

@@ -312,6 +312,8 @@ func (w *wireStream) get(from <-chan []byte, m proto.Message) error {
 type noActors struct{}
 
 func (noActors) HandOver(context.Context, func(actor.Key) bool) error { return nil }
+
+func (noActors) InChains() []actor.Key { return nil }
 func (noActors) DropAll()                                             {}
 
 // countedStore counts statements.

@@ -5,7 +5,6 @@ package inhost
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
@@ -28,7 +27,6 @@ type Spec struct {
 	Method        string
 	Payload       string // JSON
 	ReadOnly      bool
-	Keys          bool // an idempotency key for every call
 	// Transfers has each call go to the first actor of a pair, with the number of the second
 	// as the payload.
 	Transfers bool
@@ -109,18 +107,12 @@ func (s Spec) begin(h *host.Host) load.Begin {
 	}
 }
 
-// receiver is called with the error of a call that ended, nil if it succeeded.
-type receiver func(error)
-
-func (r receiver) Answer(_ actor.Reply, err error) { r(err) }
-
 // invocations returns what makes the calls of the plan.
 func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 	keys := make([]actor.Key, s.Plan.Actors)
 	for i := range keys {
 		keys[i] = actor.Key{App: actor.DefaultApp, Type: "Counter", ID: "c" + strconv.Itoa(i)}
 	}
-	run := strconv.FormatInt(time.Now().UnixNano(), 36)
 	payload := actor.Payload{Data: []byte(s.Payload)}
 	return func(worker, target, n int) actor.Invocation {
 		payload := payload
@@ -128,10 +120,6 @@ func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 			from, to := load.Pair(worker, n, s.Plan.Actors)
 			target, payload.Data = from, strconv.AppendInt(nil, int64(to), 10)
 		}
-		inv := actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
-		if s.Keys {
-			inv.IdempotencyKey = run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)
-		}
-		return inv
+		return actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/must"
 	"github.com/greenroom-run/greenroom/engine/meter"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
 const (
@@ -215,4 +216,9 @@ func runRewrite(ctx context.Context, s kernelsSpec) (rewriteTimes, error) {
 		before, after = append(before, plain.instantiate(ctx)), append(after, merged.instantiate(ctx))
 	}
 	return rewriteTimes{len(module), bar.Median(took), bar.Median(before), medianRatio(after, before)}, nil
+}
+
+// kernels are the guests that bars 1 and 5 run.
+func kernels(b *bar.B, language string) (path string) {
+	return b.Build("engine/meter/testdata/"+language, map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language])
 }

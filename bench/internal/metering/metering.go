@@ -10,7 +10,6 @@ package metering
 import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
 // Roles are the parts that run in processes of their own.
@@ -67,9 +66,4 @@ func Bars() []bar.Bar {
 			Run:    bar.Of(languages),
 		},
 	}
-}
-
-// kernels are the guests that bars 1 and 5 run.
-func kernels(b *bar.B, language string) (path string) {
-	return b.Build("engine/meter/testdata/"+language, map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language])
 }

@@ -8,7 +8,7 @@ import (
 
 // embeddedTurns is pipeline.2.
 func embeddedTurns(b *bar.B) {
-	b.NoteGuest(stateBytes)
+	noteGuest(b)
 	b.Each(func(run int) {
 		base := bareLoop(b, "bare Pebble loop, groups of 256", run, bare.Pebble{Plan: b.Plan(many, actors, nil), Group: group, StateBytes: stateBytes})
 		turns := inHost(b, "Greenroom, inside the host", run, inhost.Spec{Plan: b.Plan(many, actors, nil), StateBytes: ballast, Method: "Add", Payload: "1"})

@@ -8,9 +8,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
-// idleActors are enough for no call to meet the one before it.
-const idleActors = 1000
-
 // idleLatency is pipeline.4.
 func idleLatency(b *bar.B) {
 	b.Scope(func() {
@@ -45,10 +42,4 @@ func idle(b *bar.B, store string, s *rig.Server, commits func() wire.HollowSpec)
 		turn := call("Greenroom, "+store, run, s.URL, s.PID)
 		b.Compare(store, bar.Micros(turn.P50), bar.Micros(alone.P50))
 	})
-}
-
-// hollow starts the server of empty handlers.
-func hollow(b *bar.B, spec wire.HollowSpec) (url string, pid int) {
-	pid = b.Start(wire.HollowRole, spec, &url).PID()
-	return url, pid
 }

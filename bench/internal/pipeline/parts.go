@@ -31,6 +31,12 @@ var addAlone = inhost.GuestSpec{Method: "Add", Payload: "1"}
 // getAlone is the read-only call.
 var getAlone = inhost.GuestSpec{Method: "Get", ReadOnly: true}
 
+// hollow starts the server of empty handlers.
+func hollow(b *bar.B, spec wire.HollowSpec) (url string, pid int) {
+	pid = b.Start(wire.HollowRole, spec, &url).PID()
+	return url, pid
+}
+
 // streamAlone measures the stream to a server whose host answers at once.
 func streamAlone(b *bar.B, run, outstanding int) (res load.Result) {
 	b.Scope(func() {

@@ -8,7 +8,7 @@ import (
 
 // sqlTurns is pipeline.1.
 func sqlTurns(b *bar.B) {
-	b.NoteGuest(stateBytes)
+	noteGuest(b)
 	b.Scope(func() {
 		url, pid := b.Postgres()
 		s := serve(b, "--store", url)

@@ -7,9 +7,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
-// streamActors are few enough for every run to meet warm ones.
-const streamActors = 10_000
-
 // streamedTurns is pipeline.5.
 func streamedTurns(b *bar.B) {
 	s := serveEmbedded(b)

@@ -39,7 +39,6 @@ type Rig struct {
 	Config
 	dir      string
 	binary   string
-	guest    guestbuild.Result
 	built    map[string]string // modules by their folders
 	postgres *pgtest.Server
 	folders  int
@@ -53,7 +52,7 @@ func New(cfg Config) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{Config: cfg, dir: dir}, nil
+	return &Rig{Config: cfg, dir: dir, built: map[string]string{}}, nil
 }
 
 // Close stops the database and removes the scratch folder.
@@ -96,19 +95,9 @@ func (r *Rig) Binary(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// Guest builds the counter in bench/guest and returns the path of the module and
-// how it was built.
-func (r *Rig) Guest(ctx context.Context) (path, how string, err error) {
-	if r.guest.Path == "" {
-		fmt.Fprintln(r.Log, "building the guest …")
-		r.guest, err = guestbuild.Build(ctx, guestbuild.Request{
-			Dir: filepath.Join(r.Root, "bench", "guest"), Out: filepath.Join(r.dir, "counter.wasm"),
-		})
-		if err != nil {
-			return "", "", fmt.Errorf("build the guest of the benchmarks: %w", err)
-		}
-	}
-	return r.guest.Path, r.guest.Toolchain, nil
+// Guest returns the path of the counter in bench/guest.
+func (r *Rig) Guest(ctx context.Context) (path string, err error) {
+	return r.BuildOnce(ctx, "bench/guest")
 }
 
 // Build builds the guest in a folder below the repository's root with a toolchain,
@@ -133,9 +122,6 @@ func (r *Rig) BuildOnce(ctx context.Context, folder string) (path string, err er
 		return path, nil
 	}
 	if path, err = r.Build(ctx, folder, guestbuild.Cargo); err == nil {
-		if r.built == nil {
-			r.built = map[string]string{}
-		}
 		r.built[folder] = path
 	}
 	return path, err

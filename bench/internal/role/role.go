@@ -86,30 +86,21 @@ type Process struct {
 // Start starts a role in a process of its own. When ctx ends it is killed.
 // Closing it is the caller's duty.
 func Start(ctx context.Context, name string, spec any) (*Process, error) {
-	program, err := os.Executable()
+	p := &Process{name: name}
+	err := must.Catch(func() {
+		p.cmd = exec.CommandContext(ctx, must.Get(os.Executable()), Verb, name)
+		p.cmd.Stderr = os.Stderr
+		input := must.Get(p.cmd.StdinPipe())
+		p.input, p.output = input, json.NewDecoder(must.Get(p.cmd.StdoutPipe()))
+		must.Check(p.cmd.Start())
+		must.Get(input.Write(append(must.Get(json.Marshal(spec)), '\n')))
+	})
 	if err != nil {
+		err = fmt.Errorf("start role %s: %w", name, err)
+		if p.cmd != nil && p.cmd.Process != nil {
+			err = errors.Join(err, p.Close())
+		}
 		return nil, err
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, program, Verb, name)
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start role %s: %w", name, err)
-	}
-	p := &Process{name: name, cmd: cmd, input: input, output: json.NewDecoder(output)}
-	if _, err := input.Write(append(text, '\n')); err != nil {
-		return nil, errors.Join(fmt.Errorf("start role %s: %w", name, err), p.Close())
 	}
 	return p, nil
 }

@@ -49,24 +49,25 @@ func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) error
 
 // open returns what is done for an actor, nil for nothing, and what ends it.
 func (s HollowSpec) open(ctx context.Context) (work func(context.Context, int) error, end func() error) {
-	end = func() error { return nil }
+	var commit func(context.Context, int) error
+	disconnect := func() error { return nil }
 	switch {
 	case s.Pebble != nil:
 		row, closeDB := s.Pebble.Committer()
-		work, end = func(_ context.Context, n int) error { return row(n) }, closeDB
+		commit, disconnect = func(_ context.Context, n int) error { return row(n) }, closeDB
 	case s.SQL != nil:
-		work, end = s.SQL.Committer(ctx)
+		commit, disconnect = s.SQL.Committer(ctx)
 	}
 	if s.Guest == nil {
-		return work, end
+		return commit, disconnect
 	}
 	turn, endGuest := s.Guest.Open(ctx)
 	return func(ctx context.Context, n int) error {
-		if err := turn(ctx, n); err != nil || work == nil {
+		if err := turn(ctx, n); err != nil || commit == nil {
 			return err
 		}
-		return work(ctx, n)
-	}, func() error { return errors.Join(endGuest(), end()) }
+		return commit(ctx, n)
+	}, func() error { return errors.Join(endGuest(), disconnect()) }
 }
 
 // hollowHost has something to do, or nothing.

@@ -9,6 +9,7 @@ extern "ExtismHost" {
     fn greenroom_state_get(key: &str) -> Vec<u8>;
     fn greenroom_state_set(key: &str, value: Json<i64>);
     fn greenroom_fail(error: Json<Failure>);
+    fn greenroom_send(message: Json<Message>);
 }
 
 // A function that gives or takes a number, rather than a block of memory, is
@@ -26,8 +27,24 @@ struct Failure {
     message: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Amount {
+    cents: u32,
+}
+
+/// A message to another actor.
+#[derive(Serialize)]
+struct Message {
+    r#type: &'static str,
+    id: String,
+    method: &'static str,
+    input: Amount,
+    undelivered: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Payment {
+    to: String,
     cents: u32,
 }
 
@@ -57,6 +74,30 @@ pub fn deposit(Json(amount): Json<Amount>) -> FnResult<Json<Balance>> {
 
 #[plugin_fn]
 pub fn withdraw(Json(amount): Json<Amount>) -> FnResult<Json<Balance>> {
+    take(amount)
+}
+
+/// Withdraws, and has another ledger deposit: the message leaves with the turn, or not at
+/// all. What that one does not take comes back.
+#[plugin_fn]
+pub fn pay(Json(payment): Json<Payment>) -> FnResult<Json<Balance>> {
+    let balance = take(Amount {
+        cents: payment.cents,
+    })?;
+    let message = Message {
+        r#type: "Ledger",
+        id: payment.to,
+        method: "deposit",
+        input: Amount {
+            cents: payment.cents,
+        },
+        undelivered: "deposit",
+    };
+    unsafe { greenroom_send(Json(message))? };
+    Ok(balance)
+}
+
+fn take(amount: Amount) -> FnResult<Json<Balance>> {
     let cents = stored()?;
     let left = cents - i64::from(amount.cents);
     if left < 0 {

@@ -65,7 +65,7 @@
 // another server a call commits on its own, unless [Atomic] or the method's [RequireAtomic]
 // refuses that ([ErrNotAtomic]), or a [CoLocate] group keeps the actors on one server. An error
 // takes back what the called turn has changed, and its caller may go on. [Timeout] bounds a call.
-// Within one server, an actor that waits for a call can be called back by [Reentrant] methods.
+// An actor that waits for a call can be called back by [Reentrant] methods.
 //
 // # Messages
 //

@@ -53,6 +53,12 @@ func Cookie(n uint64) SendOption {
 	return func(m *outgoing) { m.Cookie = n }
 }
 
+// Channel puts a message of [Tell] into one of the sender's ordering lanes, 0 to 255: messages of
+// one sender, receiver and channel arrive in their order.
+func Channel(n uint8) SendOption {
+	return func(m *outgoing) { m.Channel = uint32(n) }
+}
+
 // Errors of messages, to compare with [errors.Is], beside [ErrReadOnly], [ErrTooMany],
 // [ErrTooLarge] and [ErrNotReady].
 var (
@@ -94,6 +100,21 @@ func Send(ctx *Context, to Ref, method string, in any, options ...SendOption) er
 	default:
 		return sendFault(to, method, effectError(ctx, code))
 	}
+}
+
+// Tell sends a volatile message to an actor of the app: as fast as memory, and lost with a host
+// that fails. It leaves when the turn has committed. Messages of one sender, receiver and
+// [Channel] arrive in their order, at most once, and are not repeated: one that no turn of the
+// receiver consumes, or whose turn fails, comes back to the method of [OnUndelivered]. That is
+// certain as long as both actors are on one host, and likely otherwise. There is no [Forward].
+// The input is at most as large as that of a call.
+func Tell(ctx *Context, to Ref, method string, in any, options ...SendOption) error {
+	return Send(ctx, to, method, in, append(options, func(m *outgoing) { m.Flags |= abi.MessageVolatile })...)
+}
+
+// Tell is the function [Tell] for an actor of the type.
+func (r Remote[In, Out]) Tell(ctx *Context, id string, in In, options ...SendOption) error {
+	return Tell(ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
 }
 
 // Send is the function [Send] for an actor of the type.

@@ -12,8 +12,8 @@ func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent =
 // Reentrant lets the method be called while another turn of the actor, of the same chain of
 // calls, waits for that call. It finds the state as that turn has made it so far, and that
 // turn finds its changes in the state struct when its call returns: what it has kept of the
-// struct's maps and slices is that of before. Without it, and for a call that has come by way
-// of another server, the caller gets [ErrNotReentrant].
+// struct's maps and slices is that of before. Without it the caller gets
+// [ErrNotReentrant]. The call may come by way of other servers.
 func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
 
 // AllReentrant makes all methods of the type [Reentrant].

@@ -32,6 +32,7 @@ type chain struct {
 	faking  bool        // a fake runs, or has panicked
 
 	sent     []*message
+	events   []Event
 	spawned  []actor.Ref
 	services map[string]actor.Ref // that it has changed; zero: released
 }
@@ -46,9 +47,9 @@ type member struct {
 
 // savepoint is what the chain and its members were like before a call, by value.
 type savepoint struct {
-	members       map[actor.Ref]saved
-	sent, spawned int
-	services      map[string]actor.Ref
+	members               map[actor.Ref]saved
+	sent, spawned, events int
+	services              map[string]actor.Ref
 }
 
 type saved struct {
@@ -191,7 +192,7 @@ func (c *chain) nested(ref actor.Ref, method string, payload actor.Payload) (act
 }
 
 func (c *chain) save() savepoint {
-	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), maps.Clone(c.services)}
+	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), maps.Clone(c.services)}
 	for ref, m := range c.members {
 		o := m.overlay
 		s.members[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), o.life, m.schema, m.written}
@@ -200,7 +201,7 @@ func (c *chain) save() savepoint {
 }
 
 func (c *chain) goBack(to savepoint) {
-	c.sent, c.spawned, c.services = c.sent[:to.sent], c.spawned[:to.spawned], to.services
+	c.sent, c.spawned, c.events, c.services = c.sent[:to.sent], c.spawned[:to.spawned], c.events[:to.events], to.services
 	for ref, m := range c.members {
 		s, known := to.members[ref]
 		if !known {

@@ -134,6 +134,13 @@ func (h *turnHost) Send(frame []byte) abi.Code {
 	return h.refusedFor(h.harness.chain.send(h.ref, h.overlay, frame))
 }
 
+func (h *turnHost) Publish(name, contentType string, data []byte) abi.Code {
+	if code := h.mayAct(); code != 0 {
+		return code
+	}
+	return h.refusedFor(h.harness.chain.publish(h.ref, h.overlay, name, contentType, data))
+}
+
 func (h *turnHost) Spawn(typ string) (string, abi.Code) {
 	if code := h.mayAct(); code != 0 && code != abi.CodeOver {
 		return "", code

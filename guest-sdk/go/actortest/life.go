@@ -16,6 +16,7 @@ type society struct {
 	services map[string]actor.Ref
 	spawned  uint64             // counts actors, for their IDs
 	gone     map[actor.Ref]bool // spawned ones that have passed away
+	events   []Event            // of all actors, in their order
 }
 
 // MethodSet is the set of methods that an actor accepts: [actor.Become]; empty: all.
@@ -150,6 +151,7 @@ func (c *chain) commitLife(waiting uint64) {
 			h.passAway(ref, waiting)
 		}
 	}
+	h.events = append(h.events, c.events...)
 	for _, m := range c.sent {
 		h.post(m)
 	}

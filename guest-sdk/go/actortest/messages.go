@@ -29,6 +29,8 @@ type Message struct {
 	// Failed is the code of the last failure of a message that comes back to its sender.
 	// From is then the actor that did not consume it.
 	Failed string
+	// Volatile is true for a message of [actor.Tell].
+	Volatile bool
 }
 
 // Sent returns the messages that nobody has consumed yet, in the order in which they were
@@ -100,10 +102,12 @@ func (m *message) ordered() bool {
 	return m.from.Type != "" && m.DelayNano == 0 && m.DueUnixNano == 0 && !m.returned && len(m.path) == 0
 }
 
+func (m *message) volatile() bool { return m.Flags&abi.MessageVolatile != 0 }
+
 func (m *message) exported() Message {
 	return Message{
 		From: m.from, By: m.by, To: m.to, Method: m.Method, In: m.input(), Due: m.due, DeliverAt: m.deliverAt,
-		Failures: int(m.failures), Cookie: m.Cookie, Failed: m.failed,
+		Failures: int(m.failures), Cookie: m.Cookie, Failed: m.failed, Volatile: m.volatile(),
 	}
 }
 
@@ -162,7 +166,10 @@ func (h *Harness) deliver(m *message) {
 	if err == nil {
 		return
 	}
-	m.failures++
+	if m.failures++; m.volatile() {
+		h.comesBack(m, err)
+		return
+	}
 	h.t.Logf("%s: message %s, try %d: %v", m.to, m.Method, m.failures, err)
 	if int(m.failures) >= limitOr(int64(policy.Attempts), defaultAttempts) {
 		h.undelivered(m, err)
@@ -211,11 +218,16 @@ func (h *Harness) undelivered(m *message, err error) {
 	}
 	dead := m.exported()
 	h.dead = append(h.dead, DeadLetter{Message: &dead, Err: err, At: h.now})
+	h.comesBack(m, err)
+}
+
+// comesBack sends a message back to its sender, if that has asked for it.
+func (h *Harness) comesBack(m *message, err error) {
 	if m.Undelivered == "" || m.returned {
 		return
 	}
 	back := &message{
-		Message: abi.Message{Method: m.Undelivered, ContentType: m.ContentType, Payload: m.Payload, Cookie: m.Cookie},
+		Message: abi.Message{Method: m.Undelivered, ContentType: m.ContentType, Payload: m.Payload, Cookie: m.Cookie, Flags: m.Flags},
 		from:    m.to, to: m.from, returned: true, failed: codeOf(err),
 	}
 	h.post(back)
@@ -277,7 +289,10 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	if m.OnBehalfType != "" {
 		m.from, m.by = actor.Ref{Type: m.OnBehalfType, ID: m.OnBehalfID}, from
 	}
-	problem := h.receiverProblem(m.to, m.Method)
+	problem := ""
+	if !m.volatile() { // otherwise it is undelivered
+		problem = h.receiverProblem(m.to, m.Method)
+	}
 	size := len(m.Payload) + len(m.ContentType) + len(m.Method) + len(m.to.ID)
 	waiting := 0
 	for _, list := range [][]*message{h.inbox, c.sent} {
@@ -289,13 +304,17 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	}
 	switch {
 	case problem != "":
-	case m.Flags != 0 || m.LimitMillis != 0:
-		problem = "only calls are atomic or have a timeout, and no message is volatile yet"
+	case m.Flags&^abi.MessageVolatile != 0 || m.LimitMillis != 0:
+		problem = "only calls are atomic or have a timeout"
+	case m.volatile() && (m.Service != "" || m.ForwardType != ""):
+		problem = "a volatile message is sent to an actor, and is not forwarded"
+	case !m.volatile() && m.Channel != 0:
+		problem = "only volatile messages have a channel"
 	case m.DelayNano < 0:
 		problem = "the delay is below zero"
 	case m.DelayNano != 0 && m.DueUnixNano != 0:
 		problem = "the message has a delay and a time; give one of them"
-	case len(m.Payload) > maxMessage:
+	case len(m.Payload) > maxMessage && !m.volatile():
 		problem = "the input has " + strconv.Itoa(len(m.Payload)) + " bytes; at most " + strconv.Itoa(maxMessage) + " are allowed"
 	case m.Undelivered != "":
 		if problem = h.receiverProblem(m.from, m.Undelivered); problem != "" {

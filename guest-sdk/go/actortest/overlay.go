@@ -45,7 +45,8 @@ type turnOverlay struct {
 	operated int    // how often it has set or cancelled a reminder
 	problem  string // why the last function with a problem was refused
 
-	sent, sentBytes int // messages
+	sent, sentBytes           int // messages
+	published, publishedBytes int // events
 }
 
 func (o *overlay) move() { o.revision = o.harness.nextRevision() }

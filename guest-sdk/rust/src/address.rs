@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Names an actor inside its app.
+/// Names an actor inside its app. Without a type it names the actor that stands for the
+/// service `id`: see [`Ref::service`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Ref {
@@ -21,10 +22,21 @@ impl Ref {
             id: id.into(),
         }
     }
+
+    /// Type, ID and service, as a message frame has them.
+    pub(crate) fn parts(&self) -> (&str, &str, &str) {
+        if self.actor_type.is_empty() {
+            return ("", "", &self.id);
+        }
+        (&self.actor_type, &self.id, "")
+    }
 }
 
 impl fmt::Display for Ref {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.actor_type.is_empty() {
+            return write!(f, "service||{}", self.id);
+        }
         write!(f, "{}||{}", self.actor_type, self.id)
     }
 }

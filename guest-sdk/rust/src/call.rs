@@ -9,7 +9,7 @@ use crate::error::{Error, Status};
 use crate::host::Code;
 use crate::turn;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The callee cannot be in one transaction with the caller. It did not run.
 pub const NOT_ATOMIC: &str = "not_atomic";
@@ -62,7 +62,8 @@ impl Ref {
     }
 
     /// A call of a method of this actor, to be made by [`Message::call`] or
-    /// [`Message::query`]. `&()` is no input.
+    /// [`Message::query`], or a message to it, to be sent by [`Message::send`]. `&()` is no
+    /// input.
     pub fn message<T: ToJson + ?Sized>(&self, method: &str, input: &T) -> Message {
         match input.to_json() {
             Ok(body) if body == b"null" => self.message_payload(method, Payload::default()),
@@ -82,6 +83,7 @@ impl Ref {
             input,
             timeout: Duration::ZERO,
             flags: 0,
+            sending: Sending::default(),
             unfit: None,
         }
     }
@@ -116,15 +118,28 @@ impl Ref {
 /// The turn and all that it calls are one transaction: what they change is committed
 /// together, when the outermost turn is, or not at all.
 #[derive(Clone, Debug)]
-#[must_use = "a message does nothing until it is called"]
+#[must_use = "a message does nothing until it is called or sent"]
 pub struct Message {
-    to: Ref,
-    method: String,
-    input: Payload,
-    timeout: Duration,
-    flags: u32,
+    pub(crate) to: Ref,
+    pub(crate) method: String,
+    pub(crate) input: Payload,
+    pub(crate) timeout: Duration,
+    pub(crate) flags: u32,
+    pub(crate) sending: Sending,
     /// Why the input is none.
-    unfit: Option<Error>,
+    pub(crate) unfit: Option<Error>,
+}
+
+/// What a message that is sent has beside a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sending {
+    pub(crate) at: Option<SystemTime>,
+    pub(crate) delay: Duration,
+    pub(crate) undelivered: String,
+    pub(crate) cookie: u64,
+    pub(crate) channel: u8,
+    pub(crate) forward: Option<Ref>,
+    pub(crate) on_behalf: Option<Ref>,
 }
 
 impl Message {
@@ -166,7 +181,7 @@ impl Message {
         actor: &mut impl Actor,
     ) -> (Result<R, Error>, bool) {
         let mut own = false;
-        let result = turn::calling(ctx, actor, || self.send(ctx, &mut own));
+        let result = turn::calling(ctx, actor, || self.round_trip(ctx, &mut own));
         (result, own)
     }
 
@@ -183,19 +198,21 @@ impl Message {
                 "`query` is for read-only methods; this one may change its actor: take &mut self, and write `call(ctx, self)`",
             ));
         }
-        self.send(ctx, &mut false)
+        self.round_trip(ctx, &mut false)
     }
 
-    fn send<R: Input>(self, ctx: &ReadContext, committed: &mut bool) -> Result<R, Error> {
+    fn round_trip<R: Input>(self, ctx: &ReadContext, committed: &mut bool) -> Result<R, Error> {
         if let Some(e) = self.unfit {
             return Err(e
                 .with_code("not_json")
                 .context(&format!("call {}.{}", self.to.actor_type, self.method)));
         }
         let millis = (self.timeout.as_nanos() + 999_999) / 1_000_000;
+        let (actor_type, id, service) = self.to.parts();
         let frame = codec::encode_message(&MessageFrame {
-            actor_type: &self.to.actor_type,
-            id: &self.to.id,
+            actor_type,
+            id,
+            service,
             method: &self.method,
             content_type: &self.input.content_type,
             payload: &self.input.body,
@@ -237,23 +254,34 @@ impl Message {
 /// A [`Message`] whose reply is an `R`; from the struct that the option `reference` of the
 /// attribute `actor` makes.
 #[derive(Clone, Debug)]
-#[must_use = "a message does nothing until it is called"]
+#[must_use = "a message does nothing until it is called or sent"]
 pub struct TypedMessage<R> {
     message: Message,
     reply: PhantomData<fn() -> R>,
 }
 
+impl<R> TypedMessage<R> {
+    pub(crate) fn with(self, change: impl FnOnce(Message) -> Message) -> TypedMessage<R> {
+        TypedMessage {
+            message: change(self.message),
+            reply: self.reply,
+        }
+    }
+
+    pub(crate) fn into_message(self) -> Message {
+        self.message
+    }
+}
+
 impl<R: Input> TypedMessage<R> {
     /// As [`Message::timeout`].
-    pub fn timeout(mut self, limit: Duration) -> TypedMessage<R> {
-        self.message = self.message.timeout(limit);
-        self
+    pub fn timeout(self, limit: Duration) -> TypedMessage<R> {
+        self.with(|m| m.timeout(limit))
     }
 
     /// As [`Message::atomic`].
-    pub fn atomic(mut self) -> TypedMessage<R> {
-        self.message = self.message.atomic();
-        self
+    pub fn atomic(self) -> TypedMessage<R> {
+        self.with(Message::atomic)
     }
 
     /// As [`Message::call`].

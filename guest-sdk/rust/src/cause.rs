@@ -17,6 +17,10 @@ pub enum CauseKind {
     Reminder,
     /// A firing of a [`Timer`](crate::Timer).
     Timer,
+    /// A message of another actor, or from outside: [`Message::send`](crate::Message::send).
+    Message,
+    /// A message of the actor that comes back: nobody consumed it.
+    Undelivered,
     /// What this SDK does not know.
     Other,
 }
@@ -27,13 +31,21 @@ pub enum CauseKind {
 pub struct Cause {
     /// What it was.
     pub kind: CauseKind,
-    /// The actor that calls, if one does. The rest is of a firing.
+    /// The actor that calls or that sent the message, if one did. Of an undelivered message
+    /// it is the one that did not consume it.
     pub from: Option<Ref>,
+    /// The actor that sent the message on behalf of `from`, if that is another one.
+    pub by: Option<Ref>,
+    /// The sender's own number of a message.
+    pub cookie: u64,
+    /// The code of the last failure of a message that comes back.
+    pub failed: String,
     /// The name of the reminder or timer.
     pub name: String,
-    /// When it was due; where the firing stands for several times, the first.
+    /// When the firing or the message was due; where a firing stands for several times, the
+    /// first.
     pub due: SystemTime,
-    /// 1 the first time that this firing is tried, and always of a timer.
+    /// 1 the first time that this firing or message is tried, and always of a timer.
     pub attempt: u32,
     /// For how many further times the firing stands, and how many were passed over
     /// before it.
@@ -54,10 +66,14 @@ impl Cause {
                 codec::CAUSE_CALL => CauseKind::Actor,
                 codec::CAUSE_REMINDER => CauseKind::Reminder,
                 codec::CAUSE_TIMER => CauseKind::Timer,
+                codec::CAUSE_MESSAGE => CauseKind::Message,
+                codec::CAUSE_UNDELIVERED => CauseKind::Undelivered,
                 _ => CauseKind::Other,
             },
-            from: Some(Ref::new(turn.caller_type, turn.caller_id))
-                .filter(|_| turn.cause == codec::CAUSE_CALL),
+            from: actor(turn.caller_type, turn.caller_id),
+            by: actor(turn.by_type, turn.by_id),
+            cookie: turn.cookie,
+            failed: turn.failed.to_string(),
             name: turn.cause_name.to_string(),
             due: time(turn.due_unix_nano),
             attempt: turn.attempt,
@@ -72,6 +88,9 @@ impl Cause {
         Cause {
             kind: CauseKind::Call,
             from: None,
+            by: None,
+            cookie: 0,
+            failed: String::new(),
             name: String::new(),
             due: UNIX_EPOCH,
             attempt: 0,
@@ -79,6 +98,11 @@ impl Cause {
             metadata: BTreeMap::new(),
         }
     }
+}
+
+/// `None` without a type.
+fn actor(actor_type: &str, id: &str) -> Option<Ref> {
+    Some(Ref::new(actor_type, id)).filter(|_| !actor_type.is_empty())
 }
 
 #[cfg(test)]
@@ -92,6 +116,8 @@ mod tests {
             (codec::CAUSE_CALL, Some(CauseKind::Actor)),
             (codec::CAUSE_REMINDER, Some(CauseKind::Reminder)),
             (codec::CAUSE_TIMER, Some(CauseKind::Timer)),
+            (codec::CAUSE_MESSAGE, Some(CauseKind::Message)),
+            (codec::CAUSE_UNDELIVERED, Some(CauseKind::Undelivered)),
             (200, Some(CauseKind::Other)),
         ] {
             let turn = TurnFrame {

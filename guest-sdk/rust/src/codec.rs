@@ -230,6 +230,7 @@ pub struct MessageFrame<'a> {
     pub undelivered: &'a str,
     /// The sender's own number of a message.
     pub cookie: u64,
+    pub channel: u32,
     /// How long after it was sent a message is delivered, in nanoseconds.
     pub delay_nano: i64,
     /// The type of the actor that gets the message if nobody consumes it; empty: none.
@@ -424,6 +425,7 @@ pub fn encode_message(message: &MessageFrame<'_>) -> Vec<u8> {
     w.number(9, &message.due_unix_nano.to_le_bytes());
     w.bytes(10, message.undelivered.as_bytes());
     w.number(11, &message.cookie.to_le_bytes());
+    w.number(12, &message.channel.to_le_bytes());
     w.number(13, &message.delay_nano.to_le_bytes()); // 12 is kept for what is to come
     w.bytes(14, message.forward_type.as_bytes());
     w.bytes(15, message.forward_id.as_bytes());
@@ -453,6 +455,7 @@ pub fn decode_message(frame: &[u8]) -> Result<MessageFrame<'_>, FrameError> {
             9 => message.due_unix_nano = i64::from_le_bytes(r.number(value)?),
             10 => message.undelivered = r.text(value)?,
             11 => message.cookie = u64::from_le_bytes(r.number(value)?),
+            12 => message.channel = u32::from_le_bytes(r.number(value)?),
             13 => message.delay_nano = i64::from_le_bytes(r.number(value)?),
             14 => message.forward_type = r.text(value)?,
             15 => message.forward_id = r.text(value)?,

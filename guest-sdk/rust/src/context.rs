@@ -91,6 +91,8 @@ impl Context {
                 keys_changed: Cell::new(false),
                 deleted: Cell::new(Deleted::No),
                 cause: Cause::of(turn),
+                method_set: turn.method_set.to_string(),
+                passed: Cell::new(false),
             },
         }
     }
@@ -119,6 +121,9 @@ pub struct ReadContext {
     keys_changed: Cell<bool>,
     deleted: Cell<Deleted>,
     cause: Option<Box<Cause>>, // none for a call
+    method_set: String,
+    /// Whether the turn has ended its actor's life.
+    passed: Cell<bool>,
 }
 
 /// Whether a turn deleted all keys of the state.
@@ -162,7 +167,7 @@ impl ReadContext {
         self.names.part(4)
     }
 
-    /// What brought the turn about: a call, or the firing of a reminder.
+    /// What brought the turn about: a call, a message, or the firing of a reminder.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause.as_deref().cloned().unwrap_or_else(Cause::call)
@@ -243,6 +248,19 @@ impl ReadContext {
     pub(crate) fn note_deleted(&self, deleted: Deleted) {
         self.keys_changed.set(true);
         self.deleted.set(deleted);
+    }
+
+    pub(crate) fn note_passed(&self) {
+        self.keys_changed.set(true);
+        self.passed.set(true);
+    }
+
+    pub(crate) fn passed(&self) -> bool {
+        self.passed.get()
+    }
+
+    pub(crate) fn set(&self) -> &str {
+        &self.method_set
     }
 
     pub(crate) fn saved(&self) -> &RefCell<Vec<u8>> {

@@ -1,6 +1,8 @@
 //! What an actor can ask of its host: `abi/SPEC.md` section 5, as a trait, so
 //! that the same turn runs in Wasm and in the test kit.
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::convert::Payload;
 use crate::error::{Error, Status};
 
 /// How a value of the state is written.
@@ -26,6 +28,9 @@ impl Code {
     pub(crate) const DENIED: Code = Code(-7);
     pub(crate) const NOT_READY: Code = Code(-8);
     pub(crate) const TOO_MANY: Code = Code(-9);
+    pub(crate) const TAKEN: Code = Code(-10);
+    pub(crate) const FULL: Code = Code(-11);
+    pub(crate) const OVER: Code = Code(-12);
 
     /// The error that a method gets. `doing` says what was refused.
     pub(crate) fn error(self, doing: &str) -> Error {
@@ -50,6 +55,11 @@ impl Code {
                 Status::FailedPrecondition,
                 "no_state",
                 "a stateless type has no state",
+            ),
+            Code::OVER => (
+                Status::FailedPrecondition,
+                "life_over",
+                "the turn has ended its actor's life",
             ),
             Code::NO_TURN => (Status::Internal, "no_turn", "no turn is running"),
             Code(n) => {
@@ -109,7 +119,25 @@ pub(crate) trait Host {
     /// Takes a message frame, and gives the result frame.
     #[cfg(not(target_arch = "wasm32"))]
     fn call(&self, frame: &[u8]) -> Result<Vec<u8>, Code>;
-    /// Why the last function of reminders and timers was refused.
+    /// Takes a message frame.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn send(&self, frame: &[u8]) -> Result<(), Code>;
+    /// The ID of a new actor.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn spawn(&self, actor_type: &str) -> Result<String, Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn become_(&self, set: &str) -> Result<(), Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn pass_away(&self) -> Result<(), Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn service_claim(&self, name: &str) -> Result<(), Code>;
+    /// Whether the actor stood for it.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn service_release(&self, name: &str) -> Result<bool, Code>;
+    /// Publishes an event: its name, and its payload.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn publish(&self, event: (&str, &Payload)) -> Result<(), Code>;
+    /// Why the last function with a problem was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;
     fn random(&self, buf: &mut [u8]);

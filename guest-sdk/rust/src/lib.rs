@@ -45,7 +45,9 @@
 //! - [`Method`] is what a method looks like.
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
-//! - [`Ref`] names another actor, whose methods [`Message`] calls.
+//! - [`Ref`] names another actor, whose methods [`Message`] calls, or runs later.
+//! - [`Context::spawn`] makes an actor, [`Context::pass_away`] ends one, and
+//!   [`Context::become_`] changes which methods one accepts.
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
 //!   actor is in memory.
 //! - [`Error`] is a failure that reaches the caller as it is.
@@ -88,12 +90,12 @@
 //   error, json, convert, record         values as JSON, and failures
 //   host, wasm, spec, context            the host's functions, a type's manifest, a turn
 //   actor, turn                          what a method is, and how one runs
-//   state, capability, call, reminder, timer
-//                                        what a context gives
+//   state, capability, call, reminder, timer, life, message
+//                                        what a context gives; a call has what a message adds
 //   exports, testing, macros             who runs turns: Wasm, the test kit; and their front
 //
-// In testing: zone, schedule, timers, reminders, overlay, outside, functions, chain, mod,
-// actor_ref.
+// In testing: zone, schedule, timers, reminders, overlay, outside, messages, living, functions,
+// chain, mod, actor_ref.
 
 mod actor;
 mod address;
@@ -109,7 +111,10 @@ mod error;
 mod exports;
 mod host;
 mod json;
+pub mod event;
+pub mod life;
 mod macros;
+pub mod message;
 mod payload;
 #[allow(missing_docs, unreachable_pub)]
 mod record;

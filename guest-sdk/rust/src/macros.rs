@@ -89,6 +89,12 @@
 ///   # fn main() {}
 ///   ```
 /// - **`reentrant`**: `true` makes all methods reentrant.
+/// - **`hooks`**: the methods that the host runs when an actor begins, has been loaded, or
+///   is about to leave its host, without input: any of `created`, `activated` and
+///   `leaving`, as `{ created: "OnCreated" }`.
+/// - **`messages`**: how long a message to an actor of the type is delivered, any of
+///   `attempts`, `interval_ms`, `max_ms` and `age_ms`.
+/// - **`spawn_only`**: `true`: an actor exists only once another one has spawned it.
 /// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
 ///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
 ///   about one simple instruction; tests outside of a host do not count it) and
@@ -98,6 +104,9 @@
 ///   `config` and `secrets`. A host for `http` is written `api.example.com`,
 ///   `*.example.com`, `*` for every host, `api.example.com:8443`, or
 ///   `http://api.example.com` for requests without TLS.
+///
+/// Sets of methods, between which [`become_`](crate::Context::become_) chooses, are for the
+/// attribute `actor`.
 ///
 /// The type's name is that of the struct: `shop::Counter { … }` is `Counter`, and
 /// `Counter as "shop.Counter" { … }` is `shop.Counter`. Several entries follow one
@@ -218,6 +227,13 @@ macro_rules! __option {
     ($spec:ident, $actor:path, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
     ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
     ($spec:ident, $actor:path, reentrant: $value:tt) => { $spec.reentrant = $value; };
+    ($spec:ident, $actor:path, spawn_only: $value:tt) => { $spec.spawn_only = $value; };
+    ($spec:ident, $actor:path, hooks: { $($hook:ident : $method:expr),* $(,)? }) => {
+        $($spec.hooks.$hook = $method;)*
+    };
+    ($spec:ident, $actor:path, messages: { $($number:ident : $value:expr),* $(,)? }) => {
+        $($spec.messages.$number = $value;)*
+    };
     ($spec:ident, $actor:path, co_locate: { $($part:ident : $value:expr),* $(,)? }) => {
         $($spec.co_locate.$part = $value;)*
     };
@@ -241,7 +257,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, spawn_only"
         ));
     };
 }

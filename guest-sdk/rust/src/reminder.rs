@@ -325,7 +325,7 @@ pub(crate) fn nanos(what: &str, d: Duration) -> Result<i64, String> {
 }
 
 /// What is before 1970 is due at once.
-fn unix_nanos(what: &str, time: Option<SystemTime>) -> Result<i64, String> {
+pub(crate) fn unix_nanos(what: &str, time: Option<SystemTime>) -> Result<i64, String> {
     match time.map(|t| t.duration_since(UNIX_EPOCH)) {
         None => Ok(0),
         Some(Err(_)) => Ok(1),
@@ -339,7 +339,7 @@ fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(nanos.max(0).unsigned_abs())
 }
 
-/// Names what is done to a reminder or timer, or how a name begins that is too long.
+/// Names what is done to a reminder, a timer and so on, or how a name begins that is too long.
 pub(crate) fn doing(op: &str, what: &str, name: &str) -> String {
     match codec::cut(name, 64) {
         all if all.len() == name.len() => format!("{op} {what} {name:?}"),
@@ -347,7 +347,7 @@ pub(crate) fn doing(op: &str, what: &str, name: &str) -> String {
     }
 }
 
-/// Why the last function of reminders or timers was refused.
+/// Why the last function with a problem was refused.
 pub(crate) fn problem(ctx: &ReadContext) -> String {
     direct!(ctx, problem())
 }

@@ -42,6 +42,51 @@ impl CoLocate {
     };
 }
 
+/// Methods that the host runs at points of an actor's life, without input; empty: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hooks {
+    /// Before the actor's first turn, in the same commit.
+    pub created: &'static str,
+    /// When the actor has been loaded, before its next turn.
+    pub activated: &'static str,
+    /// When the actor's host is about to give it to another one, or to stop.
+    pub leaving: &'static str,
+}
+
+impl Hooks {
+    /// None.
+    pub const NONE: Hooks = Hooks {
+        created: "",
+        activated: "",
+        leaving: "",
+    };
+}
+
+/// How long a host tries to deliver a message to an actor of the type. 0 means the host's
+/// default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessagePolicy {
+    /// How often it is delivered.
+    pub attempts: u64,
+    /// Milliseconds after the first failure until it is delivered again; each time twice as
+    /// many.
+    pub interval_ms: u64,
+    /// The most milliseconds between two deliveries.
+    pub max_ms: u64,
+    /// Milliseconds after which a message counts as undelivered.
+    pub age_ms: u64,
+}
+
+impl MessagePolicy {
+    /// The host's defaults.
+    pub const NONE: MessagePolicy = MessagePolicy {
+        attempts: 0,
+        interval_ms: 0,
+        max_ms: 0,
+        age_ms: 0,
+    };
+}
+
 /// Whether an actor has an instance of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
@@ -85,6 +130,12 @@ pub struct TypeSpec {
     pub limits: Limits,
     /// What it uses beyond its own state.
     pub capabilities: Capabilities,
+    /// What runs at points of its actors' lives.
+    pub hooks: Hooks,
+    /// What becomes of messages to its actors.
+    pub messages: MessagePolicy,
+    /// Whether its actors exist only once another one has spawned them.
+    pub spawn_only: bool,
 }
 
 impl TypeSpec {
@@ -103,6 +154,9 @@ impl TypeSpec {
             methods,
             limits: Limits::NONE,
             capabilities: Capabilities::NONE,
+            hooks: Hooks::NONE,
+            messages: MessagePolicy::NONE,
+            spawn_only: false,
         }
     }
 
@@ -130,6 +184,15 @@ impl TypeSpec {
                 valid_name(self.methods[i].name),
                 "a method's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
             );
+            let sets = self.methods[i].sets;
+            let mut k = 0;
+            while k < sets.len() {
+                assert!(
+                    valid_name(sets[k]),
+                    "the name of a set of methods must be 1 to 64 of A-Z a-z 0-9 . _ -"
+                );
+                k += 1;
+            }
             let mut k = 0;
             while k < i {
                 assert!(
@@ -140,7 +203,23 @@ impl TypeSpec {
             }
             i += 1;
         }
+        self.check_hook(self.hooks.created);
+        self.check_hook(self.hooks.activated);
+        self.check_hook(self.hooks.leaving);
         self
+    }
+
+    const fn check_hook(&self, hook: &str) {
+        let mut found = hook.is_empty();
+        let mut i = 0;
+        while i < self.methods.len() {
+            if same(self.methods[i].name, hook) {
+                assert!(!self.methods[i].read_only, "a hook is not read-only");
+                found = true;
+            }
+            i += 1;
+        }
+        assert!(found, "a hook names a method of the type");
     }
 }
 
@@ -186,6 +265,8 @@ pub struct MethodSpec {
     pub private: bool,
     /// Calls of it are in their callers' transactions, or fail.
     pub atomic: bool,
+    /// The sets of methods that it is in; none: all of them.
+    pub sets: &'static [&'static str],
 }
 
 impl MethodSpec {
@@ -199,6 +280,7 @@ impl MethodSpec {
             reentrant: false,
             private: false,
             atomic: false,
+            sets: &[],
         }
     }
 
@@ -234,6 +316,13 @@ impl MethodSpec {
     #[must_use]
     pub const fn atomic(mut self) -> MethodSpec {
         self.atomic = true;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn in_sets(mut self, sets: &'static [&'static str]) -> MethodSpec {
+        self.sets = sets;
         self
     }
 }
@@ -361,6 +450,11 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     out.push(']');
     write_limits(out, &spec.limits);
     write_capabilities(out, &spec.capabilities);
+    write_hooks(out, &spec.hooks);
+    write_messages(out, &spec.messages);
+    if spec.spawn_only {
+        out.push_str(",\"spawn\":\"only\"");
+    }
     out.push('}');
 }
 
@@ -394,12 +488,55 @@ fn write_method(out: &mut String, method: &MethodSpec) {
             out.push_str(member);
         }
     }
+    if !method.sets.is_empty() {
+        out.push_str(",\"sets\":");
+        write_texts(out, method.sets);
+    }
     out.push('}');
 }
 
+fn write_texts(out: &mut String, texts: &[&str]) {
+    out.push('[');
+    separated(out, texts, |out, item| {
+        let mut text = Vec::new();
+        json::write_string(&mut text, item);
+        out.push_str(&String::from_utf8_lossy(&text));
+    });
+    out.push(']');
+}
+
+fn write_hooks(out: &mut String, hooks: &Hooks) {
+    let mut sep = ",\"hooks\":{";
+    for (name, method) in [
+        ("created", hooks.created),
+        ("activated", hooks.activated),
+        ("leaving", hooks.leaving),
+    ] {
+        if !method.is_empty() {
+            out.push_str(&format!("{sep}\"{name}\":\"{method}\"")); // a method's name
+            sep = ",";
+        }
+    }
+    if sep == "," {
+        out.push('}');
+    }
+}
+
+fn write_numbers(out: &mut String, member: &str, numbers: &[(&str, u64)]) {
+    let mut sep = format!(",\"{member}\":{{");
+    for (name, value) in numbers {
+        if *value > 0 {
+            out.push_str(&format!("{sep}\"{name}\":{value}"));
+            sep = ",".to_string();
+        }
+    }
+    if sep == "," {
+        out.push('}');
+    }
+}
+
 fn write_limits(out: &mut String, limits: &Limits) {
-    let mut sep = ",\"limits\":{";
-    for (name, value) in [
+    let numbers = [
         ("state_bytes", limits.state_bytes),
         ("payload_bytes", limits.payload_bytes),
         ("mailbox", limits.mailbox),
@@ -407,15 +544,18 @@ fn write_limits(out: &mut String, limits: &Limits) {
         ("memory_bytes", limits.memory_bytes),
         ("fuel", limits.fuel),
         ("idempotency_window_ms", limits.idempotency_window_ms),
-    ] {
-        if value > 0 {
-            out.push_str(&format!("{sep}\"{name}\":{value}"));
-            sep = ",";
-        }
-    }
-    if sep == "," {
-        out.push('}');
-    }
+    ];
+    write_numbers(out, "limits", &numbers);
+}
+
+fn write_messages(out: &mut String, policy: &MessagePolicy) {
+    let numbers = [
+        ("attempts", policy.attempts),
+        ("interval_ms", policy.interval_ms),
+        ("max_ms", policy.max_ms),
+        ("age_ms", policy.age_ms),
+    ];
+    write_numbers(out, "messages", &numbers);
 }
 
 fn write_capabilities(out: &mut String, uses: &Capabilities) {
@@ -428,13 +568,8 @@ fn write_capabilities(out: &mut String, uses: &Capabilities) {
         if list.is_empty() {
             continue;
         }
-        out.push_str(&format!("{sep}\"{name}\":["));
-        separated(out, list, |out, item| {
-            let mut text = Vec::new();
-            json::write_string(&mut text, item);
-            out.push_str(&String::from_utf8_lossy(&text));
-        });
-        out.push(']');
+        out.push_str(&format!("{sep}\"{name}\":"));
+        write_texts(out, list);
         sep = ",";
     }
     if sep == "," {
@@ -456,7 +591,18 @@ mod tests {
                 separator: "/",
                 parts: 2,
             },
-            ..TypeSpec::new("Read", &[MethodSpec::new("Do")])
+            hooks: Hooks {
+                created: "Do",
+                leaving: "Do",
+                ..Hooks::NONE
+            },
+            messages: MessagePolicy {
+                attempts: 5,
+                age_ms: 60_000,
+                ..MessagePolicy::NONE
+            },
+            spawn_only: true,
+            ..TypeSpec::new("Read", &[MethodSpec::new("Do").in_sets(&["open", "ajar"])])
         };
         const FULL: TypeSpec = TypeSpec {
             placement: Placement::Sticky,
@@ -493,7 +639,8 @@ mod tests {
                 r#"","types":["#,
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Read","placement":"ring:3","#,
-                r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do"}]},"#,
+                r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do","sets":["open","ajar"]}],"#,
+                r#""hooks":{"created":"Do","leaving":"Do"},"messages":{"attempts":5,"age_ms":60000},"spawn":"only"},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"reentrant":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

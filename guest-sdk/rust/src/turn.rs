@@ -385,7 +385,7 @@ fn check_unchanged<A: Actor>(ctx: &Context, actor: &A, method: &str) -> Result<(
 
 /// Saves what the method changed. What `spare` has means nothing, before and after.
 fn save<A: Actor>(ctx: &Context, actor: &A, spare: &mut Vec<u8>) -> Result<(), Error> {
-    if A::SPEC.placement == Placement::Stateless {
+    if A::SPEC.placement == Placement::Stateless || ctx.passed() {
         return Ok(());
     }
     actor.save_to(spare)?;

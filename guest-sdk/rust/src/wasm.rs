@@ -1,5 +1,6 @@
 //! The host's functions as imports.
 
+use crate::convert::Payload;
 use crate::host::{Code, Format, Host};
 
 mod import {
@@ -56,6 +57,21 @@ mod import {
         pub(super) fn timer_cancel(name: *const u8, len: usize) -> i32;
         pub(super) fn call(frame: *const u8, len: usize) -> i64;
         pub(super) fn call_result(buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn send(frame: *const u8, len: usize) -> i32;
+        pub(super) fn spawn(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
+        #[link_name = "become"]
+        pub(super) fn become_(set: *const u8, len: usize) -> i32;
+        pub(super) fn pass_away() -> i32;
+        pub(super) fn service_claim(name: *const u8, len: usize) -> i32;
+        pub(super) fn service_release(name: *const u8, len: usize) -> i32;
+        pub(super) fn event_publish(
+            name: *const u8,
+            name_len: usize,
+            content_type: *const u8,
+            content_type_len: usize,
+            payload: *const u8,
+            payload_len: usize,
+        ) -> i32;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -146,6 +162,50 @@ pub(crate) fn call(frame: &[u8]) -> Result<Vec<u8>, Code> {
     }
     let read = |buf, cap| unsafe { import::call_result(buf, cap) };
     fill(size as usize, read).map(|(_, result)| result)
+}
+
+pub(crate) fn send(frame: &[u8]) -> Result<(), Code> {
+    check(unsafe { import::send(frame.as_ptr(), frame.len()) }).map(drop)
+}
+
+/// As the longest ID of a spawned actor, so that it is asked for once.
+const MAX_SPAWNED_ID: usize = 64;
+
+pub(crate) fn spawn(actor_type: &str) -> Result<String, Code> {
+    let (name, len) = (actor_type.as_ptr(), actor_type.len());
+    let get = |buf, cap| unsafe { import::spawn(name, len, buf, cap) };
+    fill(MAX_SPAWNED_ID, get).map(|(_, id)| String::from_utf8_lossy(&id).into_owned())
+}
+
+pub(crate) fn publish((name, payload): (&str, &Payload)) -> Result<(), Code> {
+    let (content_type, body) = (&payload.content_type, &payload.body);
+    check(unsafe {
+        import::event_publish(
+            name.as_ptr(),
+            name.len(),
+            content_type.as_ptr(),
+            content_type.len(),
+            body.as_ptr(),
+            body.len(),
+        )
+    })
+    .map(drop)
+}
+
+pub(crate) fn become_(set: &str) -> Result<(), Code> {
+    check(unsafe { import::become_(set.as_ptr(), set.len()) }).map(drop)
+}
+
+pub(crate) fn pass_away() -> Result<(), Code> {
+    check(unsafe { import::pass_away() }).map(drop)
+}
+
+pub(crate) fn service_claim(name: &str) -> Result<(), Code> {
+    check(unsafe { import::service_claim(name.as_ptr(), name.len()) }).map(drop)
+}
+
+pub(crate) fn service_release(name: &str) -> Result<bool, Code> {
+    check(unsafe { import::service_release(name.as_ptr(), name.len()) }).map(|n| n == 1)
 }
 
 pub(crate) fn problem() -> String {

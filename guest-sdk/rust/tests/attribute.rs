@@ -29,6 +29,8 @@ mod cart {
         state_schema = SCHEMA,
         reentrant,
         limits(state_bytes = 64 << 10, turn_ms = 500),
+        hooks(created = "Expire", leaving = "Empty"),
+        messages(attempts = 5, age_ms = 60_000),
         capabilities(http = ["api.example.com", "*"], secrets = ["key"]),
     )]
     impl Cart {
@@ -51,7 +53,7 @@ mod cart {
             ctx.state().delete_all(self)
         }
 
-        #[method(private, atomic)]
+        #[method(private, atomic, in = "open", in = "ajar")]
         fn expire(&mut self, _: &Context) -> Result<(), Error> {
             self.total = 0;
             Ok(())
@@ -100,7 +102,19 @@ impl Plain {
     }
 }
 
-greenroom::module! { cart::Cart, Plain }
+greenroom::record! {
+    #[derive(Default)]
+    pub struct Spawned {}
+}
+
+#[greenroom::actor(spawn_only)]
+impl Spawned {
+    fn touch(&mut self, _: &Context) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+greenroom::module! { cart::Cart, Plain, Spawned }
 
 #[test]
 fn the_attribute_says_what_the_macro_says() {
@@ -141,8 +155,11 @@ fn the_attribute_says_what_the_macro_says() {
     );
     let manifest = GREENROOM_MODULE.manifest();
     assert!(manifest.contains(r#"{"name":"Plain","#));
-    let expire = r#"{"name":"Expire","private":true,"atomic":"required"}"#;
+    let expire = r#"{"name":"Expire","private":true,"atomic":"required","sets":["open","ajar"]}"#;
     assert!(manifest.contains(expire), "{manifest}");
+    let life = r#""hooks":{"created":"Expire","leaving":"Empty"},"messages":{"attempts":5,"age_ms":60000}}"#;
+    assert!(manifest.contains(life), "{manifest}");
+    assert!(manifest.contains(r#"{"name":"Touch"}],"spawn":"only"}"#));
 }
 
 #[test]

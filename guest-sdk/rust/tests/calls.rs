@@ -1,7 +1,7 @@
 //! Actors that call each other, as the test kit runs them.
 
 use greenroom::testing::Host;
-use greenroom::{call, CauseKind, Context, Error, Payload, ReadContext, Ref, Reminder};
+use greenroom::{call, life, CauseKind, Context, Error, Payload, ReadContext, Ref, Reminder};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -317,7 +317,8 @@ fn refused_calls_have_the_codes_of_a_server() {
         (["Nothing", "a", "M"], call::TYPE_NOT_FOUND),
         (["Account", "a", "M"], call::METHOD_NOT_FOUND),
         (["Account", "", "Who"], call::INVALID_CALL),
-        (["", "a", "Who"], call::INVALID_CALL),
+        (["", "a", "Who"], life::SERVICE_NOT_FOUND),
+        (["", "", "Who"], call::INVALID_CALL),
         (["Account", "a", ""], call::INVALID_CALL),
         (["Teller", "t", "Sink"], call::NOT_REENTRANT),
     ] {

@@ -246,6 +246,7 @@ fn messages() {
             due_unix_nano: want["due_unix_nano"].as_i64().unwrap(),
             undelivered: text(&want["undelivered"]),
             cookie: want["cookie"].as_u64().unwrap(),
+            channel: want["channel"].as_u64().unwrap() as u32,
             delay_nano: want["delay_nano"].as_i64().unwrap(),
             forward_type: text(&want["forward_type"]),
             forward_id: text(&want["forward_id"]),

@@ -1194,6 +1194,243 @@ func (x *MessageDetails) GetCookie() uint64 {
 	return 0
 }
 
+type SubscribeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Actor *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Where to begin; absent: with what is published from now on.
+	//
+	// Types that are valid to be assigned to From:
+	//
+	//	*SubscribeRequest_Start
+	//	*SubscribeRequest_After
+	From          isSubscribeRequest_From `protobuf_oneof:"from"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeRequest) Reset() {
+	*x = SubscribeRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeRequest) ProtoMessage() {}
+
+func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
+func (*SubscribeRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SubscribeRequest) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetFrom() isSubscribeRequest_From {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetStart() bool {
+	if x != nil {
+		if x, ok := x.From.(*SubscribeRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return false
+}
+
+func (x *SubscribeRequest) GetAfter() string {
+	if x != nil {
+		if x, ok := x.From.(*SubscribeRequest_After); ok {
+			return x.After
+		}
+	}
+	return ""
+}
+
+type isSubscribeRequest_From interface {
+	isSubscribeRequest_From()
+}
+
+type SubscribeRequest_Start struct {
+	// With the oldest event that is kept.
+	Start bool `protobuf:"varint,2,opt,name=start,proto3,oneof"`
+}
+
+type SubscribeRequest_After struct {
+	// After a position of SubscribeResponse or ActorEvent.
+	After string `protobuf:"bytes,3,opt,name=after,proto3,oneof"`
+}
+
+func (*SubscribeRequest_Start) isSubscribeRequest_From() {}
+
+func (*SubscribeRequest_After) isSubscribeRequest_From() {}
+
+type SubscribeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In their order. The first message has none, and says where the subscription begins; so has
+	// one that is sent now and then while there is nothing to send.
+	Events []*ActorEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// After which the subscription goes on.
+	Position      string `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeResponse) Reset() {
+	*x = SubscribeResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeResponse) ProtoMessage() {}
+
+func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeResponse.ProtoReflect.Descriptor instead.
+func (*SubscribeResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SubscribeResponse) GetEvents() []*ActorEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *SubscribeResponse) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+// ActorEvent is something that an actor has published in a committed turn.
+type ActorEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Opaque. Positions of one actor are in the order of its events.
+	Position string `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
+	Name     string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Payload  []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Media type of the payload; empty means application/json.
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
+	// How often the actor had passed away before.
+	Life          uint64 `protobuf:"varint,6,opt,name=life,proto3" json:"life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorEvent) Reset() {
+	*x = ActorEvent{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorEvent) ProtoMessage() {}
+
+func (x *ActorEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorEvent.ProtoReflect.Descriptor instead.
+func (*ActorEvent) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ActorEvent) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ActorEvent) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *ActorEvent) GetPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishedAt
+	}
+	return nil
+}
+
+func (x *ActorEvent) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
 type InvokeResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -1209,7 +1446,7 @@ type InvokeResponse struct {
 
 func (x *InvokeResponse) Reset() {
 	*x = InvokeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1458,7 @@ func (x *InvokeResponse) String() string {
 func (*InvokeResponse) ProtoMessage() {}
 
 func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1471,7 @@ func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeResponse.ProtoReflect.Descriptor instead.
 func (*InvokeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InvokeResponse) GetPayload() []byte {
@@ -1281,7 +1518,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1530,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1543,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QueryRequest) GetActor() *ActorKey {
@@ -1371,7 +1608,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1620,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1633,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueryResponse) GetPayload() []byte {
@@ -1442,7 +1679,7 @@ type InvokeStreamRequest struct {
 
 func (x *InvokeStreamRequest) Reset() {
 	*x = InvokeStreamRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1691,7 @@ func (x *InvokeStreamRequest) String() string {
 func (*InvokeStreamRequest) ProtoMessage() {}
 
 func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1704,7 @@ func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
 func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
@@ -1523,7 +1760,7 @@ type StreamInvocation struct {
 
 func (x *StreamInvocation) Reset() {
 	*x = StreamInvocation{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1772,7 @@ func (x *StreamInvocation) String() string {
 func (*StreamInvocation) ProtoMessage() {}
 
 func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1785,7 @@ func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
 func (*StreamInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StreamInvocation) GetId() uint64 {
@@ -1637,7 +1874,7 @@ type InvokeStreamResponse struct {
 
 func (x *InvokeStreamResponse) Reset() {
 	*x = InvokeStreamResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1886,7 @@ func (x *InvokeStreamResponse) String() string {
 func (*InvokeStreamResponse) ProtoMessage() {}
 
 func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1899,7 @@ func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
 func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
@@ -1698,7 +1935,7 @@ type StreamReply struct {
 
 func (x *StreamReply) Reset() {
 	*x = StreamReply{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1947,7 @@ func (x *StreamReply) String() string {
 func (*StreamReply) ProtoMessage() {}
 
 func (x *StreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1960,7 @@ func (x *StreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
 func (*StreamReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamReply) GetId() uint64 {
@@ -1790,7 +2027,7 @@ type StreamError struct {
 
 func (x *StreamError) Reset() {
 	*x = StreamError{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +2039,7 @@ func (x *StreamError) String() string {
 func (*StreamError) ProtoMessage() {}
 
 func (x *StreamError) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2052,7 @@ func (x *StreamError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
 func (*StreamError) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StreamError) GetCode() uint32 {
@@ -1848,7 +2085,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2097,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2110,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -1892,7 +2129,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2141,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2154,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -1954,7 +2191,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2203,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2216,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -2075,7 +2312,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2324,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2337,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2151,7 +2388,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2400,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2413,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2202,7 +2439,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2451,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2464,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2248,7 +2485,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2497,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2510,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2302,7 +2539,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2551,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2564,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2360,7 +2597,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2609,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2622,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2403,7 +2640,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2652,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2665,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 type ListServicesRequest struct {
@@ -2446,7 +2683,7 @@ type ListServicesRequest struct {
 
 func (x *ListServicesRequest) Reset() {
 	*x = ListServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2695,7 @@ func (x *ListServicesRequest) String() string {
 func (*ListServicesRequest) ProtoMessage() {}
 
 func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2708,7 @@ func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListServicesRequest) GetApp() string {
@@ -2513,7 +2750,7 @@ type ListServicesResponse struct {
 
 func (x *ListServicesResponse) Reset() {
 	*x = ListServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2762,7 @@ func (x *ListServicesResponse) String() string {
 func (*ListServicesResponse) ProtoMessage() {}
 
 func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2775,7 @@ func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListServicesResponse) GetServices() []*Service {
@@ -2567,7 +2804,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2816,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2829,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Service) GetName() string {
@@ -2712,7 +2949,23 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\aforward\x18\x05 \x01(\v2\x16.greenroom.v1.ActorKeyR\aforward\x12*\n" +
 	"\x04path\x18\x06 \x03(\v2\x16.greenroom.v1.ActorKeyR\x04path\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x16\n" +
-	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\x93\x01\n" +
+	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\x94\x01\n" +
+	"\x10SubscribeRequest\x124\n" +
+	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1f\n" +
+	"\x05start\x18\x02 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\x05start\x12!\n" +
+	"\x05after\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x05afterB\x06\n" +
+	"\x04from\"a\n" +
+	"\x11SubscribeResponse\x120\n" +
+	"\x06events\x18\x01 \x03(\v2\x18.greenroom.v1.ActorEventR\x06events\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\"\xcc\x01\n" +
+	"\n" +
+	"ActorEvent\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\tR\bposition\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12=\n" +
+	"\fpublished_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x12\n" +
+	"\x04life\x18\x06 \x01(\x04R\x04life\"\x93\x01\n" +
 	"\x0eInvokeResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
@@ -2829,12 +3082,13 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\x84\a\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xd9\a\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
 	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
 	"\x04Send\x12\x19.greenroom.v1.SendRequest\x1a\x1a.greenroom.v1.SendResponse\x12Z\n" +
-	"\fListMessages\x12!.greenroom.v1.ListMessagesRequest\x1a\".greenroom.v1.ListMessagesResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\fListMessages\x12!.greenroom.v1.ListMessagesRequest\x1a\".greenroom.v1.ListMessagesResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\tSubscribe\x12\x1e.greenroom.v1.SubscribeRequest\x1a\x1f.greenroom.v1.SubscribeResponse\"\x03\x90\x02\x010\x01\x12Y\n" +
 	"\fInvokeStream\x12!.greenroom.v1.InvokeStreamRequest\x1a\".greenroom.v1.InvokeStreamResponse(\x010\x01\x12E\n" +
 	"\x05Query\x12\x1a.greenroom.v1.QueryRequest\x1a\x1b.greenroom.v1.QueryResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetActor\x12\x1d.greenroom.v1.GetActorRequest\x1a\x1e.greenroom.v1.GetActorResponse\"\x03\x90\x02\x01\x12T\n" +
@@ -2857,7 +3111,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -2874,105 +3128,113 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*ListMessagesResponse)(nil),  // 12: greenroom.v1.ListMessagesResponse
 	(*InboxMessage)(nil),          // 13: greenroom.v1.InboxMessage
 	(*MessageDetails)(nil),        // 14: greenroom.v1.MessageDetails
-	(*InvokeResponse)(nil),        // 15: greenroom.v1.InvokeResponse
-	(*QueryRequest)(nil),          // 16: greenroom.v1.QueryRequest
-	(*QueryResponse)(nil),         // 17: greenroom.v1.QueryResponse
-	(*InvokeStreamRequest)(nil),   // 18: greenroom.v1.InvokeStreamRequest
-	(*StreamInvocation)(nil),      // 19: greenroom.v1.StreamInvocation
-	(*InvokeStreamResponse)(nil),  // 20: greenroom.v1.InvokeStreamResponse
-	(*StreamReply)(nil),           // 21: greenroom.v1.StreamReply
-	(*StreamError)(nil),           // 22: greenroom.v1.StreamError
-	(*GetActorRequest)(nil),       // 23: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 24: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 25: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 26: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 27: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 28: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 29: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 30: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 31: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 32: greenroom.v1.DeleteActorResponse
-	(*ListServicesRequest)(nil),   // 33: greenroom.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),  // 34: greenroom.v1.ListServicesResponse
-	(*Service)(nil),               // 35: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 36: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 39: greenroom.v1.ErrorDetail
+	(*SubscribeRequest)(nil),      // 15: greenroom.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),     // 16: greenroom.v1.SubscribeResponse
+	(*ActorEvent)(nil),            // 17: greenroom.v1.ActorEvent
+	(*InvokeResponse)(nil),        // 18: greenroom.v1.InvokeResponse
+	(*QueryRequest)(nil),          // 19: greenroom.v1.QueryRequest
+	(*QueryResponse)(nil),         // 20: greenroom.v1.QueryResponse
+	(*InvokeStreamRequest)(nil),   // 21: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),      // 22: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),  // 23: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),           // 24: greenroom.v1.StreamReply
+	(*StreamError)(nil),           // 25: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                 // 28: greenroom.v1.Actor
+	(*ListActorsRequest)(nil),     // 29: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 30: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 31: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 32: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 33: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 34: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 35: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),   // 36: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),  // 37: greenroom.v1.ListServicesResponse
+	(*Service)(nil),               // 38: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 39: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 42: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	36, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	39, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	36, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	39, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	36, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	39, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	36, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	37, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	38, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	39, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	40, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	41, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
-	22, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
+	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	37, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	37, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	37, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	37, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	40, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	40, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	40, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
-	36, // 23: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
-	1,  // 24: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 25: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	36, // 26: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	36, // 27: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	19, // 28: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 29: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 30: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	21, // 31: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	22, // 32: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	39, // 33: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 34: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	25, // 35: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 36: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	37, // 37: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	25, // 38: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 39: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	30, // 40: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 41: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	35, // 42: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
-	1,  // 43: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	37, // 44: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
-	2,  // 45: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 46: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 47: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 48: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	18, // 49: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	16, // 50: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	23, // 51: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	26, // 52: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	28, // 53: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	33, // 54: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	31, // 55: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	15, // 56: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 57: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 58: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 59: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	20, // 60: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	17, // 61: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	24, // 62: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	27, // 63: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	29, // 64: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	34, // 65: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	32, // 66: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
+	40, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	39, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	39, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	39, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	42, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	40, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	28, // 41: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 42: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	33, // 43: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 44: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	38, // 45: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 46: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	40, // 47: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 48: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 49: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 50: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 51: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 52: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 53: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 54: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 55: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	29, // 56: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	31, // 57: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	36, // 58: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	34, // 59: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 60: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 61: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 62: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 63: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 64: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 65: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 66: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 67: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	30, // 68: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	32, // 69: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	37, // 70: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	35, // 71: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	60, // [60:72] is the sub-list for method output_type
+	48, // [48:60] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -2985,13 +3247,17 @@ func file_greenroom_v1_actor_proto_init() {
 		(*OutgoingMessage_At)(nil),
 		(*OutgoingMessage_After)(nil),
 	}
+	file_greenroom_v1_actor_proto_msgTypes[14].OneofWrappers = []any{
+		(*SubscribeRequest_Start)(nil),
+		(*SubscribeRequest_After)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -331,7 +331,10 @@ type ForwardedInvocation struct {
 	Tracestate  string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	// Set if an actor's turn at the sending host calls. From protocol 5 on: a host that speaks
 	// less is sent none.
-	Origin        *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin *ForwardedOrigin `protobuf:"bytes,16,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Set if a volatile message asks for the turn. From protocol 6 on: a host that speaks less
+	// is sent none.
+	Tell          *ForwardedMessage `protobuf:"bytes,17,opt,name=tell,proto3" json:"tell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +477,13 @@ func (x *ForwardedInvocation) GetTracestate() string {
 func (x *ForwardedInvocation) GetOrigin() *ForwardedOrigin {
 	if x != nil {
 		return x.Origin
+	}
+	return nil
+}
+
+func (x *ForwardedInvocation) GetTell() *ForwardedMessage {
+	if x != nil {
+		return x.Tell
 	}
 	return nil
 }
@@ -2000,7 +2010,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xd6\x04\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x8a\x05\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -2022,7 +2032,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
 	"tracestate\x125\n" +
-	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\"\xa1\x01\n" +
+	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\x122\n" +
+	"\x04tell\x18\x11 \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\x04tell\"\xa1\x01\n" +
 	"\x0fForwardedOrigin\x12\x1d\n" +
 	"\n" +
 	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
@@ -2209,61 +2220,62 @@ var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	31, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	6,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
 	5,  // 8: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	27, // 9: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	32, // 10: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	9,  // 11: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	7,  // 12: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
-	8,  // 13: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
-	8,  // 14: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
-	32, // 15: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
-	32, // 16: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	32, // 17: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	11, // 18: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	2,  // 19: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	33, // 20: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	2,  // 21: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 22: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 23: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 24: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	15, // 25: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	34, // 26: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	34, // 27: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	34, // 28: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	15, // 29: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	34, // 30: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	2,  // 31: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 32: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	35, // 33: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	36, // 34: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	2,  // 35: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	21, // 36: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	32, // 37: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 38: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 39: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	2,  // 40: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	24, // 41: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	32, // 42: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	3,  // 43: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	12, // 44: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	17, // 45: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	14, // 46: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	19, // 47: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	22, // 48: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	23, // 49: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	0,  // 50: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	10, // 51: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	13, // 52: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	18, // 53: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	16, // 54: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	20, // 55: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	26, // 56: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	25, // 57: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	1,  // 58: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	51, // [51:59] is the sub-list for method output_type
-	43, // [43:51] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	7,  // 9: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	27, // 10: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	32, // 11: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	9,  // 12: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	7,  // 13: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	8,  // 14: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	8,  // 15: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	32, // 16: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	32, // 17: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	32, // 18: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	11, // 19: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	2,  // 20: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	33, // 21: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	2,  // 22: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 23: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 24: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 25: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	15, // 26: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	34, // 27: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	34, // 28: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	34, // 29: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	15, // 30: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	34, // 31: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	2,  // 32: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 33: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	35, // 34: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	36, // 35: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	2,  // 36: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	21, // 37: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	32, // 38: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	2,  // 39: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 40: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	2,  // 41: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	24, // 42: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	32, // 43: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	3,  // 44: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	12, // 45: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	17, // 46: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	14, // 47: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	19, // 48: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	22, // 49: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	23, // 50: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	0,  // 51: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	10, // 52: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	13, // 53: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	18, // 54: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	16, // 55: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	20, // 56: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	26, // 57: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	25, // 58: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	1,  // 59: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }

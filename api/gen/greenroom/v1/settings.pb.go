@@ -23,6 +23,274 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Rate is a number per second, and how much may come at once.
+type Rate struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PerSecond float64                `protobuf:"fixed64,1,opt,name=per_second,json=perSecond,proto3" json:"per_second,omitempty"`
+	// What a second brings if it is 0, and at least 1.
+	Burst         float64 `protobuf:"fixed64,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Rate) GetPerSecond() float64 {
+	if x != nil {
+		return x.PerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+// Quota bounds what an app as a whole may use.
+type Quota struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// turns, or fuel in units.
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Rate          *Rate                  `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quota) Reset() {
+	*x = Quota{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quota) ProtoMessage() {}
+
+func (x *Quota) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quota.ProtoReflect.Descriptor instead.
+func (*Quota) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Quota) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Quota) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Quota) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+// TypeLimit bounds the turns of a type, or of one method of it.
+type TypeLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Empty: all methods of the type together.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Turns that begin, of each key; none: no bound.
+	Rate *Rate `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Turns that run at the same time, of all keys together; 0: no bound. Keys have the
+	// places in turn.
+	Concurrency int32 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// The key: actor, token (that admitted the call), or empty for all calls together.
+	Per           string                 `protobuf:"bytes,5,opt,name=per,proto3" json:"per,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TypeLimit) Reset() {
+	*x = TypeLimit{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TypeLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TypeLimit) ProtoMessage() {}
+
+func (x *TypeLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TypeLimit.ProtoReflect.Descriptor instead.
+func (*TypeLimit) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TypeLimit) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *TypeLimit) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *TypeLimit) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *TypeLimit) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *TypeLimit) GetPer() string {
+	if x != nil {
+		return x.Per
+	}
+	return ""
+}
+
+func (x *TypeLimit) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+// TypePause is a type that is paused.
+type TypePause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Whether its calls are refused at once instead of waiting.
+	Refuse        bool                   `protobuf:"varint,2,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TypePause) Reset() {
+	*x = TypePause{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TypePause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TypePause) ProtoMessage() {}
+
+func (x *TypePause) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TypePause.ProtoReflect.Descriptor instead.
+func (*TypePause) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TypePause) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *TypePause) GetRefuse() bool {
+	if x != nil {
+		return x.Refuse
+	}
+	return false
+}
+
+func (x *TypePause) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 type ConfigValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -34,7 +302,7 @@ type ConfigValue struct {
 
 func (x *ConfigValue) Reset() {
 	*x = ConfigValue{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[0]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +314,7 @@ func (x *ConfigValue) String() string {
 func (*ConfigValue) ProtoMessage() {}
 
 func (x *ConfigValue) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[0]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +327,7 @@ func (x *ConfigValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigValue.ProtoReflect.Descriptor instead.
 func (*ConfigValue) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{0}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigValue) GetName() string {
@@ -98,7 +366,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[1]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +378,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[1]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +391,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{1}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Secret) GetName() string {
@@ -167,7 +435,7 @@ type HTTPGrant struct {
 
 func (x *HTTPGrant) Reset() {
 	*x = HTTPGrant{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[2]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +447,7 @@ func (x *HTTPGrant) String() string {
 func (*HTTPGrant) ProtoMessage() {}
 
 func (x *HTTPGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[2]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +460,7 @@ func (x *HTTPGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPGrant.ProtoReflect.Descriptor instead.
 func (*HTTPGrant) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HTTPGrant) GetHost() string {
@@ -225,7 +493,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[3]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +505,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[3]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +518,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetSettingsRequest) GetApp() string {
@@ -265,13 +533,16 @@ type GetSettingsResponse struct {
 	Config        []*ConfigValue         `protobuf:"bytes,1,rep,name=config,proto3" json:"config,omitempty"`
 	Secrets       []*Secret              `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	Http          []*HTTPGrant           `protobuf:"bytes,3,rep,name=http,proto3" json:"http,omitempty"`
+	Quotas        []*Quota               `protobuf:"bytes,4,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Limits        []*TypeLimit           `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	Pauses        []*TypePause           `protobuf:"bytes,6,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[4]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +554,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[4]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +567,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSettingsResponse) GetConfig() []*ConfigValue {
@@ -320,6 +591,27 @@ func (x *GetSettingsResponse) GetHttp() []*HTTPGrant {
 	return nil
 }
 
+func (x *GetSettingsResponse) GetQuotas() []*Quota {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *GetSettingsResponse) GetLimits() []*TypeLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *GetSettingsResponse) GetPauses() []*TypePause {
+	if x != nil {
+		return x.Pauses
+	}
+	return nil
+}
+
 type SetConfigRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -331,7 +623,7 @@ type SetConfigRequest struct {
 
 func (x *SetConfigRequest) Reset() {
 	*x = SetConfigRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[5]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +635,7 @@ func (x *SetConfigRequest) String() string {
 func (*SetConfigRequest) ProtoMessage() {}
 
 func (x *SetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[5]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +648,7 @@ func (x *SetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigRequest.ProtoReflect.Descriptor instead.
 func (*SetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetConfigRequest) GetApp() string {
@@ -388,7 +680,7 @@ type SetConfigResponse struct {
 
 func (x *SetConfigResponse) Reset() {
 	*x = SetConfigResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[6]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +692,7 @@ func (x *SetConfigResponse) String() string {
 func (*SetConfigResponse) ProtoMessage() {}
 
 func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[6]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +705,7 @@ func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigResponse.ProtoReflect.Descriptor instead.
 func (*SetConfigResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{10}
 }
 
 type UnsetConfigRequest struct {
@@ -426,7 +718,7 @@ type UnsetConfigRequest struct {
 
 func (x *UnsetConfigRequest) Reset() {
 	*x = UnsetConfigRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[7]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +730,7 @@ func (x *UnsetConfigRequest) String() string {
 func (*UnsetConfigRequest) ProtoMessage() {}
 
 func (x *UnsetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[7]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +743,7 @@ func (x *UnsetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnsetConfigRequest.ProtoReflect.Descriptor instead.
 func (*UnsetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnsetConfigRequest) GetApp() string {
@@ -476,7 +768,7 @@ type UnsetConfigResponse struct {
 
 func (x *UnsetConfigResponse) Reset() {
 	*x = UnsetConfigResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[8]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +780,7 @@ func (x *UnsetConfigResponse) String() string {
 func (*UnsetConfigResponse) ProtoMessage() {}
 
 func (x *UnsetConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[8]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +793,7 @@ func (x *UnsetConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnsetConfigResponse.ProtoReflect.Descriptor instead.
 func (*UnsetConfigResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{12}
 }
 
 type SetSecretRequest struct {
@@ -515,7 +807,7 @@ type SetSecretRequest struct {
 
 func (x *SetSecretRequest) Reset() {
 	*x = SetSecretRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[9]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +819,7 @@ func (x *SetSecretRequest) String() string {
 func (*SetSecretRequest) ProtoMessage() {}
 
 func (x *SetSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[9]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +832,7 @@ func (x *SetSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSecretRequest.ProtoReflect.Descriptor instead.
 func (*SetSecretRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetSecretRequest) GetApp() string {
@@ -572,7 +864,7 @@ type SetSecretResponse struct {
 
 func (x *SetSecretResponse) Reset() {
 	*x = SetSecretResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[10]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +876,7 @@ func (x *SetSecretResponse) String() string {
 func (*SetSecretResponse) ProtoMessage() {}
 
 func (x *SetSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[10]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +889,7 @@ func (x *SetSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSecretResponse.ProtoReflect.Descriptor instead.
 func (*SetSecretResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{14}
 }
 
 type UnsetSecretRequest struct {
@@ -610,7 +902,7 @@ type UnsetSecretRequest struct {
 
 func (x *UnsetSecretRequest) Reset() {
 	*x = UnsetSecretRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[11]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +914,7 @@ func (x *UnsetSecretRequest) String() string {
 func (*UnsetSecretRequest) ProtoMessage() {}
 
 func (x *UnsetSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[11]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +927,7 @@ func (x *UnsetSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnsetSecretRequest.ProtoReflect.Descriptor instead.
 func (*UnsetSecretRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnsetSecretRequest) GetApp() string {
@@ -660,7 +952,7 @@ type UnsetSecretResponse struct {
 
 func (x *UnsetSecretResponse) Reset() {
 	*x = UnsetSecretResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[12]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +964,7 @@ func (x *UnsetSecretResponse) String() string {
 func (*UnsetSecretResponse) ProtoMessage() {}
 
 func (x *UnsetSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[12]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +977,7 @@ func (x *UnsetSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnsetSecretResponse.ProtoReflect.Descriptor instead.
 func (*UnsetSecretResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{16}
 }
 
 type GrantHTTPRequest struct {
@@ -699,7 +991,7 @@ type GrantHTTPRequest struct {
 
 func (x *GrantHTTPRequest) Reset() {
 	*x = GrantHTTPRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[13]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +1003,7 @@ func (x *GrantHTTPRequest) String() string {
 func (*GrantHTTPRequest) ProtoMessage() {}
 
 func (x *GrantHTTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[13]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +1016,7 @@ func (x *GrantHTTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantHTTPRequest.ProtoReflect.Descriptor instead.
 func (*GrantHTTPRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GrantHTTPRequest) GetApp() string {
@@ -758,7 +1050,7 @@ type GrantHTTPResponse struct {
 
 func (x *GrantHTTPResponse) Reset() {
 	*x = GrantHTTPResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[14]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1062,7 @@ func (x *GrantHTTPResponse) String() string {
 func (*GrantHTTPResponse) ProtoMessage() {}
 
 func (x *GrantHTTPResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[14]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1075,7 @@ func (x *GrantHTTPResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantHTTPResponse.ProtoReflect.Descriptor instead.
 func (*GrantHTTPResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GrantHTTPResponse) GetHost() string {
@@ -803,7 +1095,7 @@ type RevokeHTTPRequest struct {
 
 func (x *RevokeHTTPRequest) Reset() {
 	*x = RevokeHTTPRequest{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[15]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +1107,7 @@ func (x *RevokeHTTPRequest) String() string {
 func (*RevokeHTTPRequest) ProtoMessage() {}
 
 func (x *RevokeHTTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[15]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +1120,7 @@ func (x *RevokeHTTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeHTTPRequest.ProtoReflect.Descriptor instead.
 func (*RevokeHTTPRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeHTTPRequest) GetApp() string {
@@ -853,7 +1145,7 @@ type RevokeHTTPResponse struct {
 
 func (x *RevokeHTTPResponse) Reset() {
 	*x = RevokeHTTPResponse{}
-	mi := &file_greenroom_v1_settings_proto_msgTypes[16]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +1157,7 @@ func (x *RevokeHTTPResponse) String() string {
 func (*RevokeHTTPResponse) ProtoMessage() {}
 
 func (x *RevokeHTTPResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_settings_proto_msgTypes[16]
+	mi := &file_greenroom_v1_settings_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,14 +1170,621 @@ func (x *RevokeHTTPResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeHTTPResponse.ProtoReflect.Descriptor instead.
 func (*RevokeHTTPResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{20}
+}
+
+type SetQuotaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Rate          *Rate                  `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQuotaRequest) Reset() {
+	*x = SetQuotaRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQuotaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQuotaRequest) ProtoMessage() {}
+
+func (x *SetQuotaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQuotaRequest.ProtoReflect.Descriptor instead.
+func (*SetQuotaRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SetQuotaRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *SetQuotaRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetQuotaRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+type SetQuotaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQuotaResponse) Reset() {
+	*x = SetQuotaResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQuotaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQuotaResponse) ProtoMessage() {}
+
+func (x *SetQuotaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQuotaResponse.ProtoReflect.Descriptor instead.
+func (*SetQuotaResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{22}
+}
+
+type UnsetQuotaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsetQuotaRequest) Reset() {
+	*x = UnsetQuotaRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsetQuotaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsetQuotaRequest) ProtoMessage() {}
+
+func (x *UnsetQuotaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsetQuotaRequest.ProtoReflect.Descriptor instead.
+func (*UnsetQuotaRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UnsetQuotaRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *UnsetQuotaRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type UnsetQuotaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsetQuotaResponse) Reset() {
+	*x = UnsetQuotaResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsetQuotaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsetQuotaResponse) ProtoMessage() {}
+
+func (x *UnsetQuotaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsetQuotaResponse.ProtoReflect.Descriptor instead.
+func (*UnsetQuotaResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{24}
+}
+
+type SetLimitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	Rate          *Rate                  `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`
+	Concurrency   int32                  `protobuf:"varint,5,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	Per           string                 `protobuf:"bytes,6,opt,name=per,proto3" json:"per,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitRequest) Reset() {
+	*x = SetLimitRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitRequest) ProtoMessage() {}
+
+func (x *SetLimitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitRequest.ProtoReflect.Descriptor instead.
+func (*SetLimitRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SetLimitRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *SetLimitRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *SetLimitRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *SetLimitRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *SetLimitRequest) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *SetLimitRequest) GetPer() string {
+	if x != nil {
+		return x.Per
+	}
+	return ""
+}
+
+type SetLimitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitResponse) Reset() {
+	*x = SetLimitResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitResponse) ProtoMessage() {}
+
+func (x *SetLimitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitResponse.ProtoReflect.Descriptor instead.
+func (*SetLimitResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{26}
+}
+
+type UnsetLimitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsetLimitRequest) Reset() {
+	*x = UnsetLimitRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsetLimitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsetLimitRequest) ProtoMessage() {}
+
+func (x *UnsetLimitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsetLimitRequest.ProtoReflect.Descriptor instead.
+func (*UnsetLimitRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *UnsetLimitRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *UnsetLimitRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *UnsetLimitRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+type UnsetLimitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnsetLimitResponse) Reset() {
+	*x = UnsetLimitResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnsetLimitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnsetLimitResponse) ProtoMessage() {}
+
+func (x *UnsetLimitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnsetLimitResponse.ProtoReflect.Descriptor instead.
+func (*UnsetLimitResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{28}
+}
+
+type PauseTypeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Refuse calls at once, those that wait too, instead of letting them wait.
+	Refuse        bool `protobuf:"varint,3,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseTypeRequest) Reset() {
+	*x = PauseTypeRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseTypeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseTypeRequest) ProtoMessage() {}
+
+func (x *PauseTypeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseTypeRequest.ProtoReflect.Descriptor instead.
+func (*PauseTypeRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PauseTypeRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *PauseTypeRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *PauseTypeRequest) GetRefuse() bool {
+	if x != nil {
+		return x.Refuse
+	}
+	return false
+}
+
+type PauseTypeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseTypeResponse) Reset() {
+	*x = PauseTypeResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseTypeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseTypeResponse) ProtoMessage() {}
+
+func (x *PauseTypeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseTypeResponse.ProtoReflect.Descriptor instead.
+func (*PauseTypeResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{30}
+}
+
+type ResumeTypeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeTypeRequest) Reset() {
+	*x = ResumeTypeRequest{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeTypeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeTypeRequest) ProtoMessage() {}
+
+func (x *ResumeTypeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeTypeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeTypeRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ResumeTypeRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ResumeTypeRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+type ResumeTypeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeTypeResponse) Reset() {
+	*x = ResumeTypeResponse{}
+	mi := &file_greenroom_v1_settings_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeTypeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeTypeResponse) ProtoMessage() {}
+
+func (x *ResumeTypeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_settings_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeTypeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeTypeResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_settings_proto_rawDescGZIP(), []int{32}
 }
 
 var File_greenroom_v1_settings_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"\x1bgreenroom/v1/settings.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"r\n" +
+	"\x1bgreenroom/v1/settings.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
+	"\x04Rate\x12\x1d\n" +
+	"\n" +
+	"per_second\x18\x01 \x01(\x01R\tperSecond\x12\x14\n" +
+	"\x05burst\x18\x02 \x01(\x01R\x05burst\"~\n" +
+	"\x05Quota\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x04rate\x18\x02 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x129\n" +
+	"\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xce\x01\n" +
+	"\tTypeLimit\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12&\n" +
+	"\x04rate\x18\x03 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x12 \n" +
+	"\vconcurrency\x18\x04 \x01(\x05R\vconcurrency\x12\x10\n" +
+	"\x03per\x18\x05 \x01(\tR\x03per\x129\n" +
+	"\n" +
+	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"r\n" +
+	"\tTypePause\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06refuse\x18\x02 \x01(\bR\x06refuse\x129\n" +
+	"\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"r\n" +
 	"\vConfigValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x129\n" +
@@ -903,11 +1802,14 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"E\n" +
 	"\x12GetSettingsRequest\x12/\n" +
-	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\xa5\x01\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\"\xb4\x02\n" +
 	"\x13GetSettingsResponse\x121\n" +
 	"\x06config\x18\x01 \x03(\v2\x19.greenroom.v1.ConfigValueR\x06config\x12.\n" +
 	"\asecrets\x18\x02 \x03(\v2\x14.greenroom.v1.SecretR\asecrets\x12+\n" +
-	"\x04http\x18\x03 \x03(\v2\x17.greenroom.v1.HTTPGrantR\x04http\"\x97\x01\n" +
+	"\x04http\x18\x03 \x03(\v2\x17.greenroom.v1.HTTPGrantR\x04http\x12+\n" +
+	"\x06quotas\x18\x04 \x03(\v2\x13.greenroom.v1.QuotaR\x06quotas\x12/\n" +
+	"\x06limits\x18\x05 \x03(\v2\x17.greenroom.v1.TypeLimitR\x06limits\x12/\n" +
+	"\x06pauses\x18\x06 \x03(\v2\x17.greenroom.v1.TypePauseR\x06pauses\"\x97\x01\n" +
 	"\x10SetConfigRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\x12\x1f\n" +
@@ -935,7 +1837,38 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\x11RevokeHTTPRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04host\"\x14\n" +
-	"\x12RevokeHTTPResponse2\xdc\x04\n" +
+	"\x12RevokeHTTPResponse\"\xa5\x01\n" +
+	"\x0fSetQuotaRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\x12.\n" +
+	"\x04rate\x18\x03 \x01(\v2\x12.greenroom.v1.RateB\x06\xbaH\x03\xc8\x01\x01R\x04rate\"\x12\n" +
+	"\x10SetQuotaResponse\"w\n" +
+	"\x11UnsetQuotaRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\"\x14\n" +
+	"\x12UnsetQuotaResponse\"\x91\x02\n" +
+	"\x0fSetLimitRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x125\n" +
+	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x06method\x12&\n" +
+	"\x04rate\x18\x04 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x12 \n" +
+	"\vconcurrency\x18\x05 \x01(\x05R\vconcurrency\x12\x19\n" +
+	"\x03per\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x03per\"\x12\n" +
+	"\x10SetLimitResponse\"\xae\x01\n" +
+	"\x11UnsetLimitRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x125\n" +
+	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x06method\"\x14\n" +
+	"\x12UnsetLimitResponse\"\x8e\x01\n" +
+	"\x10PauseTypeRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x16\n" +
+	"\x06refuse\x18\x03 \x01(\bR\x06refuse\"\x13\n" +
+	"\x11PauseTypeResponse\"w\n" +
+	"\x11ResumeTypeRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\"\x14\n" +
+	"\x12ResumeTypeResponse2\xc7\b\n" +
 	"\x0fSettingsService\x12W\n" +
 	"\vGetSettings\x12 .greenroom.v1.GetSettingsRequest\x1a!.greenroom.v1.GetSettingsResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\tSetConfig\x12\x1e.greenroom.v1.SetConfigRequest\x1a\x1f.greenroom.v1.SetConfigResponse\"\x03\x90\x02\x02\x12R\n" +
@@ -944,7 +1877,16 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\vUnsetSecret\x12 .greenroom.v1.UnsetSecretRequest\x1a!.greenroom.v1.UnsetSecretResponse\x12Q\n" +
 	"\tGrantHTTP\x12\x1e.greenroom.v1.GrantHTTPRequest\x1a\x1f.greenroom.v1.GrantHTTPResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\n" +
-	"RevokeHTTP\x12\x1f.greenroom.v1.RevokeHTTPRequest\x1a .greenroom.v1.RevokeHTTPResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"RevokeHTTP\x12\x1f.greenroom.v1.RevokeHTTPRequest\x1a .greenroom.v1.RevokeHTTPResponse\x12N\n" +
+	"\bSetQuota\x12\x1d.greenroom.v1.SetQuotaRequest\x1a\x1e.greenroom.v1.SetQuotaResponse\"\x03\x90\x02\x02\x12O\n" +
+	"\n" +
+	"UnsetQuota\x12\x1f.greenroom.v1.UnsetQuotaRequest\x1a .greenroom.v1.UnsetQuotaResponse\x12N\n" +
+	"\bSetLimit\x12\x1d.greenroom.v1.SetLimitRequest\x1a\x1e.greenroom.v1.SetLimitResponse\"\x03\x90\x02\x02\x12O\n" +
+	"\n" +
+	"UnsetLimit\x12\x1f.greenroom.v1.UnsetLimitRequest\x1a .greenroom.v1.UnsetLimitResponse\x12Q\n" +
+	"\tPauseType\x12\x1e.greenroom.v1.PauseTypeRequest\x1a\x1f.greenroom.v1.PauseTypeResponse\"\x03\x90\x02\x02\x12T\n" +
+	"\n" +
+	"ResumeType\x12\x1f.greenroom.v1.ResumeTypeRequest\x1a .greenroom.v1.ResumeTypeResponse\"\x03\x90\x02\x02BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_settings_proto_rawDescOnce sync.Once
@@ -958,53 +1900,91 @@ func file_greenroom_v1_settings_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_settings_proto_rawDescData
 }
 
-var file_greenroom_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_greenroom_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_greenroom_v1_settings_proto_goTypes = []any{
-	(*ConfigValue)(nil),           // 0: greenroom.v1.ConfigValue
-	(*Secret)(nil),                // 1: greenroom.v1.Secret
-	(*HTTPGrant)(nil),             // 2: greenroom.v1.HTTPGrant
-	(*GetSettingsRequest)(nil),    // 3: greenroom.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),   // 4: greenroom.v1.GetSettingsResponse
-	(*SetConfigRequest)(nil),      // 5: greenroom.v1.SetConfigRequest
-	(*SetConfigResponse)(nil),     // 6: greenroom.v1.SetConfigResponse
-	(*UnsetConfigRequest)(nil),    // 7: greenroom.v1.UnsetConfigRequest
-	(*UnsetConfigResponse)(nil),   // 8: greenroom.v1.UnsetConfigResponse
-	(*SetSecretRequest)(nil),      // 9: greenroom.v1.SetSecretRequest
-	(*SetSecretResponse)(nil),     // 10: greenroom.v1.SetSecretResponse
-	(*UnsetSecretRequest)(nil),    // 11: greenroom.v1.UnsetSecretRequest
-	(*UnsetSecretResponse)(nil),   // 12: greenroom.v1.UnsetSecretResponse
-	(*GrantHTTPRequest)(nil),      // 13: greenroom.v1.GrantHTTPRequest
-	(*GrantHTTPResponse)(nil),     // 14: greenroom.v1.GrantHTTPResponse
-	(*RevokeHTTPRequest)(nil),     // 15: greenroom.v1.RevokeHTTPRequest
-	(*RevokeHTTPResponse)(nil),    // 16: greenroom.v1.RevokeHTTPResponse
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*Rate)(nil),                  // 0: greenroom.v1.Rate
+	(*Quota)(nil),                 // 1: greenroom.v1.Quota
+	(*TypeLimit)(nil),             // 2: greenroom.v1.TypeLimit
+	(*TypePause)(nil),             // 3: greenroom.v1.TypePause
+	(*ConfigValue)(nil),           // 4: greenroom.v1.ConfigValue
+	(*Secret)(nil),                // 5: greenroom.v1.Secret
+	(*HTTPGrant)(nil),             // 6: greenroom.v1.HTTPGrant
+	(*GetSettingsRequest)(nil),    // 7: greenroom.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),   // 8: greenroom.v1.GetSettingsResponse
+	(*SetConfigRequest)(nil),      // 9: greenroom.v1.SetConfigRequest
+	(*SetConfigResponse)(nil),     // 10: greenroom.v1.SetConfigResponse
+	(*UnsetConfigRequest)(nil),    // 11: greenroom.v1.UnsetConfigRequest
+	(*UnsetConfigResponse)(nil),   // 12: greenroom.v1.UnsetConfigResponse
+	(*SetSecretRequest)(nil),      // 13: greenroom.v1.SetSecretRequest
+	(*SetSecretResponse)(nil),     // 14: greenroom.v1.SetSecretResponse
+	(*UnsetSecretRequest)(nil),    // 15: greenroom.v1.UnsetSecretRequest
+	(*UnsetSecretResponse)(nil),   // 16: greenroom.v1.UnsetSecretResponse
+	(*GrantHTTPRequest)(nil),      // 17: greenroom.v1.GrantHTTPRequest
+	(*GrantHTTPResponse)(nil),     // 18: greenroom.v1.GrantHTTPResponse
+	(*RevokeHTTPRequest)(nil),     // 19: greenroom.v1.RevokeHTTPRequest
+	(*RevokeHTTPResponse)(nil),    // 20: greenroom.v1.RevokeHTTPResponse
+	(*SetQuotaRequest)(nil),       // 21: greenroom.v1.SetQuotaRequest
+	(*SetQuotaResponse)(nil),      // 22: greenroom.v1.SetQuotaResponse
+	(*UnsetQuotaRequest)(nil),     // 23: greenroom.v1.UnsetQuotaRequest
+	(*UnsetQuotaResponse)(nil),    // 24: greenroom.v1.UnsetQuotaResponse
+	(*SetLimitRequest)(nil),       // 25: greenroom.v1.SetLimitRequest
+	(*SetLimitResponse)(nil),      // 26: greenroom.v1.SetLimitResponse
+	(*UnsetLimitRequest)(nil),     // 27: greenroom.v1.UnsetLimitRequest
+	(*UnsetLimitResponse)(nil),    // 28: greenroom.v1.UnsetLimitResponse
+	(*PauseTypeRequest)(nil),      // 29: greenroom.v1.PauseTypeRequest
+	(*PauseTypeResponse)(nil),     // 30: greenroom.v1.PauseTypeResponse
+	(*ResumeTypeRequest)(nil),     // 31: greenroom.v1.ResumeTypeRequest
+	(*ResumeTypeResponse)(nil),    // 32: greenroom.v1.ResumeTypeResponse
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_greenroom_v1_settings_proto_depIdxs = []int32{
-	17, // 0: greenroom.v1.ConfigValue.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 1: greenroom.v1.Secret.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 2: greenroom.v1.HTTPGrant.updated_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: greenroom.v1.GetSettingsResponse.config:type_name -> greenroom.v1.ConfigValue
-	1,  // 4: greenroom.v1.GetSettingsResponse.secrets:type_name -> greenroom.v1.Secret
-	2,  // 5: greenroom.v1.GetSettingsResponse.http:type_name -> greenroom.v1.HTTPGrant
-	3,  // 6: greenroom.v1.SettingsService.GetSettings:input_type -> greenroom.v1.GetSettingsRequest
-	5,  // 7: greenroom.v1.SettingsService.SetConfig:input_type -> greenroom.v1.SetConfigRequest
-	7,  // 8: greenroom.v1.SettingsService.UnsetConfig:input_type -> greenroom.v1.UnsetConfigRequest
-	9,  // 9: greenroom.v1.SettingsService.SetSecret:input_type -> greenroom.v1.SetSecretRequest
-	11, // 10: greenroom.v1.SettingsService.UnsetSecret:input_type -> greenroom.v1.UnsetSecretRequest
-	13, // 11: greenroom.v1.SettingsService.GrantHTTP:input_type -> greenroom.v1.GrantHTTPRequest
-	15, // 12: greenroom.v1.SettingsService.RevokeHTTP:input_type -> greenroom.v1.RevokeHTTPRequest
-	4,  // 13: greenroom.v1.SettingsService.GetSettings:output_type -> greenroom.v1.GetSettingsResponse
-	6,  // 14: greenroom.v1.SettingsService.SetConfig:output_type -> greenroom.v1.SetConfigResponse
-	8,  // 15: greenroom.v1.SettingsService.UnsetConfig:output_type -> greenroom.v1.UnsetConfigResponse
-	10, // 16: greenroom.v1.SettingsService.SetSecret:output_type -> greenroom.v1.SetSecretResponse
-	12, // 17: greenroom.v1.SettingsService.UnsetSecret:output_type -> greenroom.v1.UnsetSecretResponse
-	14, // 18: greenroom.v1.SettingsService.GrantHTTP:output_type -> greenroom.v1.GrantHTTPResponse
-	16, // 19: greenroom.v1.SettingsService.RevokeHTTP:output_type -> greenroom.v1.RevokeHTTPResponse
-	13, // [13:20] is the sub-list for method output_type
-	6,  // [6:13] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	0,  // 0: greenroom.v1.Quota.rate:type_name -> greenroom.v1.Rate
+	33, // 1: greenroom.v1.Quota.updated_at:type_name -> google.protobuf.Timestamp
+	0,  // 2: greenroom.v1.TypeLimit.rate:type_name -> greenroom.v1.Rate
+	33, // 3: greenroom.v1.TypeLimit.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 4: greenroom.v1.TypePause.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 5: greenroom.v1.ConfigValue.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 6: greenroom.v1.Secret.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 7: greenroom.v1.HTTPGrant.updated_at:type_name -> google.protobuf.Timestamp
+	4,  // 8: greenroom.v1.GetSettingsResponse.config:type_name -> greenroom.v1.ConfigValue
+	5,  // 9: greenroom.v1.GetSettingsResponse.secrets:type_name -> greenroom.v1.Secret
+	6,  // 10: greenroom.v1.GetSettingsResponse.http:type_name -> greenroom.v1.HTTPGrant
+	1,  // 11: greenroom.v1.GetSettingsResponse.quotas:type_name -> greenroom.v1.Quota
+	2,  // 12: greenroom.v1.GetSettingsResponse.limits:type_name -> greenroom.v1.TypeLimit
+	3,  // 13: greenroom.v1.GetSettingsResponse.pauses:type_name -> greenroom.v1.TypePause
+	0,  // 14: greenroom.v1.SetQuotaRequest.rate:type_name -> greenroom.v1.Rate
+	0,  // 15: greenroom.v1.SetLimitRequest.rate:type_name -> greenroom.v1.Rate
+	7,  // 16: greenroom.v1.SettingsService.GetSettings:input_type -> greenroom.v1.GetSettingsRequest
+	9,  // 17: greenroom.v1.SettingsService.SetConfig:input_type -> greenroom.v1.SetConfigRequest
+	11, // 18: greenroom.v1.SettingsService.UnsetConfig:input_type -> greenroom.v1.UnsetConfigRequest
+	13, // 19: greenroom.v1.SettingsService.SetSecret:input_type -> greenroom.v1.SetSecretRequest
+	15, // 20: greenroom.v1.SettingsService.UnsetSecret:input_type -> greenroom.v1.UnsetSecretRequest
+	17, // 21: greenroom.v1.SettingsService.GrantHTTP:input_type -> greenroom.v1.GrantHTTPRequest
+	19, // 22: greenroom.v1.SettingsService.RevokeHTTP:input_type -> greenroom.v1.RevokeHTTPRequest
+	21, // 23: greenroom.v1.SettingsService.SetQuota:input_type -> greenroom.v1.SetQuotaRequest
+	23, // 24: greenroom.v1.SettingsService.UnsetQuota:input_type -> greenroom.v1.UnsetQuotaRequest
+	25, // 25: greenroom.v1.SettingsService.SetLimit:input_type -> greenroom.v1.SetLimitRequest
+	27, // 26: greenroom.v1.SettingsService.UnsetLimit:input_type -> greenroom.v1.UnsetLimitRequest
+	29, // 27: greenroom.v1.SettingsService.PauseType:input_type -> greenroom.v1.PauseTypeRequest
+	31, // 28: greenroom.v1.SettingsService.ResumeType:input_type -> greenroom.v1.ResumeTypeRequest
+	8,  // 29: greenroom.v1.SettingsService.GetSettings:output_type -> greenroom.v1.GetSettingsResponse
+	10, // 30: greenroom.v1.SettingsService.SetConfig:output_type -> greenroom.v1.SetConfigResponse
+	12, // 31: greenroom.v1.SettingsService.UnsetConfig:output_type -> greenroom.v1.UnsetConfigResponse
+	14, // 32: greenroom.v1.SettingsService.SetSecret:output_type -> greenroom.v1.SetSecretResponse
+	16, // 33: greenroom.v1.SettingsService.UnsetSecret:output_type -> greenroom.v1.UnsetSecretResponse
+	18, // 34: greenroom.v1.SettingsService.GrantHTTP:output_type -> greenroom.v1.GrantHTTPResponse
+	20, // 35: greenroom.v1.SettingsService.RevokeHTTP:output_type -> greenroom.v1.RevokeHTTPResponse
+	22, // 36: greenroom.v1.SettingsService.SetQuota:output_type -> greenroom.v1.SetQuotaResponse
+	24, // 37: greenroom.v1.SettingsService.UnsetQuota:output_type -> greenroom.v1.UnsetQuotaResponse
+	26, // 38: greenroom.v1.SettingsService.SetLimit:output_type -> greenroom.v1.SetLimitResponse
+	28, // 39: greenroom.v1.SettingsService.UnsetLimit:output_type -> greenroom.v1.UnsetLimitResponse
+	30, // 40: greenroom.v1.SettingsService.PauseType:output_type -> greenroom.v1.PauseTypeResponse
+	32, // 41: greenroom.v1.SettingsService.ResumeType:output_type -> greenroom.v1.ResumeTypeResponse
+	29, // [29:42] is the sub-list for method output_type
+	16, // [16:29] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_settings_proto_init() }
@@ -1018,7 +1998,7 @@ func file_greenroom_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_settings_proto_rawDesc), len(file_greenroom_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -67,6 +67,12 @@ type Messages interface {
 	Send(frame []byte) abi.Code
 }
 
+// Events is the function that publishes events where there is no Wasm, on a fake host which is one
+// beside [Host] and [Reminders].
+type Events interface {
+	Publish(name, contentType string, data []byte) abi.Code
+}
+
 // Life are the functions of an actor's life where there is no Wasm, on a fake host which is
 // one beside [Host] and [Reminders].
 type Life interface {

@@ -54,6 +54,11 @@ use proc_macro::TokenStream;
 /// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
 /// - `state_schema = 1`: the version of the state's form, 0 at first.
 /// - `reentrant`: all methods of the type are reentrant.
+/// - `hooks(created = "OnCreated", activated = "OnActivated", leaving = "OnLeaving")`: methods
+///   that the host runs at points of an actor's life, without input.
+/// - `messages(attempts = 5, age_ms = 60_000)`: how long a message to an actor of the type is
+///   delivered; any of `attempts`, `interval_ms`, `max_ms` and `age_ms`.
+/// - `spawn_only`: an actor exists only once another one has spawned it.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
 ///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and
 ///   `idempotency_window_ms`.
@@ -66,7 +71,8 @@ use proc_macro::TokenStream;
 ///
 /// `#[method(…)]` takes `name = "Add"`, `idempotent`, `reentrant`, `private` (takes no call
 /// from outside of the app's actors), `atomic` (a call of it is in its caller's
-/// transaction, or fails), and `read_only`, which is known by the types and may be said to
+/// transaction, or fails), `in = "open"`, once or more often (the sets of methods that it is
+/// in, between which `Context::become_` chooses), and `read_only`, which is known by the types and may be said to
 /// have it checked.
 ///
 /// `#[migrate]` is over the function that brings state of an older `state_schema` to

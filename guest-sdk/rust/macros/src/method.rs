@@ -19,6 +19,8 @@ pub(crate) struct Method {
     pub(crate) reentrant: bool,
     pub(crate) private: bool,
     pub(crate) atomic: bool,
+    /// The sets of methods that it is in.
+    pub(crate) sets: Vec<LitStr>,
     /// The types of the argument and of what it answers, where they can be read.
     pub(crate) argument: Option<Type>,
     pub(crate) answer: Option<Type>,
@@ -39,6 +41,7 @@ impl Method {
             reentrant: false,
             private: false,
             atomic: false,
+            sets: Vec::new(),
             argument: None,
             answer: answer(&function.sig.output),
         };
@@ -71,9 +74,11 @@ impl Method {
                 self.private = true;
             } else if meta.path.is_ident("atomic") {
                 self.atomic = true;
+            } else if meta.path.is_ident("in") {
+                self.sets.push(meta.value()?.parse()?);
             } else {
                 return Err(meta.error(
-                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private, atomic",
+                    "a method's options are: name = \"…\", read_only, idempotent, reentrant, private, atomic, in = \"…\"",
                 ));
             }
             Ok(())
@@ -108,10 +113,12 @@ impl Method {
         let reentrant = self.reentrant.then(|| quote!(.reentrant()));
         let private = self.private.then(|| quote!(.private()));
         let atomic = self.atomic.then(|| quote!(.atomic()));
+        let sets = &self.sets;
+        let sets = (!sets.is_empty()).then(|| quote!(.in_sets(&[#(#sets),*])));
         quote_spanned! {self.function.span()=>
             ::greenroom::__private::described(
                 &#checked,
-                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private #atomic,
+                ::greenroom::__private::MethodSpec::new(#name) #idempotent #reentrant #private #atomic #sets,
             )
         }
     }
@@ -123,7 +130,7 @@ impl Method {
             let text = format!("`reference` needs to see what `{function}` answers: write `-> Result<T, E>`");
             Error::new(function.span(), text)
         })?;
-        let doc = format!("A call of the method `{}`.", name.value());
+        let doc = format!("A call of the method `{}`, or a message to it.", name.value());
         let (input, value) = match &self.argument {
             Some(argument) => (quote!(, input: #argument), quote!(input)),
             None => (quote!(), quote!(::greenroom::Payload::default())),

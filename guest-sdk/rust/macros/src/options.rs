@@ -17,7 +17,7 @@ pub(crate) struct Options {
 }
 
 const ALL: &str =
-    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities";
+    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, spawn_only";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -85,6 +85,19 @@ impl Options {
                 self.assign(quote!(spec.state_schema = #schema));
             }
             "reentrant" => self.assign(quote!(spec.reentrant = true)),
+            "spawn_only" => self.assign(quote!(spec.spawn_only = true)),
+            "hooks" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.hooks.#field = #value));
+                }
+            }
+            "messages" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.messages.#field = #value));
+                }
+            }
             "limits" => {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);
@@ -154,6 +167,8 @@ fn list(option: &Ident, input: ParseStream<'_>) -> Result<Punctuated<Entry, Toke
     if !input.peek(syn::token::Paren) {
         let example = match option.to_string().as_str() {
             "limits" => "limits(turn_ms = 500)",
+            "hooks" => "hooks(created = \"OnCreated\")",
+            "messages" => "messages(attempts = 5)",
             "co_locate" => "co_locate(group = \"orders\", separator = \"/\")",
             _ => "capabilities(http = [\"api.example.com\"])",
         };

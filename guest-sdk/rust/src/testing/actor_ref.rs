@@ -1,3 +1,4 @@
+use super::messages::Letter;
 use super::overlay::{self, Entries, Value};
 use super::{Host, APP};
 use crate::actor::Actor;
@@ -203,9 +204,28 @@ impl<A> ActorRef<A> {
         self.host.drop_memory();
     }
 
-    /// Removes the stored state, the reminders and the timers, as an administrator would.
+    /// Sends a message from outside, as a client does.
+    ///
+    /// # Panics
+    ///
+    /// The input has no JSON form, or the type has no method of that name that a message from
+    /// outside can run.
+    pub fn send(&self, method: &str, input: impl Output) {
+        let input = input.into_payload().expect("an input with a JSON form");
+        let private = self.method(method).map_or(false, |m| m.private);
+        assert!(!private, "{method} takes no message from outside");
+        if let Err(problem) = self.host.check_receiver(&self.key, method) {
+            panic!("{problem}");
+        }
+        let letter = Letter::new(self.key.clone(), method, input);
+        self.host.post(letter);
+    }
+
+    /// Removes the stored state, the reminders, timers, services and messages, as an
+    /// administrator would.
     pub fn delete(&self) {
         self.host.remove_reminders(&self.key);
+        self.host.0.society.delete(&self.key);
         self.host.put(&self.key, 0, Entries::new());
     }
 }

@@ -1,5 +1,6 @@
 //! A turn and the turns that it calls: one transaction over their actors.
 
+use super::messages::{Event, Letter};
 use super::overlay::{Entries, Overlay};
 use super::reminders::{self, TurnReminders};
 use super::{check_size, or_default, timers, Asks, Host, Row, World, APP, PAYLOAD_BYTES};
@@ -10,6 +11,7 @@ use crate::context::Key;
 use crate::convert::Payload;
 use crate::error::{Error, Status};
 use crate::host::Code;
+use crate::life;
 use crate::spec::{MethodSpec, Placement, TypeSpec};
 use crate::turn::Entry;
 use std::cell::{Cell, RefCell};
@@ -37,6 +39,11 @@ pub(super) struct Chain {
     open: RefCell<Vec<Key>>,
     /// A fake runs, or has panicked.
     pub(super) faking: Cell<bool>,
+    pub(super) sent: RefCell<Vec<Letter>>,
+    pub(super) published: RefCell<Vec<Event>>,
+    pub(super) spawned: RefCell<Vec<Key>>,
+    /// The services that it has changed; `None`: released.
+    pub(super) services: RefCell<HashMap<String, Option<Key>>>,
 }
 
 /// An actor of a chain, as the chain has changed it so far.
@@ -50,10 +57,20 @@ pub(super) struct Member {
     schema: Cell<u32>,
     /// Whether a turn that may change the actor has ended well.
     written: Cell<bool>,
+    /// The set of methods that it accepts from its next turn on.
+    pub(super) method_set: RefCell<String>,
+    /// Whether a turn has ended its life.
+    pub(super) passed: Rc<Cell<bool>>,
 }
 
 /// What a failed call goes back to.
-struct Savepoint(HashMap<Key, Saved>);
+struct Savepoint {
+    members: HashMap<Key, Saved>,
+    sent: usize,
+    published: usize,
+    spawned: usize,
+    services: HashMap<String, Option<Key>>,
+}
 
 struct Saved {
     entries: Entries,
@@ -62,6 +79,8 @@ struct Saved {
     timers: timers::Changes,
     schema: u32,
     written: bool,
+    method_set: String,
+    passed: bool,
 }
 
 /// Makes a chain that of the host for a while.
@@ -98,10 +117,11 @@ impl Host {
             ));
         }
         let chain = Rc::<Chain>::default();
+        let waiting = self.0.reminders.next_order();
         *self.0.chain.borrow_mut() = Some(chain.clone());
         let _running = Running(&self.0);
         let reply = chain.turn(self, entry, key, method, payload, by)?;
-        chain.commit(&self.0);
+        chain.commit(self, waiting);
         Ok(reply)
     }
 }
@@ -120,15 +140,24 @@ impl Chain {
         read_only: bool,
     ) -> Result<(Payload, bool), Error> {
         let world = &host.0;
-        let (actor_type, method) = (m.actor_type, m.method);
-        if actor_type.is_empty() || m.id.is_empty() || method.is_empty() {
+        let service = match m.service {
+            name if name.is_empty() || !m.actor_type.is_empty() || !m.id.is_empty() => None,
+            name => Some(self.service(host, name).ok_or_else(|| {
+                let message = format!("no actor stands for the service {name:?}");
+                refuse(Status::NotFound, life::SERVICE_NOT_FOUND, message)
+            })?),
+        };
+        let to = service.as_ref();
+        let (actor_type, id) = to.map_or((m.actor_type, m.id), |to| (&to.actor_type, &to.id));
+        let method = m.method;
+        if actor_type.is_empty() || id.is_empty() || method.is_empty() {
             let message = "a call needs a type, an ID and a method".to_string();
             return Err(refuse(Status::InvalidArgument, call::INVALID_CALL, message));
         }
         let key = Key {
             app: APP.to_string(),
             actor_type: actor_type.to_string(),
-            id: m.id.to_string(),
+            id: id.to_string(),
         };
         let payload = Payload::new(m.content_type, m.payload);
         let name = (actor_type.to_string(), method.to_string());
@@ -151,10 +180,7 @@ impl Chain {
             self.check_closed(&key)?;
             let elsewhere = fake.elsewhere.get();
             if elsewhere && m.flags & codec::FLAG_ATOMIC != 0 {
-                let message = format!(
-                    "{actor_type} {} is at another server, as its fake says",
-                    m.id
-                );
+                let message = format!("{actor_type} {id} is at another server, as its fake says");
                 return Err(refuse(
                     Status::FailedPrecondition,
                     call::NOT_ATOMIC,
@@ -163,7 +189,7 @@ impl Chain {
             }
             let before = self.save();
             self.faking.set(true);
-            let result = (fake.answer)(m.id, payload);
+            let result = (fake.answer)(id, payload);
             self.faking.set(false);
             if result.is_err() {
                 self.go_back(before);
@@ -239,12 +265,22 @@ impl Chain {
     fn save(&self) -> Savepoint {
         let members = self.members.borrow();
         let saved = members.iter().map(|(key, m)| (key.clone(), m.save()));
-        Savepoint(saved.collect())
+        Savepoint {
+            members: saved.collect(),
+            sent: self.sent.borrow().len(),
+            published: self.published.borrow().len(),
+            spawned: self.spawned.borrow().len(),
+            services: self.services.borrow().clone(),
+        }
     }
 
     fn go_back(&self, mut to: Savepoint) {
+        self.sent.borrow_mut().truncate(to.sent);
+        self.published.borrow_mut().truncate(to.published);
+        self.spawned.borrow_mut().truncate(to.spawned);
+        *self.services.borrow_mut() = to.services;
         self.members.borrow_mut().retain(|key, member| {
-            let saved = to.0.remove(key);
+            let saved = to.members.remove(key);
             let known = saved.is_some();
             saved.into_iter().for_each(|saved| member.go_back(saved));
             known
@@ -254,18 +290,22 @@ impl Chain {
     fn member(&self, world: &World, spec: &TypeSpec, key: &Key, row: Row) -> Rc<Member> {
         let mut members = self.members.borrow_mut();
         let member = members.entry(key.clone()).or_insert_with(|| {
+            let passed = Rc::<Cell<bool>>::default();
             Rc::new(Member {
                 overlay: Rc::new(RefCell::new(Overlay::new(
                     row.entries.clone(),
                     row.revision,
                     world.revisions.clone(),
                     spec.placement == Placement::Stateless,
+                    passed.clone(),
                 ))),
                 reminders: Rc::default(),
                 timers: Rc::default(),
                 spec: *spec,
                 schema: Cell::new(row.schema),
                 written: Cell::new(false),
+                method_set: RefCell::new(row.set.clone()),
+                passed,
                 row,
             })
         });
@@ -291,6 +331,8 @@ impl Chain {
         let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
         let size = payload.body.len() as u64;
         check_size(Status::InvalidArgument, "payload", size, limit)?;
+        let spawned = self.spawned.borrow().contains(key);
+        host.check_alive(key, spec.spawn_only, spawned)?;
         let row = host.row(key);
         if row.schema > spec.state_schema {
             return Err(Error::new(
@@ -303,6 +345,27 @@ impl Chain {
             ));
         }
         let member = self.member(world, spec, key, row);
+        let set = member.method_set.borrow().clone();
+        if matches!(
+            by,
+            None | Some(Asks::Message(Letter {
+                returned: false,
+                ..
+            }))
+        ) && !set.is_empty()
+            && !method.sets.is_empty()
+            && !method.sets.contains(&set.as_str())
+        {
+            let message = format!(
+                "{} {} is in the set {set:?} of methods, which does not have {}",
+                key.actor_type, key.id, method.name
+            );
+            return Err(refuse(
+                Status::FailedPrecondition,
+                life::NOT_ACCEPTED,
+                message,
+            ));
+        }
         let stateless = spec.placement == Placement::Stateless;
         let may_write = match (stateless, method.read_only) {
             (true, _) => Err(Code::NO_STATE),
@@ -321,6 +384,8 @@ impl Chain {
             timers: member.timers.clone(),
             operated: Cell::new(0),
             problem: RefCell::default(),
+            passed: member.passed.clone(),
+            sent: Cell::default(),
         });
         if let Some(Asks::Reminder(fired)) = by {
             let mut changes = reminders.changes.borrow_mut();
@@ -346,6 +411,7 @@ impl Chain {
         frame.method = method.name;
         frame.content_type = &payload.content_type;
         frame.payload = &payload.body;
+        frame.method_set = &set;
         match by {
             Some(Asks::Timer(timer)) => {
                 frame.cause = codec::CAUSE_TIMER;
@@ -361,6 +427,21 @@ impl Chain {
                 frame.missed = firing.missed;
                 let metadata = set.1.metadata.iter();
                 frame.metadata = metadata.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            }
+            Some(Asks::Message(m)) => {
+                frame.cause = m.cause();
+                frame.due_unix_nano = m.due;
+                frame.attempt = m.failures + 1;
+                frame.cookie = m.cookie;
+                frame.failed = &m.failed;
+                if let Some(from) = &m.from {
+                    frame.caller_type = &from.actor_type;
+                    frame.caller_id = &from.id;
+                }
+                if let Some(by) = &m.by {
+                    frame.by_type = &by.actor_type;
+                    frame.by_id = &by.id;
+                }
             }
             None => {
                 if let Some(caller) = &caller {
@@ -395,7 +476,7 @@ impl Chain {
         host: &Host,
         entry: &Entry,
         key: &Key,
-        member: &Member,
+        member: &Rc<Member>,
         reminders: &Rc<TurnReminders>,
         frame: &TurnFrame<'_>,
     ) -> Result<Payload, Error> {
@@ -413,11 +494,45 @@ impl Chain {
         self.open.borrow().len() > 1
     }
 
-    fn commit(&self, world: &World) {
+    /// The actor that stands for a service, as the chain sees it.
+    pub(super) fn service(&self, host: &Host, name: &str) -> Option<Key> {
+        match self.services.borrow().get(name) {
+            Some(changed) => changed.clone(),
+            None => host.service(name),
+        }
+    }
+
+    /// `waiting` is the last message that was there when it began.
+    fn commit(&self, host: &Host, waiting: u64) {
+        let (world, society) = (&host.0, &host.0.society);
+        let spawned = self.spawned.take();
+        society.spawned.set(society.spawned.get() + spawned.len());
+        for key in spawned {
+            let row = Row {
+                spawned: true,
+                version: 1,
+                ..host.row(&key)
+            };
+            world.rows.borrow_mut().insert(key, row);
+        }
+        for (name, by) in self.services.take() {
+            let mut services = society.services.borrow_mut();
+            match by {
+                Some(by) => services.insert(name, by),
+                None => services.remove(&name),
+            };
+        }
         for (key, member) in self.members.borrow().iter() {
             if member.written.get() {
-                member.commit(world, key);
+                member.commit(host, key);
+                if member.passed.get() {
+                    host.end_life(key, waiting);
+                }
             }
+        }
+        host.0.society.keep(self.published.take());
+        for letter in self.sent.take() {
+            host.post(letter);
         }
     }
 }
@@ -432,6 +547,8 @@ impl Member {
             timers: self.timers.borrow().clone(),
             schema: self.schema.get(),
             written: self.written.get(),
+            method_set: self.method_set.borrow().clone(),
+            passed: self.passed.get(),
         }
     }
 
@@ -444,16 +561,23 @@ impl Member {
         *self.timers.borrow_mut() = to.timers;
         self.schema.set(to.schema);
         self.written.set(to.written);
+        *self.method_set.borrow_mut() = to.method_set;
+        self.passed.set(to.passed);
     }
 
-    fn commit(&self, world: &World, key: &Key) {
+    fn commit(&self, host: &Host, key: &Key) {
+        let world = &host.0;
         let overlay = self.overlay.borrow();
-        if overlay.revision != self.row.revision {
+        let set = self.method_set.borrow().clone();
+        if overlay.revision != self.row.revision || set != self.row.set {
+            let stored = host.row(key);
             let row = Row {
-                version: self.row.version + 1,
+                version: stored.version + 1,
                 revision: overlay.revision,
                 schema: self.spec.state_schema,
                 entries: overlay.entries.clone(),
+                set,
+                spawned: stored.spawned,
             };
             world.rows.borrow_mut().insert(key.clone(), row);
         }

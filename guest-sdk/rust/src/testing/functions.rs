@@ -1,4 +1,5 @@
-use super::chain::Chain;
+use super::chain::{Chain, Member};
+use super::living::Acts;
 use super::outside::{given, Outside};
 use super::overlay::Overlay;
 use super::reminders::TurnReminders;
@@ -47,6 +48,19 @@ pub(super) struct TurnHost {
     pub(super) uses: Capabilities,
     pub(super) outside: Rc<Outside>,
     pub(super) reminders: Rc<TurnReminders>,
+    pub(super) member: Rc<Member>,
+}
+
+impl TurnHost {
+    fn acts(&self) -> Acts<'_> {
+        Acts {
+            host: &self.host,
+            chain: &self.chain,
+            turn: &self.reminders,
+            member: &self.member,
+            migrates: self.migrates,
+        }
+    }
 }
 
 impl Host for TurnHost {
@@ -158,6 +172,34 @@ impl Host for TurnHost {
                 ..ResultFrame::default()
             }),
         })
+    }
+
+    fn send(&self, frame: &[u8]) -> Result<(), Code> {
+        self.acts().send(frame)
+    }
+
+    fn spawn(&self, actor_type: &str) -> Result<String, Code> {
+        self.acts().spawn(actor_type)
+    }
+
+    fn become_(&self, set: &str) -> Result<(), Code> {
+        self.acts().become_(set)
+    }
+
+    fn pass_away(&self) -> Result<(), Code> {
+        self.acts().pass_away()
+    }
+
+    fn service_claim(&self, name: &str) -> Result<(), Code> {
+        self.acts().claim(name)
+    }
+
+    fn service_release(&self, name: &str) -> Result<bool, Code> {
+        self.acts().release(name)
+    }
+
+    fn publish(&self, event: (&str, &Payload)) -> Result<(), Code> {
+        self.acts().publish(event)
     }
 
     fn problem(&self) -> String {

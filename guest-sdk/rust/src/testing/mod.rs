@@ -51,6 +51,8 @@
 mod actor_ref;
 mod chain;
 mod functions;
+mod living;
+mod messages;
 mod outside;
 mod overlay;
 mod reminders;
@@ -69,6 +71,7 @@ use crate::host::Host as Functions;
 use crate::turn::{self, Entry, Memory, Module};
 use chain::{Chain, FakeMethod, Member};
 use functions::{mix, TurnHost};
+use messages::{Letter, Society};
 use outside::Outside;
 use overlay::{next, Entries};
 use reminders::{Fired, Reminders, TurnReminders};
@@ -82,6 +85,7 @@ use timers::Timed;
 
 pub use actor_ref::{ActorRef, ByName};
 pub use functions::LogLine;
+pub use messages::{DeadMessage, Event, MessageState};
 pub use reminders::{DeadLetter, ReminderState};
 pub use timers::TimerState;
 
@@ -93,7 +97,7 @@ pub const APP: &str = "default";
 const EPOCH: i64 = 1_735_732_800_000_000_000;
 const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
-/// How many reminders and timers one `advance` fires.
+/// How many reminders, timers and messages one `advance` runs.
 const MAX_FIRINGS: u32 = 1_000_000;
 
 /// A host in memory, for one test.
@@ -144,6 +148,7 @@ struct World {
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
     reminders: Rc<Reminders>,
+    society: Society,
     fakes: RefCell<HashMap<(String, String), Rc<FakeMethod>>>,
     /// What runs now.
     chain: RefCell<Option<Rc<Chain>>>,
@@ -154,6 +159,7 @@ struct World {
 enum Asks<'a> {
     Reminder(&'a Fired),
     Timer(&'a Timed),
+    Message(&'a Letter),
 }
 
 /// An actor as it is stored.
@@ -163,6 +169,9 @@ struct Row {
     revision: u64,
     schema: u32,
     entries: Entries,
+    /// The set of methods that it accepts; empty: all.
+    set: String,
+    spawned: bool,
 }
 
 impl Default for Host {
@@ -202,6 +211,7 @@ impl Host {
             revisions: Rc::default(),
             outside: Rc::default(),
             reminders: Rc::default(),
+            society: Society::default(),
             fakes: RefCell::default(),
             chain: RefCell::default(),
         }))
@@ -263,7 +273,7 @@ impl Host {
         *self.0.outside.http.borrow_mut() = Some(Box::new(handle));
     }
 
-    /// Answers calls that actors make of a method of any actor of a type, in the place of
+    /// Answers calls and messages of actors to a method of any actor of a type, in the place of
     /// that type, which the host need not have: with what `answer` returns for the actor's
     /// ID and the input. A call that `answer` makes of an actor of this host is part of the
     /// same transaction.
@@ -285,7 +295,7 @@ impl Host {
         Fake(fake)
     }
 
-    /// Moves the clock on, and fires what is due until then, reminders and timers, in
+    /// Moves the clock on, and runs what is due until then, reminders, timers and messages, in
     /// order, each at its own time: with what failed firings and new reminders add. What is due
     /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
     /// none here, and without the feature `zones` UTC is the only time zone.
@@ -296,10 +306,7 @@ impl Host {
     /// that set themselves anew without a delay come to no end.
     pub fn advance(&self, by: Duration) {
         let world = &self.0;
-        assert!(
-            world.chain.borrow().is_none(),
-            "the clock stands still while a turn runs"
-        );
+        self.must_be_idle();
         let by = i64::try_from(by.as_nanos()).ok();
         let until = by.and_then(|by| world.now.get().checked_add(by));
         let until = until.expect("the clock ends in the year 2262");
@@ -307,28 +314,37 @@ impl Host {
         loop {
             let reminder = world.reminders.next(until);
             let timer = world.reminders.timers.next(until);
-            let (at, timer_first) = match (&reminder, &timer) {
-                (None, None) => break,
-                (Some((_, set)), None) => (set.1.fire_at, false),
-                (None, Some((_, timer))) => (timer.due, true),
-                (Some((_, set)), Some((_, timer))) => {
-                    let first = (timer.due, timer.order) < (set.1.fire_at, set.0);
-                    (timer.due.min(set.1.fire_at), first)
-                }
+            let of_reminder = reminder.as_ref().map(|(_, set)| (set.1.fire_at, set.0));
+            let of_timer = timer.as_ref().map(|(_, timer)| (timer.due, timer.order));
+            let message = world.society.next(until);
+            let all = [of_reminder, of_timer, message];
+            let first = match all.iter().flatten().min() {
+                None => break,
+                first => first.copied(),
             };
+            let at = first.map_or(0, |(at, _)| at);
             assert!(
                 fired < MAX_FIRINGS,
-                "{fired} reminders and timers have fired, and more are due: advance in shorter steps, or mend one that sets itself anew without a delay"
+                "{fired} reminders, timers and messages have run, and more are due: advance in shorter steps, or mend one that sets itself anew without a delay"
             );
             fired += 1;
             world.now.set(world.now.get().max(at));
-            match (reminder, timer) {
-                (_, Some((key, timer))) if timer_first => self.fire_timer(&key, &timer),
-                (Some((key, set)), _) => self.fire(&key, set),
+            match (reminder, timer, message) {
+                (Some((key, set)), ..) if first == of_reminder => self.fire(&key, set),
+                (_, Some((key, timer)), _) if first == of_timer => self.fire_timer(&key, &timer),
+                (.., Some((_, order))) => self.deliver_one(order),
                 _ => {}
             }
         }
         world.now.set(world.now.get().max(until));
+    }
+
+    /// Panics if a turn runs.
+    fn must_be_idle(&self) {
+        assert!(
+            self.0.chain.borrow().is_none(),
+            "the clock stands still while a turn runs, and what it sends is not sent yet"
+        );
     }
 
     fn fire(&self, key: &Key, set: reminders::Set) {
@@ -441,7 +457,7 @@ impl Host {
         &self,
         entry: &Entry,
         key: &Key,
-        member: &Member,
+        member: &Rc<Member>,
         reminders: &Rc<TurnReminders>,
         frame: &TurnFrame<'_>,
     ) -> Result<Payload, Error> {
@@ -472,6 +488,7 @@ impl Host {
             uses: entry.spec.capabilities,
             outside: world.outside.clone(),
             reminders: reminders.clone(),
+            member: member.clone(),
         });
         // By way of the bytes, so that what a real host could not carry fails
         // here too.
@@ -531,6 +548,7 @@ impl Host {
             revision: next(&self.0.revisions),
             schema,
             entries,
+            ..Row::default()
         };
         self.0.rows.borrow_mut().insert(key.clone(), row);
     }

@@ -31,6 +31,8 @@ pub(super) struct Overlay {
     /// Gives numbers that no state had before.
     revisions: Rc<Cell<u64>>,
     stateless: bool,
+    /// Whether the turn has ended its actor's life.
+    passed: Rc<Cell<bool>>,
 }
 
 impl Overlay {
@@ -39,6 +41,7 @@ impl Overlay {
         revision: u64,
         revisions: Rc<Cell<u64>>,
         stateless: bool,
+        passed: Rc<Cell<bool>>,
     ) -> Overlay {
         Overlay {
             entries,
@@ -46,6 +49,7 @@ impl Overlay {
             read_only: false,
             revisions,
             stateless,
+            passed,
         }
     }
 
@@ -60,6 +64,9 @@ impl Overlay {
         self.readable()?;
         if self.read_only {
             return Err(Code::READ_ONLY);
+        }
+        if self.passed.get() {
+            return Err(Code::OVER);
         }
         Ok(())
     }

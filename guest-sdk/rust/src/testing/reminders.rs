@@ -126,9 +126,20 @@ pub(super) struct TurnReminders {
     pub(super) timers: Rc<RefCell<timers::Changes>>,
     pub(super) operated: Cell<u32>,
     pub(super) problem: RefCell<String>,
+    /// Whether the turn has ended its actor's life.
+    pub(super) passed: Rc<Cell<bool>>,
+    /// How many messages it has sent, and their bytes.
+    pub(super) sent: Cell<(usize, usize)>,
 }
 
 impl TurnReminders {
+    fn check_alive(&self) -> Result<(), Code> {
+        if self.passed.get() {
+            return Err(Code::OVER);
+        }
+        Ok(())
+    }
+
     fn visible(&self, name: &str) -> Option<Set> {
         if let Some(changed) = self.changes.borrow().get(name) {
             return changed.clone();
@@ -156,6 +167,7 @@ impl TurnReminders {
     pub(super) fn set(&self, frame: &[u8]) -> Result<(), Code> {
         self.problem.borrow_mut().clear();
         self.may_write?;
+        self.check_alive()?;
         match codec::decode_reminder(frame) {
             Ok(frame) => self.set_decoded(&frame),
             Err(e) => self.refuse(e.to_string()),
@@ -192,6 +204,7 @@ impl TurnReminders {
     pub(super) fn cancel(&self, name: &str) -> Result<(), Code> {
         self.problem.borrow_mut().clear();
         self.may_write?;
+        self.check_alive()?;
         match check_name(name) {
             Ok(()) => self.change(name, None),
             Err(problem) => self.refuse(problem),
@@ -241,6 +254,7 @@ impl TurnReminders {
         if self.read_only {
             return Err(Code::READ_ONLY);
         }
+        self.check_alive()?;
         match codec::decode_reminder(frame) {
             Ok(frame) => self.set_decoded_timer(&frame),
             Err(e) => self.refuse(e.to_string()),
@@ -286,6 +300,7 @@ impl TurnReminders {
         if self.read_only {
             return Err(Code::READ_ONLY);
         }
+        self.check_alive()?;
         if let Err(problem) = check_name(name) {
             return self.refuse(problem);
         }

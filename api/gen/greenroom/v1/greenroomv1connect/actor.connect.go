@@ -42,6 +42,8 @@ const (
 	// ActorServiceListMessagesProcedure is the fully-qualified name of the ActorService's ListMessages
 	// RPC.
 	ActorServiceListMessagesProcedure = "/greenroom.v1.ActorService/ListMessages"
+	// ActorServiceSubscribeProcedure is the fully-qualified name of the ActorService's Subscribe RPC.
+	ActorServiceSubscribeProcedure = "/greenroom.v1.ActorService/Subscribe"
 	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
 	// RPC.
 	ActorServiceInvokeStreamProcedure = "/greenroom.v1.ActorService/InvokeStream"
@@ -88,6 +90,11 @@ type ActorServiceClient interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -167,6 +174,13 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		subscribe: connect.NewClient[v1.SubscribeRequest, v1.SubscribeResponse](
+			httpClient,
+			baseURL+ActorServiceSubscribeProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		invokeStream: connect.NewClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse](
 			httpClient,
 			baseURL+ActorServiceInvokeStreamProcedure,
@@ -223,6 +237,7 @@ type actorServiceClient struct {
 	invokeAll    *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
 	send         *connect.Client[v1.SendRequest, v1.SendResponse]
 	listMessages *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
+	subscribe    *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
 	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
 	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
@@ -250,6 +265,11 @@ func (c *actorServiceClient) Send(ctx context.Context, req *connect.Request[v1.S
 // ListMessages calls greenroom.v1.ActorService.ListMessages.
 func (c *actorServiceClient) ListMessages(ctx context.Context, req *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
 	return c.listMessages.CallUnary(ctx, req)
+}
+
+// Subscribe calls greenroom.v1.ActorService.Subscribe.
+func (c *actorServiceClient) Subscribe(ctx context.Context, req *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error) {
+	return c.subscribe.CallServerStream(ctx, req)
 }
 
 // InvokeStream calls greenroom.v1.ActorService.InvokeStream.
@@ -314,6 +334,11 @@ type ActorServiceHandler interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// Subscribe streams the events that an actor publishes, in their order, each once, until the
+	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// server, after the position of the last event that it has: it misses nothing. Events are kept
+	// by number, bytes and age: position_gone says that those which are next are not kept any more.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
 	//
@@ -389,6 +414,13 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceSubscribeHandler := connect.NewServerStreamHandler(
+		ActorServiceSubscribeProcedure,
+		svc.Subscribe,
+		connect.WithSchema(actorServiceMethods.ByName("Subscribe")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceInvokeStreamHandler := connect.NewBidiStreamHandler(
 		ActorServiceInvokeStreamProcedure,
 		svc.InvokeStream,
@@ -446,6 +478,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceSendHandler.ServeHTTP(w, r)
 		case ActorServiceListMessagesProcedure:
 			actorServiceListMessagesHandler.ServeHTTP(w, r)
+		case ActorServiceSubscribeProcedure:
+			actorServiceSubscribeHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeStreamProcedure:
 			actorServiceInvokeStreamHandler.ServeHTTP(w, r)
 		case ActorServiceQueryProcedure:
@@ -483,6 +517,10 @@ func (UnimplementedActorServiceHandler) Send(context.Context, *connect.Request[v
 
 func (UnimplementedActorServiceHandler) ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListMessages is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Subscribe is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error {

@@ -54,6 +54,24 @@ const (
 	// SettingsServiceRevokeHTTPProcedure is the fully-qualified name of the SettingsService's
 	// RevokeHTTP RPC.
 	SettingsServiceRevokeHTTPProcedure = "/greenroom.v1.SettingsService/RevokeHTTP"
+	// SettingsServiceSetQuotaProcedure is the fully-qualified name of the SettingsService's SetQuota
+	// RPC.
+	SettingsServiceSetQuotaProcedure = "/greenroom.v1.SettingsService/SetQuota"
+	// SettingsServiceUnsetQuotaProcedure is the fully-qualified name of the SettingsService's
+	// UnsetQuota RPC.
+	SettingsServiceUnsetQuotaProcedure = "/greenroom.v1.SettingsService/UnsetQuota"
+	// SettingsServiceSetLimitProcedure is the fully-qualified name of the SettingsService's SetLimit
+	// RPC.
+	SettingsServiceSetLimitProcedure = "/greenroom.v1.SettingsService/SetLimit"
+	// SettingsServiceUnsetLimitProcedure is the fully-qualified name of the SettingsService's
+	// UnsetLimit RPC.
+	SettingsServiceUnsetLimitProcedure = "/greenroom.v1.SettingsService/UnsetLimit"
+	// SettingsServicePauseTypeProcedure is the fully-qualified name of the SettingsService's PauseType
+	// RPC.
+	SettingsServicePauseTypeProcedure = "/greenroom.v1.SettingsService/PauseType"
+	// SettingsServiceResumeTypeProcedure is the fully-qualified name of the SettingsService's
+	// ResumeType RPC.
+	SettingsServiceResumeTypeProcedure = "/greenroom.v1.SettingsService/ResumeType"
 )
 
 // SettingsServiceClient is a client for the greenroom.v1.SettingsService service.
@@ -72,6 +90,21 @@ type SettingsServiceClient interface {
 	// of the same host.
 	GrantHTTP(context.Context, *connect.Request[v1.GrantHTTPRequest]) (*connect.Response[v1.GrantHTTPResponse], error)
 	RevokeHTTP(context.Context, *connect.Request[v1.RevokeHTTPRequest]) (*connect.Response[v1.RevokeHTTPResponse], error)
+	// SetQuota bounds what the app as a whole may use, in the place of an earlier quota of the
+	// same name. Calls above it are refused with quota_exceeded.
+	SetQuota(context.Context, *connect.Request[v1.SetQuotaRequest]) (*connect.Response[v1.SetQuotaResponse], error)
+	UnsetQuota(context.Context, *connect.Request[v1.UnsetQuotaRequest]) (*connect.Response[v1.UnsetQuotaResponse], error)
+	// SetLimit bounds the turns of a type, or of one method of it, in the place of an earlier limit
+	// of the same. Calls above its rate are refused with rate_limited, turns above its
+	// concurrency wait.
+	SetLimit(context.Context, *connect.Request[v1.SetLimitRequest]) (*connect.Response[v1.SetLimitResponse], error)
+	UnsetLimit(context.Context, *connect.Request[v1.UnsetLimitRequest]) (*connect.Response[v1.UnsetLimitResponse], error)
+	// PauseType lets no turn of a type begin until ResumeType. Turns that run go on. Calls wait, for
+	// as long as a turn of the type may take, or are refused with type_paused; reminders keep
+	// their firings.
+	PauseType(context.Context, *connect.Request[v1.PauseTypeRequest]) (*connect.Response[v1.PauseTypeResponse], error)
+	// ResumeType ends a pause, if there is one.
+	ResumeType(context.Context, *connect.Request[v1.ResumeTypeRequest]) (*connect.Response[v1.ResumeTypeResponse], error)
 }
 
 // NewSettingsServiceClient constructs a client for the greenroom.v1.SettingsService service. By
@@ -131,6 +164,46 @@ func NewSettingsServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(settingsServiceMethods.ByName("RevokeHTTP")),
 			connect.WithClientOptions(opts...),
 		),
+		setQuota: connect.NewClient[v1.SetQuotaRequest, v1.SetQuotaResponse](
+			httpClient,
+			baseURL+SettingsServiceSetQuotaProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("SetQuota")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		unsetQuota: connect.NewClient[v1.UnsetQuotaRequest, v1.UnsetQuotaResponse](
+			httpClient,
+			baseURL+SettingsServiceUnsetQuotaProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("UnsetQuota")),
+			connect.WithClientOptions(opts...),
+		),
+		setLimit: connect.NewClient[v1.SetLimitRequest, v1.SetLimitResponse](
+			httpClient,
+			baseURL+SettingsServiceSetLimitProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("SetLimit")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		unsetLimit: connect.NewClient[v1.UnsetLimitRequest, v1.UnsetLimitResponse](
+			httpClient,
+			baseURL+SettingsServiceUnsetLimitProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("UnsetLimit")),
+			connect.WithClientOptions(opts...),
+		),
+		pauseType: connect.NewClient[v1.PauseTypeRequest, v1.PauseTypeResponse](
+			httpClient,
+			baseURL+SettingsServicePauseTypeProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("PauseType")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		resumeType: connect.NewClient[v1.ResumeTypeRequest, v1.ResumeTypeResponse](
+			httpClient,
+			baseURL+SettingsServiceResumeTypeProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("ResumeType")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -143,6 +216,12 @@ type settingsServiceClient struct {
 	unsetSecret *connect.Client[v1.UnsetSecretRequest, v1.UnsetSecretResponse]
 	grantHTTP   *connect.Client[v1.GrantHTTPRequest, v1.GrantHTTPResponse]
 	revokeHTTP  *connect.Client[v1.RevokeHTTPRequest, v1.RevokeHTTPResponse]
+	setQuota    *connect.Client[v1.SetQuotaRequest, v1.SetQuotaResponse]
+	unsetQuota  *connect.Client[v1.UnsetQuotaRequest, v1.UnsetQuotaResponse]
+	setLimit    *connect.Client[v1.SetLimitRequest, v1.SetLimitResponse]
+	unsetLimit  *connect.Client[v1.UnsetLimitRequest, v1.UnsetLimitResponse]
+	pauseType   *connect.Client[v1.PauseTypeRequest, v1.PauseTypeResponse]
+	resumeType  *connect.Client[v1.ResumeTypeRequest, v1.ResumeTypeResponse]
 }
 
 // GetSettings calls greenroom.v1.SettingsService.GetSettings.
@@ -180,6 +259,36 @@ func (c *settingsServiceClient) RevokeHTTP(ctx context.Context, req *connect.Req
 	return c.revokeHTTP.CallUnary(ctx, req)
 }
 
+// SetQuota calls greenroom.v1.SettingsService.SetQuota.
+func (c *settingsServiceClient) SetQuota(ctx context.Context, req *connect.Request[v1.SetQuotaRequest]) (*connect.Response[v1.SetQuotaResponse], error) {
+	return c.setQuota.CallUnary(ctx, req)
+}
+
+// UnsetQuota calls greenroom.v1.SettingsService.UnsetQuota.
+func (c *settingsServiceClient) UnsetQuota(ctx context.Context, req *connect.Request[v1.UnsetQuotaRequest]) (*connect.Response[v1.UnsetQuotaResponse], error) {
+	return c.unsetQuota.CallUnary(ctx, req)
+}
+
+// SetLimit calls greenroom.v1.SettingsService.SetLimit.
+func (c *settingsServiceClient) SetLimit(ctx context.Context, req *connect.Request[v1.SetLimitRequest]) (*connect.Response[v1.SetLimitResponse], error) {
+	return c.setLimit.CallUnary(ctx, req)
+}
+
+// UnsetLimit calls greenroom.v1.SettingsService.UnsetLimit.
+func (c *settingsServiceClient) UnsetLimit(ctx context.Context, req *connect.Request[v1.UnsetLimitRequest]) (*connect.Response[v1.UnsetLimitResponse], error) {
+	return c.unsetLimit.CallUnary(ctx, req)
+}
+
+// PauseType calls greenroom.v1.SettingsService.PauseType.
+func (c *settingsServiceClient) PauseType(ctx context.Context, req *connect.Request[v1.PauseTypeRequest]) (*connect.Response[v1.PauseTypeResponse], error) {
+	return c.pauseType.CallUnary(ctx, req)
+}
+
+// ResumeType calls greenroom.v1.SettingsService.ResumeType.
+func (c *settingsServiceClient) ResumeType(ctx context.Context, req *connect.Request[v1.ResumeTypeRequest]) (*connect.Response[v1.ResumeTypeResponse], error) {
+	return c.resumeType.CallUnary(ctx, req)
+}
+
 // SettingsServiceHandler is an implementation of the greenroom.v1.SettingsService service.
 type SettingsServiceHandler interface {
 	// GetSettings lists all that an app was given. Secrets come without their values,
@@ -196,6 +305,21 @@ type SettingsServiceHandler interface {
 	// of the same host.
 	GrantHTTP(context.Context, *connect.Request[v1.GrantHTTPRequest]) (*connect.Response[v1.GrantHTTPResponse], error)
 	RevokeHTTP(context.Context, *connect.Request[v1.RevokeHTTPRequest]) (*connect.Response[v1.RevokeHTTPResponse], error)
+	// SetQuota bounds what the app as a whole may use, in the place of an earlier quota of the
+	// same name. Calls above it are refused with quota_exceeded.
+	SetQuota(context.Context, *connect.Request[v1.SetQuotaRequest]) (*connect.Response[v1.SetQuotaResponse], error)
+	UnsetQuota(context.Context, *connect.Request[v1.UnsetQuotaRequest]) (*connect.Response[v1.UnsetQuotaResponse], error)
+	// SetLimit bounds the turns of a type, or of one method of it, in the place of an earlier limit
+	// of the same. Calls above its rate are refused with rate_limited, turns above its
+	// concurrency wait.
+	SetLimit(context.Context, *connect.Request[v1.SetLimitRequest]) (*connect.Response[v1.SetLimitResponse], error)
+	UnsetLimit(context.Context, *connect.Request[v1.UnsetLimitRequest]) (*connect.Response[v1.UnsetLimitResponse], error)
+	// PauseType lets no turn of a type begin until ResumeType. Turns that run go on. Calls wait, for
+	// as long as a turn of the type may take, or are refused with type_paused; reminders keep
+	// their firings.
+	PauseType(context.Context, *connect.Request[v1.PauseTypeRequest]) (*connect.Response[v1.PauseTypeResponse], error)
+	// ResumeType ends a pause, if there is one.
+	ResumeType(context.Context, *connect.Request[v1.ResumeTypeRequest]) (*connect.Response[v1.ResumeTypeResponse], error)
 }
 
 // NewSettingsServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -251,6 +375,46 @@ func NewSettingsServiceHandler(svc SettingsServiceHandler, opts ...connect.Handl
 		connect.WithSchema(settingsServiceMethods.ByName("RevokeHTTP")),
 		connect.WithHandlerOptions(opts...),
 	)
+	settingsServiceSetQuotaHandler := connect.NewUnaryHandler(
+		SettingsServiceSetQuotaProcedure,
+		svc.SetQuota,
+		connect.WithSchema(settingsServiceMethods.ByName("SetQuota")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceUnsetQuotaHandler := connect.NewUnaryHandler(
+		SettingsServiceUnsetQuotaProcedure,
+		svc.UnsetQuota,
+		connect.WithSchema(settingsServiceMethods.ByName("UnsetQuota")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceSetLimitHandler := connect.NewUnaryHandler(
+		SettingsServiceSetLimitProcedure,
+		svc.SetLimit,
+		connect.WithSchema(settingsServiceMethods.ByName("SetLimit")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceUnsetLimitHandler := connect.NewUnaryHandler(
+		SettingsServiceUnsetLimitProcedure,
+		svc.UnsetLimit,
+		connect.WithSchema(settingsServiceMethods.ByName("UnsetLimit")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServicePauseTypeHandler := connect.NewUnaryHandler(
+		SettingsServicePauseTypeProcedure,
+		svc.PauseType,
+		connect.WithSchema(settingsServiceMethods.ByName("PauseType")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceResumeTypeHandler := connect.NewUnaryHandler(
+		SettingsServiceResumeTypeProcedure,
+		svc.ResumeType,
+		connect.WithSchema(settingsServiceMethods.ByName("ResumeType")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.SettingsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SettingsServiceGetSettingsProcedure:
@@ -267,6 +431,18 @@ func NewSettingsServiceHandler(svc SettingsServiceHandler, opts ...connect.Handl
 			settingsServiceGrantHTTPHandler.ServeHTTP(w, r)
 		case SettingsServiceRevokeHTTPProcedure:
 			settingsServiceRevokeHTTPHandler.ServeHTTP(w, r)
+		case SettingsServiceSetQuotaProcedure:
+			settingsServiceSetQuotaHandler.ServeHTTP(w, r)
+		case SettingsServiceUnsetQuotaProcedure:
+			settingsServiceUnsetQuotaHandler.ServeHTTP(w, r)
+		case SettingsServiceSetLimitProcedure:
+			settingsServiceSetLimitHandler.ServeHTTP(w, r)
+		case SettingsServiceUnsetLimitProcedure:
+			settingsServiceUnsetLimitHandler.ServeHTTP(w, r)
+		case SettingsServicePauseTypeProcedure:
+			settingsServicePauseTypeHandler.ServeHTTP(w, r)
+		case SettingsServiceResumeTypeProcedure:
+			settingsServiceResumeTypeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -302,4 +478,28 @@ func (UnimplementedSettingsServiceHandler) GrantHTTP(context.Context, *connect.R
 
 func (UnimplementedSettingsServiceHandler) RevokeHTTP(context.Context, *connect.Request[v1.RevokeHTTPRequest]) (*connect.Response[v1.RevokeHTTPResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.RevokeHTTP is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) SetQuota(context.Context, *connect.Request[v1.SetQuotaRequest]) (*connect.Response[v1.SetQuotaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.SetQuota is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) UnsetQuota(context.Context, *connect.Request[v1.UnsetQuotaRequest]) (*connect.Response[v1.UnsetQuotaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.UnsetQuota is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) SetLimit(context.Context, *connect.Request[v1.SetLimitRequest]) (*connect.Response[v1.SetLimitResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.SetLimit is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) UnsetLimit(context.Context, *connect.Request[v1.UnsetLimitRequest]) (*connect.Response[v1.UnsetLimitResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.UnsetLimit is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) PauseType(context.Context, *connect.Request[v1.PauseTypeRequest]) (*connect.Response[v1.PauseTypeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.PauseType is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) ResumeType(context.Context, *connect.Request[v1.ResumeTypeRequest]) (*connect.Response[v1.ResumeTypeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.SettingsService.ResumeType is not implemented"))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -11,20 +12,35 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
+
+// callbacks calls actors of other hosts, for the turns of chains, and runs what comes back to the chains
+// meanwhile. Chains run the turns.
+type callbacks struct {
+	forwarding *forwarding
+	waits      *callback.Waits
+	answering  *call.Answering
+	table      *activation.Table
+	reminders  *lane.Reminders
+	// run runs a called turn, and ended reports its end.
+	run   func(t *lane.Run, c *call.Call) (actor.Payload, error)
+	ended func(t *lane.Run, c *call.Call, err error)
+}
 
 // elsewhere calls an actor that the chain cannot have, for the turn t, and runs the callbacks that come
 // meanwhile. The call is a savepoint for them.
-func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
-	ch, w := t.Chain, cs.admission.waits.Begin(t.Chain)
+func (cb *callbacks) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Payload, error) {
+	ch, w := t.Chain, cb.waits.Begin(t.Chain)
+	defer func() {
+		for _, late := range w.End() {
+			cb.answer(late, call.Result{Err: callback.ErrOver})
+		}
+	}()
 	before, fuel, below, undone := ch.Savepoint(), ch.Fuel, t.Below(), t.Undone
 	t.Undone = before.Undo // so that nothing is pruned that is needed to go back to before
-	a, err := cs.forwarding.ask(t, c, readOnly, w, func(back *call.Call) error { return cs.calledBack(t, w, back) })
-	t.Undone = undone
-	for _, late := range w.End() {
-		cs.answer(late, call.Result{Err: callback.ErrOver})
-	}
-	if err != nil {
+	a, err := cb.forwarding.ask(t, c, readOnly, w, func(back *call.Call) error { return cb.calledBack(t, w, back) })
+	if t.Undone = undone; err != nil {
 		return actor.Payload{}, err
 	}
 	if back := ch.Fuel - fuel; a.reply.Fuel > back { // the reply's counts the callbacks as well
@@ -36,56 +52,56 @@ func (cs *chains) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.Pay
 			return actor.Payload{}, &decidedError{err: &actor.ReasonError{Condition: actor.ErrUnavailable, Reason: fmt.Sprintf(
 				"whether the call of %s %s was committed is not known, and it has called back; with an idempotency key, call again", c.Inv.Key.Type, c.Inv.Key.ID)}}
 		}
-		cs.takeBack(t, before)
+		cb.takeBack(t, before)
 	}
 	ch.PruneUndo(undone, before.Undo)
-	reply, err := cs.forwarding.outcome(t, c, a, readOnly)
+	reply, err := cb.forwarding.outcome(t, c, a, readOnly)
 	if err == nil && !readOnly && waitsForOuter(t, a.reply.Joined) {
-		err = calledBackBefore(ch.CalledBack(call.NewCallback(c, reply)))
+		err = passOn(ch, call.NewCallback(c, reply))
 	}
 	if err == nil && (a.reply.Callbacks || a.err != nil) && !readOnly {
-		err = cs.callBackAgain(t, c)
+		err = cb.callBackAgain(t, c)
 	}
 	return reply, err
 }
 
-// calledBackBefore is the error of a turn that calls, because of err.
-func calledBackBefore(err error) error {
-	if err == nil {
-		return nil
+// passOn has the chain record a callback of an outer one. An error ends the turn that calls.
+func passOn(ch *activation.Chain, made call.Callback) error {
+	if err := ch.CalledBack(made); err != nil {
+		return &decidedError{err: err}
 	}
-	return &decidedError{err: err}
+	return nil
 }
 
 // takeBack goes back to a savepoint.
-func (cs *chains) takeBack(t *lane.Run, to activation.Savepoint) {
-	cs.reminders.Unused(t.Of.Inv.Key.App, t.Chain.RollBack(to, cs.turns.Table.Revisions.Next))
+func (cb *callbacks) takeBack(t *lane.Run, to activation.Savepoint) {
+	cb.reminders.Unused(t.Of.Inv.Key.App, t.Chain.RollBack(to, cb.table.Revisions.Next))
 }
 
 // answer answers a callback.
-func (cs *chains) answer(c *call.Call, r call.Result) {
+func (cb *callbacks) answer(c *call.Call, r call.Result) {
 	r.Stats.Lane = c.Lane
 	c.Result = r
-	cs.admission.answering.Answer(c)
+	cb.answering.Answer(c)
 }
 
 // calledBack runs a callback for the turn t, which waits in w, and answers it. An error ends the chain.
-func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends error) {
+func (cb *callbacks) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends error) {
 	keyed, sum := c.Inv.IdempotencyKey != "", actor.PayloadSum(c.Inv.Payload)
 	if o, ok := w.Known(c.KeyedCall()); ok {
 		if o.Sum != sum {
 			o = callback.Outcome{Err: fmt.Errorf("%w: %s of %s %s", actor.ErrKeyReused, c.Inv.Method, c.Inv.Key.Type, c.Inv.Key.ID)}
 		}
-		cs.answer(c, call.Result{Reply: o.Reply, Err: o.Err})
+		cb.answer(c, call.Result{Reply: o.Reply, Err: o.Err})
 		return nil
 	}
 	ctx, cancel := call.Both(c.Ctx, t.Context())
 	in := &call.Call{Request: call.Request{Ctx: ctx, Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: c.Arrived, Inv: c.Inv}}
 	in.Stats.Runs = earlierRuns(t)
-	place, before, fuel := cs.record(t).Began(&in.Inv, in.Inv.Origin.Depth), t.Chain.Savepoint(), t.Chain.Fuel
+	place, before, fuel := recordOf(t).Began(&in.Inv, in.Inv.Origin.Depth), t.Chain.Savepoint(), t.Chain.Fuel
 	undone := t.Undone
 	t.Undone = before.Undo
-	reply, err := cs.run(t, in)
+	reply, err := cb.run(t, in)
 	t.Undone = undone
 	if !endsChain(err) && t.Context().Err() == nil {
 		var unsettled error
@@ -98,8 +114,8 @@ func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends 
 	if err == nil {
 		t.Chain.PruneUndo(undone, before.Undo)
 	} else {
-		cs.takeBack(t, before)
-		cs.record(t).Failed(place, "callback")
+		cb.takeBack(t, before)
+		recordOf(t).Failed(place, "callback")
 		out.Reply, out.Err = actor.Reply{}, err
 	}
 	var decided *decidedError
@@ -129,24 +145,24 @@ func (cs *chains) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (ends 
 	if keyed && (err == nil || call.Unrecorded(out.Err)) {
 		w.Keep(c.KeyedCall(), callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err})
 	}
-	cs.answer(c, out)
+	cb.answer(c, out)
 	return ends
 }
 
 // recorded is what the caller of c gets, whose reply of an earlier run is known.
-func (cs *chains) recorded(t *lane.Run, c *call.Call, reply actor.Payload, err error) (actor.Payload, error) {
+func (cb *callbacks) recorded(t *lane.Run, c *call.Call, reply actor.Payload, err error) (actor.Payload, error) {
 	if err == nil {
-		err = cs.callBackAgain(t, c)
+		err = cb.callBackAgain(t, c)
 	}
 	return reply, err
 }
 
 // callBackAgain runs the callbacks that were recorded with the reply to c, unless this run of the chain
 // has run them. What belongs to an outer chain is passed on. An error ends the turn t.
-func (cs *chains) callBackAgain(t *lane.Run, c *call.Call) error {
+func (cb *callbacks) callBackAgain(t *lane.Run, c *call.Call) error {
 	var list []call.Callback
 	var err error
-	t.Waiting(func() { list, err = cs.forwarding.recordings.Callbacks(t.Context(), c) })
+	t.Waiting(func() { list, err = cb.forwarding.recordings.Callbacks(t.Context(), c) })
 	if err != nil {
 		return &decidedError{err: call.OfTurn(err)}
 	}
@@ -154,7 +170,7 @@ func (cs *chains) callBackAgain(t *lane.Run, c *call.Call) error {
 		if slices.Contains(t.Chain.Ran, list[i].Of(c.Inv.Key.App)) {
 			continue
 		}
-		if err := cs.callBack(t, c, &list[i]); err != nil {
+		if err := cb.callBack(t, c, &list[i]); err != nil {
 			return err
 		}
 	}
@@ -162,20 +178,20 @@ func (cs *chains) callBackAgain(t *lane.Run, c *call.Call) error {
 }
 
 // callBack runs one callback of c again.
-func (cs *chains) callBack(t *lane.Run, c *call.Call, cb *call.Callback) error {
-	key := cb.Of(c.Inv.Key.App).Actor
+func (cb *callbacks) callBack(t *lane.Run, c *call.Call, made *call.Callback) error {
+	key := made.Of(c.Inv.Key.App).Actor
 	if o := t.Outermost.Of.Inv.Origin; o != nil && len(o.Waits) > 0 && t.Chain.Member(key) == nil {
-		return calledBackBefore(t.Chain.CalledBack(*cb))
+		return passOn(t.Chain, *made)
 	}
-	in := newCalled(t, actor.Call{Key: key, Method: cb.Method, Payload: actor.Payload{ContentType: cb.ContentType, Data: cb.Data}})
-	in.Inv.IdempotencyKey = cb.Key
+	in := newCalled(t, actor.Call{Key: key, Method: made.Method, Payload: actor.Payload{ContentType: made.ContentType, Data: made.Data}})
+	in.Inv.IdempotencyKey = made.Key
 	in.Inv.Origin = &actor.Origin{From: c.Inv.Key, Chain: t.Chain.Name, Depth: t.Depth + 2, Fuel: t.FuelLeft(), Waits: waitsFor(t)}
-	place := cs.record(t).Began(&in.Inv, in.Inv.Origin.Depth)
-	reply, err := cs.run(t, in)
-	cs.ended(t, in, err)
+	place := recordOf(t).Began(&in.Inv, in.Inv.Origin.Depth)
+	reply, err := cb.run(t, in)
+	cb.ended(t, in, err)
 	var decided *decidedError
 	switch {
-	case err == nil && actor.PayloadSum(reply) == cb.Reply:
+	case err == nil && actor.PayloadSum(reply) == made.Reply:
 		t.Chain.Ran = append(t.Chain.Ran, in.KeyedCall())
 		return nil
 	case endsChain(err):
@@ -185,22 +201,22 @@ func (cs *chains) callBack(t *lane.Run, c *call.Call, cb *call.Callback) error {
 	case errors.As(err, &decided):
 		err = decided.err
 	}
-	cs.record(t).Failed(place, "callback")
+	recordOf(t).Failed(place, "callback")
 	if actor.AsCondition(err) != nil {
 		return &decidedError{err: err}
 	}
 	return &decidedError{err: &actor.ReasonError{Condition: actor.ErrLeft, Reason: fmt.Sprintf(
-		"%s %s was called in an earlier run, has called back %s.%s of %s, and is committed; this run answers that in another way", c.Inv.Key.Type, c.Inv.Key.ID, cb.Type, cb.Method, cb.ID)}}
+		"%s %s was called in an earlier run, has called back %s.%s of %s, and is committed; this run answers that in another way", c.Inv.Key.Type, c.Inv.Key.ID, made.Type, made.Method, made.ID)}}
 }
 
 // heldByOuter reports whether an outer chain of this host has an actor: the call is a callback then. An
 // error ends the turn t.
-func (cs *chains) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
+func (cb *callbacks) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
 	waits := waitsFor(t)
 	if len(waits) == 0 {
 		return false, nil
 	}
-	w, err := cs.admission.waits.Find(waits, cs.turns.Table.Find(c.Inv.Key))
+	w, err := cb.waits.Find(waits, cb.table.Find(c.Inv.Key))
 	switch {
 	case err != nil:
 		return false, &decidedError{err: err}
@@ -214,4 +230,36 @@ func (cs *chains) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
 func waitsForOuter(t *lane.Run, wait string) bool {
 	o := t.Outermost.Of.Inv.Origin
 	return o != nil && slices.Contains(o.Waits, wait)
+}
+
+// newCalled returns the call of an actor that the turn t calls.
+func newCalled(t *lane.Run, what actor.Call) *call.Call {
+	c := &call.Call{Request: call.Request{
+		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
+		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
+	}}
+	c.Stats.Runs = earlierRuns(t)
+	return c
+}
+
+// earlierRuns returns how many runs the turn t has had before this one.
+func earlierRuns(t *lane.Run) int { return max(0, t.Of.Stats.Runs-1) }
+
+// recordOf returns the record of t's chain.
+func recordOf(t *lane.Run) *call.ChainRecord {
+	if t.Chain == nil {
+		return nil
+	}
+	return t.Outermost.Of.Stats.Chain
+}
+
+// endsChain reports whether an error ends the whole chain: it says nothing of the call that
+// met it.
+func endsChain(err error) bool {
+	for _, is := range []error{call.ErrDropped, call.ErrMoved, call.ErrRecorded, call.ErrChained, actor.ErrStale, actor.ErrDeadlock, actor.ErrStopping, turn.ErrPanicked} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.Is(err, call.ErrHandedOver)
 }

@@ -5,13 +5,11 @@ import (
 	"strconv"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
 // Message is a durable message to an actor, from outside. Such messages have no order.
@@ -98,30 +96,4 @@ func (c *Client) Send(ctx context.Context, app string, messages ...Message) ([]S
 		}
 		unknown = unknown || err.OutcomeUnknown
 	}
-}
-
-// send makes a request for messages.
-func (s *target) send(ctx context.Context, msg *greenroomv1.SendRequest) ([]Sent, *Error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.c.ctx, cancel)()
-	var t trace
-	ctx = t.follow(ctx)
-	req := connect.NewRequest(msg)
-	s.c.authorize(req.Header())
-	inv := &invokestream.Invocation{}
-	inv.Traceparent, inv.Tracestate = actor.TraceOf(ctx).Headers()
-	setTrace(req.Header(), inv)
-	res, err := s.unary.Send(ctx, req)
-	if err != nil {
-		return nil, s.requestError(ctx, err, &t)
-	}
-	sent := make([]Sent, len(res.Msg.GetMessages()))
-	for i, m := range res.Msg.GetMessages() {
-		sent[i] = Sent{ID: m.GetId(), Repeated: m.GetRepeated()}
-		if e := m.GetError(); e != nil {
-			sent[i].Err = errorOf(connectCode(e.GetCode()), e.GetMessage(), e.GetDetail())
-		}
-	}
-	return sent, nil
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
+
+// The states of an order.
+const (
+	Waiting = "placed" // its items are reserved, and it waits for the money
+	Paid    = "paid"
+	Shipped = "shipped"
+	Unpaid  = "unpaid" // its items were given back
+)
+
+// packing is how long an order lies until it is shipped.
+const packing = time.Second
+
+// Order is the state of an order.
+type Order struct {
+	Placed
+	Status string `json:"status"`
+	// Why says why it was not paid.
+	Why string `json:"why,omitempty"`
+}
+
+// Placed is who has ordered what.
+type Placed struct {
+	Customer string `json:"customer"`
+	Lines    []Line `json:"lines"`
+}
+
+// Bill is what a wallet is charged for.
+type Bill struct {
+	Order string `json:"order"`
+	Cents int64  `json:"cents"`
+}
+
+// The methods of the other module that orders use.
+var (
+	reserve = actor.Remote[int64, int64]{Type: "Stock", Method: "Reserve"}
+	putBack = actor.Remote[int64, int64]{Type: "Stock", Method: "PutBack"}
+	charge  = actor.Remote[Bill, actor.None]{Type: "Wallet", Method: "Charge"}
+)
+
+// Place reserves the items, and sends the bill. The reservations are calls: if one fails, so
+// does the checkout. The bill is a message: it leaves with the order, and not without it, and
+// the customer need not wait for the bank.
+func (o *Order) Place(ctx *actor.Context, in Placed) (actor.None, error) {
+	o.Placed, o.Status = in, Waiting
+	// In order of items, so that two checkouts never wait for each other in a circle.
+	slices.SortFunc(o.Lines, func(a, b Line) int { return cmp.Compare(a.Item, b.Item) })
+	bill := Bill{Order: ctx.ID()}
+	for _, line := range o.Lines {
+		if _, err := reserve.Call(ctx, line.Item, line.Count, actor.Atomic()); err != nil {
+			return actor.None{}, err
+		}
+		bill.Cents += line.Count * line.Cents
+	}
+	if err := charge.Send(ctx, in.Customer, bill, actor.OnUndelivered("NotPaid")); err != nil {
+		return actor.None{}, err
+	}
+	return actor.None{}, actor.Become(ctx, "placed")
+}
+
+// Paid is the message of a wallet that was charged.
+func (o *Order) Paid(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	o.Status = Paid
+	if err := actor.SetReminder(ctx, actor.Reminder{Name: "ship", Method: "Ship", After: packing}); err != nil {
+		return actor.None{}, err
+	}
+	return actor.None{}, actor.Become(ctx, "")
+}
+
+// Ship is what the reminder runs.
+func (o *Order) Ship(*actor.Context, actor.None) (actor.None, error) {
+	o.Status = Shipped
+	return actor.None{}, nil
+}
+
+// NotPaid gets the bill back that no wallet took, however often it was tried: the order ends,
+// and its items go back to where they were.
+func (o *Order) NotPaid(ctx *actor.Context, _ Bill) (actor.None, error) {
+	o.Status, o.Why = Unpaid, ctx.Cause().Failed
+	for _, line := range o.Lines {
+		if err := putBack.Send(ctx, line.Item, line.Count); err != nil {
+			return actor.None{}, err
+		}
+	}
+	return actor.None{}, nil
+}
+
+// View reads the order.
+func (o *Order) View(*actor.Context, actor.None) (Order, error) { return *o, nil }

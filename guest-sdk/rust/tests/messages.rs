@@ -1,0 +1,599 @@
+//! Actors that send messages, as the test kit delivers them.
+
+use greenroom::life::{LIFE_OVER, PASSED_AWAY, SERVICE_NOT_FOUND, TAKEN};
+use greenroom::message::INVALID_MESSAGE;
+use greenroom::testing::Host;
+use greenroom::{Context, Error, ReadContext, Ref, Reminder, Timer};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+greenroom::record! {
+    #[derive(Debug, Default)]
+    pub struct Depot {
+        got: Vec<String>,
+        closed: bool,
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Shop {
+        back: Vec<String>,
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Order {
+        to: Vec<String>,
+        items: Vec<String>,
+        delay_ms: u64,
+        forward: String,
+        refuse: bool,
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Egg {
+        weight: i64,
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Hen {
+        hatched: Vec<String>,
+        cold: Vec<String>,
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Free {}
+}
+
+fn named(r: Option<Ref>) -> String {
+    r.map_or("nobody".to_string(), |r| r.to_string())
+}
+
+impl Depot {
+    fn take(&mut self, ctx: &Context, item: String) -> Result<(), Error> {
+        if self.closed {
+            return Err(Error::failed_precondition("closed", item));
+        }
+        let c = ctx.cause();
+        self.got.push(format!(
+            "{:?} {item} from {} by {} cookie {} try {}",
+            c.kind,
+            named(c.from),
+            named(c.by),
+            c.cookie,
+            c.attempt
+        ));
+        Ok(())
+    }
+
+    fn close(&mut self, _: &Context, closed: bool) -> Result<(), Error> {
+        self.closed = closed;
+        Ok(())
+    }
+
+    fn serve(&self, ctx: &Context, name: String) -> Result<(), Error> {
+        ctx.claim(&name)
+    }
+
+    fn unserve(&self, ctx: &Context, name: String) -> Result<bool, Error> {
+        ctx.release(&name)
+    }
+
+    fn look(&self, _: &ReadContext) -> Result<Vec<String>, Error> {
+        Ok(self.got.clone())
+    }
+}
+
+impl Shop {
+    fn send(&mut self, ctx: &Context, o: Order) -> Result<(), Error> {
+        let to = Ref::new(&o.to[0], &o.to[1]);
+        for (i, item) in o.items.iter().enumerate() {
+            let mut m = to.message("Take", item).on_undelivered("Lost");
+            m = m.cookie(i as u64 + 1);
+            if o.delay_ms > 0 {
+                m = m.delay(Duration::from_millis(o.delay_ms));
+            }
+            if !o.forward.is_empty() {
+                m = m.forward(Ref::of::<Depot>(&o.forward));
+            }
+            m.send(ctx)?;
+        }
+        if o.refuse {
+            return Err(Error::failed_precondition("refused", "on purpose"));
+        }
+        Ok(())
+    }
+
+    fn agent(&self, ctx: &Context, of: String) -> Result<(), Error> {
+        Ref::of::<Depot>("north")
+            .message("Take", "tea")
+            .on_behalf(Ref::of::<Shop>(of))
+            .send(ctx)
+    }
+
+    fn tell(&self, ctx: &Context, o: Order) -> Result<(), Error> {
+        let to = Ref::new(&o.to[0], &o.to[1]);
+        for item in &o.items {
+            ctx.publish("told", item.clone())?;
+            let m = to.message("Take", item).on_undelivered("Lost");
+            m.cookie(5).channel(2).tell(ctx)?;
+        }
+        if o.refuse {
+            return Err(Error::failed_precondition("refused", "on purpose"));
+        }
+        Ok(())
+    }
+
+    fn nested(&mut self, ctx: &Context) -> Result<(), Error> {
+        let north = Ref::of::<Depot>("north");
+        north.message("Take", "before").send(ctx)?;
+        let order = Order {
+            refuse: true,
+            ..order("north", &["tea"])
+        };
+        let other = Ref::of::<Shop>("other");
+        let failed = other.message("Send", &order).call::<()>(ctx, self);
+        assert!(failed.is_err());
+        north.message("Take", "after").send(ctx)
+    }
+
+    fn lost(&mut self, ctx: &Context, item: String) -> Result<(), Error> {
+        let c = ctx.cause();
+        self.back.push(format!(
+            "{:?} {item} not to {} cookie {}: {}",
+            c.kind,
+            named(c.from),
+            c.cookie,
+            c.failed
+        ));
+        Ok(())
+    }
+
+    fn wrong(&self, ctx: &Context, how: String) -> Result<(), Error> {
+        let depot = Ref::of::<Depot>("d");
+        let good = depot.message("Take", "x");
+        match how.as_str() {
+            "type" => Ref::new("Nobody", "d").message("Take", "x").send(ctx),
+            "id" => Ref::of::<Depot>("").message("Take", "x").send(ctx),
+            "method" => depot.message("Fly", "x").send(ctx),
+            "read-only" => depot.message("Look", "x").send(ctx),
+            "payload" => depot.message("Take", &"x".repeat(65536)).send(ctx),
+            "undelivered" => good.on_undelivered("Fly").send(ctx),
+            "forward" => good.forward(Ref::new("Nobody", "d")).send(ctx),
+            "late" => good.delay(Duration::from_secs(u64::MAX)).send(ctx),
+            "atomic" => good.atomic().send(ctx),
+            "service" => Ref::service("nobody").message("Take", "x").send(ctx),
+            "many" => (0..257).try_for_each(|_| good.clone().send(ctx)),
+            _ => (0..18).try_for_each(|_| depot.message("Take", &"x".repeat(65000)).send(ctx)),
+        }
+    }
+}
+
+impl Egg {
+    fn grow(&mut self, _: &Context, by: i64) -> Result<i64, Error> {
+        self.weight += by;
+        Ok(self.weight)
+    }
+
+    /// What is done after the end of its life is refused, but for messages.
+    fn hatch(&mut self, ctx: &Context) -> Result<String, Error> {
+        ctx.reminders()
+            .set(Reminder::once("never", "Grow", Duration::from_secs(3600)))?;
+        ctx.pass_away()?;
+        self.weight = 7;
+        let codes = [
+            ctx.state().set("weight", &1).unwrap_err(),
+            ctx.pass_away().unwrap_err(),
+            ctx.become_("").unwrap_err(),
+            ctx.claim("egg").unwrap_err(),
+            ctx.reminders().set(Reminder::new("r", "Grow")).unwrap_err(),
+            ctx.timers().set(Timer::new("t", "Grow")).unwrap_err(),
+        ];
+        assert!(codes.iter().all(|e| e.code() == LIFE_OVER), "{codes:?}");
+        Ref::of::<Hen>("h").message("Hatched", ctx.id()).send(ctx)?;
+        Ok("hatched".to_string())
+    }
+}
+
+impl Hen {
+    fn lay(&mut self, ctx: &Context, refuse: bool) -> Result<String, Error> {
+        let egg = ctx.spawn::<Egg>()?;
+        egg.message("Grow", &5).call::<i64>(ctx, self)?;
+        if refuse {
+            return Err(Error::failed_precondition("no", "no"));
+        }
+        Ok(egg.id)
+    }
+
+    fn lay_wrong(&self, ctx: &Context, of: String) -> Result<String, Error> {
+        Ok(ctx.spawn_named(&of)?.id)
+    }
+
+    fn hatched(&mut self, _: &Context, id: String) -> Result<(), Error> {
+        self.hatched.push(id);
+        Ok(())
+    }
+
+    fn warm(&self, ctx: &Context, id: String) -> Result<(), Error> {
+        Ref::of::<Egg>(id)
+            .message("Grow", &1)
+            .delay(Duration::from_secs(3600))
+            .on_undelivered("GotCold")
+            .send(ctx)
+    }
+
+    fn got_cold(&mut self, ctx: &Context, _: i64) -> Result<(), Error> {
+        self.cold.push(ctx.cause().failed);
+        Ok(())
+    }
+}
+
+impl Free {
+    fn touch(&self, _: &Context) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+greenroom::actors! {
+    Depot {
+        methods: {
+            "Take" => private take,
+            "Close" => close,
+            "Serve" => serve,
+            "Unserve" => unserve,
+            "Look" => read_only look,
+        },
+        messages: { attempts: 3, interval_ms: 1000, max_ms: 2000, age_ms: 3_600_000 },
+    }
+    Shop {
+        methods: {
+            "Send" => send,
+            "Agent" => agent,
+            "Tell" => tell,
+            "Nested" => nested,
+            "Lost" => private lost,
+            "Wrong" => wrong,
+        }
+    }
+    Egg { methods: { "Grow" => grow, "Hatch" => hatch }, spawn_only: true }
+    Hen {
+        methods: {
+            "Lay" => lay,
+            "LayWrong" => lay_wrong,
+            "Hatched" => hatched,
+            "Warm" => warm,
+            "GotCold" => got_cold,
+        },
+        hooks: { created: "Lay" },
+    }
+    Free { methods: { "Touch" => touch }, placement: stateless }
+}
+
+fn order(to: &str, items: &[&str]) -> Order {
+    Order {
+        to: vec!["Depot".to_string(), to.to_string()],
+        items: items.iter().map(|i| i.to_string()).collect(),
+        ..Order::default()
+    }
+}
+
+fn host() -> Host {
+    Host::of(&GREENROOM_MODULE)
+}
+
+fn do_(host: &Host, actor_type: &str, id: &str, method: &str, input: impl greenroom::Output) {
+    let actor = host.actor_named(actor_type, id);
+    actor.call::<()>(method, input).unwrap();
+}
+
+fn stock(host: &Host, id: &str) -> Vec<String> {
+    host.actor_named("Depot", id).query("Look", ()).unwrap()
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn what_is_told_and_published() {
+    let host = host();
+    do_(&host, "Shop", "a", "Tell", order("north", &["tea", "milk"]));
+    let refused = Order {
+        refuse: true,
+        ..order("north", &["salt"])
+    };
+    let shop = host.actor_named("Shop", "a");
+    assert!(shop.call::<()>("Tell", refused).is_err());
+    assert!(host.sent().iter().all(|m| m.volatile) && host.sent().len() == 2);
+    assert_eq!((host.deliver(), host.deliver()), (2, 0));
+    let told = "Message tea from Shop||a by nobody cookie 5 try 1".to_string();
+    assert_eq!(stock(&host, "north").first(), Some(&told));
+    let events = host.events("Shop", "a");
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1].name, "told");
+    assert_eq!(events[1].payload.body, b"\"milk\"");
+    host.actor_named("Depot", "north").send("Close", true);
+    host.deliver();
+    do_(&host, "Shop", "a", "Tell", order("north", &["late"]));
+    assert_eq!(host.deliver(), 2);
+    assert_eq!(host.deliver(), 0);
+    assert!(host.dead_messages().is_empty());
+    let back: Vec<String> = shop.get("back").unwrap().unwrap();
+    assert_eq!(back.len(), 1);
+    assert!(back[0].starts_with("Undelivered late not to"), "{back:?}");
+}
+
+#[test]
+fn messages_arrive_once_and_in_order() {
+    let host = host();
+    do_(&host, "Shop", "a", "Send", order("north", &["tea", "milk"]));
+    do_(&host, "Shop", "b", "Agent", "c".to_string());
+    let refused = Order {
+        refuse: true,
+        ..order("north", &["salt"])
+    };
+    let shop = host.actor_named("Shop", "a");
+    assert!(shop.call::<()>("Send", refused).is_err());
+    host.actor_named("Depot", "north").send("Close", false);
+    let sent = host.sent();
+    assert_eq!(sent.len(), 4);
+    assert_eq!(sent[0].from.as_ref().unwrap().id, "a");
+    assert_eq!(sent[2].by.as_ref().unwrap().id, "b");
+    assert_eq!(sent[3].from, None);
+    assert!(stock(&host, "north").is_empty());
+    assert_eq!((host.deliver(), host.deliver()), (4, 0));
+    assert_eq!(
+        stock(&host, "north"),
+        [
+            "Message tea from Shop||a by nobody cookie 1 try 1",
+            "Message milk from Shop||a by nobody cookie 2 try 1",
+            "Message tea from Shop||c by Shop||b cookie 0 try 1",
+        ]
+    );
+    assert!(host.sent().is_empty());
+}
+
+#[test]
+fn a_message_that_fails_holds_back_its_senders_later_ones() {
+    let host = host();
+    do_(&host, "Depot", "north", "Close", true);
+    do_(&host, "Shop", "a", "Send", order("north", &["tea"]));
+    assert_eq!(host.deliver(), 1);
+    let sent = host.sent();
+    assert_eq!(
+        (sent[0].failures, sent[0].deliver_at),
+        (1, host.now() + secs(1))
+    );
+    do_(&host, "Depot", "north", "Close", false);
+    do_(&host, "Shop", "a", "Send", order("north", &["milk"]));
+    do_(&host, "Shop", "b", "Send", order("north", &["salt"]));
+    let late = Order {
+        delay_ms: 10_000,
+        ..order("north", &["late"])
+    };
+    do_(&host, "Shop", "a", "Send", late);
+    assert_eq!(host.deliver(), 1);
+    host.advance(secs(5));
+    host.advance(secs(5));
+    let got = stock(&host, "north");
+    let items: Vec<_> = got.iter().map(|g| g.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(items, ["salt", "tea", "milk", "late"]);
+    assert!(got[1].ends_with("try 2"));
+}
+
+#[test]
+fn undelivered_messages_come_back() {
+    let host = host();
+    do_(&host, "Depot", "north", "Close", true);
+    do_(&host, "Depot", "south", "Close", true);
+    do_(&host, "Shop", "a", "Send", order("north", &["tea"]));
+    let forwarded = Order {
+        forward: "south".to_string(),
+        ..order("north", &["milk"])
+    };
+    do_(&host, "Shop", "a", "Send", forwarded);
+    host.advance(secs(60));
+    let shop = host.actor_named("Shop", "a");
+    let back: Vec<String> = shop.get("back").unwrap().unwrap();
+    assert_eq!(
+        back,
+        [
+            "Undelivered tea not to Depot||north cookie 1: closed",
+            "Undelivered milk not to Depot||south cookie 1: closed",
+        ]
+    );
+    let dead = host.dead_messages();
+    assert_eq!(dead.len(), 2);
+    assert_eq!(
+        (dead[0].message.failures, dead[1].message.to.id.as_str()),
+        (3, "south")
+    );
+    // A message that comes back to a receiver it was at is undelivered, and so is one that is
+    // too old.
+    let looping = Order {
+        forward: "north".to_string(),
+        ..order("north", &["loop"])
+    };
+    do_(&host, "Shop", "a", "Send", looping);
+    host.advance(secs(60));
+    assert_eq!((host.dead_messages().len(), host.sent().len()), (3, 0));
+}
+
+#[test]
+fn a_message_is_delivered_twenty_five_times() {
+    let host = host();
+    let tries = Rc::new(RefCell::new(0));
+    let counted = tries.clone();
+    host.fake("Depot", "Take", move |_: &str, _: String| {
+        *counted.borrow_mut() += 1;
+        Err::<(), _>(Error::unavailable("busy", "not now"))
+    });
+    host.fake("Slow", "Take", |_: &str, _: String| {
+        Err::<(), _>(Error::unavailable("busy", "not now"))
+    });
+    let mut slow = order("s", &["x"]);
+    slow.to[0] = "Slow".to_string();
+    do_(&host, "Shop", "a", "Send", slow);
+    do_(&host, "Shop", "a", "Send", order("north", &["x"]));
+    host.advance(secs(4 * 24 * 3600));
+    assert_eq!(*tries.borrow(), 3);
+    let failures: Vec<_> = host
+        .dead_messages()
+        .iter()
+        .map(|d| d.message.failures)
+        .collect();
+    assert_eq!(failures, [3, 25]);
+}
+
+#[test]
+fn a_failed_call_sends_nothing() {
+    let host = host();
+    do_(&host, "Shop", "a", "Nested", ());
+    let sent = host.sent();
+    let sent: Vec<_> = sent.iter().map(|m| m.input.body.as_slice()).collect();
+    assert_eq!(sent, [b"\"before\"".as_slice(), b"\"after\""]);
+}
+
+#[test]
+fn services_name_an_actor() {
+    let host = host();
+    do_(&host, "Depot", "north", "Serve", "shipping".to_string());
+    let south = host.actor_named("Depot", "south");
+    let taken = south
+        .call::<()>("Serve", "shipping".to_string())
+        .unwrap_err();
+    assert_eq!(taken.code(), TAKEN);
+    let mut to_service = order("shipping", &["tea"]);
+    to_service.to[0] = String::new();
+    do_(&host, "Shop", "a", "Send", to_service);
+    assert_eq!(host.sent()[0].to.id, "north");
+    assert_eq!(south.call("Unserve", "shipping".to_string()), Ok(false));
+    let north = host.actor_named("Depot", "north");
+    assert_eq!(north.call("Unserve", "shipping".to_string()), Ok(true));
+    assert_eq!(host.service("shipping"), None);
+    let long = north.call::<()>("Serve", "s".repeat(257)).unwrap_err();
+    assert_eq!(long.code(), "invalid_service");
+}
+
+#[test]
+fn messages_that_cannot_be_say_why() {
+    let host = host();
+    let shop = host.actor_named("Shop", "a");
+    for (how, says) in [
+        ("type", "no actor type \"Nobody\""),
+        ("id", "needs a type"),
+        ("method", "no method \"Fly\""),
+        ("read-only", "is read-only"),
+        ("payload", "at most 65536"),
+        (
+            "undelivered",
+            "undelivered: actor type Shop has no method \"Fly\"",
+        ),
+        ("forward", "forward: there is no actor type"),
+        ("late", "292 years"),
+        ("atomic", "only calls are atomic"),
+    ] {
+        let e = shop.call::<()>("Wrong", how.to_string()).unwrap_err();
+        assert_eq!(e.code(), INVALID_MESSAGE, "{how}: {e}");
+        assert!(e.message().contains(says), "{how}: {e}");
+    }
+    for (how, code) in [
+        ("service", SERVICE_NOT_FOUND),
+        ("many", "too_many"),
+        ("bytes", "too_large"),
+    ] {
+        let e = shop.call::<()>("Wrong", how.to_string()).unwrap_err();
+        assert_eq!(e.code(), code, "{how}: {e}");
+    }
+    assert!(host.sent().is_empty());
+}
+
+#[test]
+fn spawned_actors_stay_dead() {
+    let host = host();
+    let mine = host.actor_named("Egg", "mine");
+    assert_eq!(mine.call::<i64>("Grow", 1).unwrap_err().code(), PASSED_AWAY);
+    let hen = host.actor_named("Hen", "h");
+    assert!(hen.call::<String>("Lay", true).is_err());
+    let id: String = hen.call("Lay", false).unwrap();
+    let second: String = hen.call("Lay", false).unwrap();
+    assert_ne!(id, second);
+    let egg = host.actor_named("Egg", &id);
+    assert_eq!(egg.get("weight"), Ok(Some(5)));
+    do_(&host, "Hen", "h", "Warm", id.clone());
+    assert_eq!(egg.call("Hatch", ()), Ok("hatched".to_string()));
+    assert_eq!(egg.call::<i64>("Grow", 1).unwrap_err().code(), PASSED_AWAY);
+    assert!(egg.keys().is_empty());
+    host.advance(secs(7200));
+    assert_eq!(hen.get("hatched"), Ok(Some(vec![id])));
+    assert_eq!(hen.get("cold"), Ok(Some(vec![PASSED_AWAY.to_string()])));
+    assert!(host.reminders().is_empty());
+    for of in ["Nobody", "Free"] {
+        let e = hen.call::<String>("LayWrong", of.to_string()).unwrap_err();
+        assert_eq!(e.code(), "invalid_type", "{of}: {e}");
+    }
+}
+
+#[cfg(feature = "macros")]
+mod door {
+    use super::*;
+    use greenroom::life::NOT_ACCEPTED;
+    use std::time::UNIX_EPOCH;
+
+    greenroom::record! {
+        #[derive(Debug, Default)]
+        pub struct Door { steps: u32 }
+    }
+
+    #[greenroom::actor(reference = pub DoorRef)]
+    impl Door {
+        fn open(&mut self, ctx: &Context) -> Result<String, Error> {
+            self.steps += 1;
+            ctx.become_("open")?;
+            Ok(ctx.method_set().to_string())
+        }
+
+        #[method(in = "open", in = "ajar")]
+        fn close(&self, ctx: &Context, set: String) -> Result<(), Error> {
+            ctx.become_(&set)
+        }
+
+        #[method(in = "open")]
+        fn enter(&mut self, _: &Context) -> Result<(), Error> {
+            self.steps += 1;
+            Ok(())
+        }
+
+        fn fall(&self, ctx: &Context) -> Result<(), Error> {
+            ctx.become_("open")?;
+            Err(Error::failed_precondition("fell", "it falls"))
+        }
+
+        fn push(&self, ctx: &Context, id: String) -> Result<(), Error> {
+            DoorRef::new(id).enter().cookie(7).at(UNIX_EPOCH).send(ctx)
+        }
+    }
+
+    #[test]
+    fn sets_of_methods() {
+        let host = Host::new();
+        let door = host.actor::<Door>("d");
+        door.call::<()>("Enter", ()).unwrap();
+        door.call::<()>("Close", "ajar".to_string()).unwrap();
+        assert_eq!(host.method_set("Door", "d"), "ajar");
+        let e = door.call::<()>("Enter", ()).unwrap_err();
+        assert_eq!(e.code(), NOT_ACCEPTED);
+        assert!(door.call::<()>("Fall", ()).is_err());
+        assert_eq!(host.method_set("Door", "d"), "ajar");
+        let other = host.actor::<Door>("e");
+        other.call::<()>("Push", "d".to_string()).unwrap();
+        assert_eq!(host.sent()[0].cookie, 7);
+        assert_eq!((host.deliver(), host.sent().len()), (1, 1));
+        assert_eq!(door.call("Open", ()), Ok("ajar".to_string()));
+        host.advance(secs(1));
+        assert_eq!(door.get("steps"), Ok(Some(3)));
+        door.call::<()>("Close", String::new()).unwrap();
+        assert_eq!(host.method_set("Door", "d"), "");
+        let e = door.call::<()>("Close", "locked".to_string()).unwrap_err();
+        assert_eq!(e.code(), "invalid_set");
+    }
+}

@@ -1,0 +1,178 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+)
+
+// Store keeps events; package store documents the methods.
+type Store interface {
+	ReadEvents(ctx context.Context, q actor.EventQuery) (actor.EventPage, error)
+	NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error)
+	TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error
+}
+
+// Config is what a [Feed] is made of.
+type Config struct {
+	// Store keeps the events. Required.
+	Store Store
+	// Shared says that other hosts write to the store.
+	Shared bool
+	// PollEvery is how often a topic asks a shared store. Defaults to 250 ms.
+	PollEvery time.Duration
+	// Retention returns what is kept of the events of a type's actors; nil or zero fields:
+	// [DefaultRetention].
+	Retention func(app, typ string) Retention
+	// MaxReads is how many reads for subscribers that are behind are under way, which apps
+	// share. Defaults to 16.
+	MaxReads int
+	Logger   *slog.Logger // Required.
+}
+
+// Retention is what is kept of the events of an actor.
+type Retention struct {
+	Count int           // events; at most 10,000
+	Bytes int64         // names and payloads
+	Age   time.Duration // since the event was published
+}
+
+// DefaultRetention is for types that say nothing.
+func DefaultRetention() Retention { return Retention{Count: 1000, Bytes: 4 << 20, Age: 24 * time.Hour} }
+
+// Feed has the subscriptions of a process. All methods may be called concurrently.
+type Feed struct {
+	cfg     Config
+	reads   *fair.Places
+	trimmer trimmer
+
+	mu     sync.Mutex
+	topics map[actor.Key]*topic
+}
+
+// New returns a feed.
+func New(cfg Config) *Feed {
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = 250 * time.Millisecond
+	}
+	if cfg.MaxReads == 0 {
+		cfg.MaxReads = 16
+	}
+	f := &Feed{cfg: cfg, reads: fair.NewPlaces(cfg.MaxReads), topics: map[actor.Key]*topic{}}
+	f.trimmer.init(&f.cfg)
+	return f
+}
+
+// Published has the subscribers of an actor read: so many events of it were committed. It does
+// not block.
+func (f *Feed) Published(key actor.Key, events int) {
+	f.trimmer.published(key, events)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.topics[key]; t != nil {
+		t.wake()
+	}
+}
+
+// Stop waits for trims that are under way. Nothing is published any more.
+func (f *Feed) Stop() { f.trimmer.work.Wait() }
+
+// Newest is the position after which a subscription gets what is published from now on.
+func (f *Feed) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	return f.cfg.Store.NewestEvent(ctx, key)
+}
+
+// Subscribe calls deliver with the events of an actor after a position (the zero value: those
+// that are kept), some at a time and in
+// their order, until ctx ends, deliver returns an error, or events were trimmed that are next:
+// [actor.ErrPositionGone]. deliver must not keep or change the events.
+func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error {
+	t := f.enter(key)
+	defer f.leave(t)
+	for {
+		events, news, err := f.next(ctx, t, after)
+		switch {
+		case err != nil:
+			return err
+		case len(events) > 0:
+			if err := deliver(events); err != nil {
+				return err
+			}
+			after = events[len(events)-1].Position
+			continue
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// enter returns the topic of an actor for one more subscriber.
+func (f *Feed) enter(key actor.Key) *topic {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.topics[key]
+	if t == nil {
+		t = newTopic(key)
+		f.topics[key] = t
+		if f.cfg.Shared {
+			t.poll(f.cfg.PollEvery)
+		}
+	}
+	t.subscribers++
+	return t
+}
+
+func (f *Feed) leave(t *topic) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.subscribers--; t.subscribers == 0 {
+		t.stop()
+		delete(f.topics, t.key)
+	}
+}
+
+// pageEvents and pageBytes bound one read.
+const (
+	pageEvents = 256
+	pageBytes  = 256 << 10
+)
+
+// next returns events after a position. If there are none, news is closed when it is worth
+// asking again.
+func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition) (events []actor.Event, news <-chan struct{}, err error) {
+	events, reads, news := t.look(after)
+	if reads == nobody {
+		return events, news, nil
+	}
+	page, err := f.read(ctx, t.key, after)
+	if reads == all {
+		t.done(after, page.Events, err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read events: %w", err)
+	}
+	if after != (actor.EventPosition{}) && after.Before(page.Trimmed) {
+		return nil, nil, &actor.ReasonError{Condition: actor.ErrPositionGone, Reason: fmt.Sprintf(
+			"events up to %s were trimmed; subscribe after that position, from the start, or from now on", page.Trimmed)}
+	}
+	return page.Events, news, nil
+}
+
+// read reads for subscribers. A busy app waits for its own reads.
+func (f *Feed) read(ctx context.Context, key actor.Key, after actor.EventPosition) (actor.EventPage, error) {
+	leave, err := f.reads.Enter(ctx, key.App, key.Type)
+	if err != nil {
+		return actor.EventPage{}, errors.Join(ctx.Err(), err)
+	}
+	defer leave()
+	return f.cfg.Store.ReadEvents(ctx, actor.EventQuery{Key: key, After: after, Limit: pageEvents, MaxBytes: pageBytes})
+}

@@ -1,0 +1,299 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// events is a store of events.
+type events struct {
+	mu      sync.Mutex
+	of      map[actor.Key][]actor.Event
+	trimmed map[actor.Key]actor.EventPosition
+	reads   int
+	hold    chan struct{} // if not nil, received from before each read
+	fails   error
+}
+
+func newEvents() *events {
+	return &events{of: map[actor.Key][]actor.Event{}, trimmed: map[actor.Key]actor.EventPosition{}}
+}
+
+var key = actor.Key{App: "app", Type: "T", ID: "a"}
+
+func (s *events) publish(k actor.Key, texts ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version := uint64(len(s.of[k])) + s.trimmed[k].Version + 1
+	for i, text := range texts {
+		s.of[k] = append(s.of[k], actor.Event{
+			Position: actor.EventPosition{Version: version, Index: uint32(i)}, Name: "n", Payload: actor.Payload{Data: []byte(text)},
+		})
+	}
+}
+
+func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
+	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return page, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	if s.fails != nil {
+		return page, s.fails
+	}
+	for _, e := range s.of[q.Key] {
+		if q.After.Before(e.Position) && len(page.Events) < q.Limit {
+			page.Events = append(page.Events, e)
+		}
+	}
+	page.Trimmed = s.trimmed[q.Key]
+	return page, nil
+}
+
+func (s *events) NewestEvent(_ context.Context, k actor.Key) (at actor.EventPosition, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.of[k]); n > 0 {
+		at = s.of[k][n-1].Position
+	}
+	return at, nil
+}
+
+func (s *events) TrimEvents(_ context.Context, k actor.Key, keep actor.EventsKept) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.of[k]) - keep.Count; n > 0 {
+		s.trimmed[k] = s.of[k][n-1].Position
+		s.of[k] = s.of[k][n:]
+	}
+	return nil
+}
+
+func (s *events) takeReads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.reads
+	s.reads = 0
+	return n
+}
+
+// subscriber is a subscription, and what it got.
+type subscriber struct {
+	mu    sync.Mutex
+	texts []string
+	err   error
+	ended chan struct{}
+	stop  context.CancelFunc
+	slow  chan struct{} // if not nil, received from before each delivery ends
+}
+
+func subscribe(t *testing.T, f *Feed, after actor.EventPosition, slow chan struct{}) *subscriber {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &subscriber{ended: make(chan struct{}), stop: cancel, slow: slow}
+	go func() {
+		defer close(s.ended)
+		s.err = f.Subscribe(ctx, key, after, func(list []actor.Event) error {
+			s.mu.Lock()
+			for _, e := range list {
+				s.texts = append(s.texts, string(e.Payload.Data))
+			}
+			s.mu.Unlock()
+			if s.slow != nil {
+				select {
+				case <-s.slow:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-s.ended
+	})
+	return s
+}
+
+func (s *subscriber) want(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.texts, want) {
+		t.Errorf("got %q, want %q", s.texts, want)
+	}
+	s.texts = nil
+}
+
+func testFeed(s *events, shared bool, keep Retention) *Feed {
+	return New(Config{Store: s, Shared: shared, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Retention: func(string, string) Retention { return keep }})
+}
+
+func (s *events) publishIn(f *Feed, texts ...string) {
+	s.publish(key, texts...)
+	f.Published(key, len(texts))
+}
+
+func numbered(from, to int) (texts []string) {
+	for i := from; i <= to; i++ {
+		texts = append(texts, fmt.Sprint(i))
+	}
+	return texts
+}
+
+// Subscribers get what is there after their positions, and then what is published, each event
+// once and in order, and all of them by one read of the store.
+func TestSubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publishIn(f, "1", "2")
+		first := subscribe(t, f, actor.EventPosition{}, nil)
+		first.want(t, "1", "2")
+		newest, err := f.Newest(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others []*subscriber
+		for range 100 {
+			others = append(others, subscribe(t, f, newest, nil))
+		}
+		others[0].want(t)
+		s.takeReads()
+		s.publishIn(f, "3")
+		first.want(t, "3")
+		for _, o := range others {
+			o.want(t, "3")
+		}
+		if n := s.takeReads(); n > 2 {
+			t.Errorf("%d reads for one event", n)
+		}
+		f.Published(actor.Key{App: "app", Type: "T", ID: "other"}, 1)
+		synctest.Wait()
+		if n := s.takeReads(); n > 0 {
+			t.Errorf("%d reads for the event of another actor", n)
+		}
+		for _, o := range append(others, first) {
+			o.stop()
+			<-o.ended
+			if !errors.Is(o.err, context.Canceled) {
+				t.Errorf("ended with %v", o.err)
+			}
+		}
+		if len(f.topics) != 0 {
+			t.Error("a topic is left")
+		}
+	})
+}
+
+// What is published while the events before it are read is not missed.
+func TestPublishedWhileReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publishIn(f, "1")
+		hold := make(chan struct{})
+		s.hold = hold
+		a, b := subscribe(t, f, actor.EventPosition{}, nil), subscribe(t, f, actor.EventPosition{}, nil)
+		synctest.Wait()
+		hold <- struct{}{}
+		synctest.Wait()
+		s.publishIn(f, "2") // the next read is under way
+		for range 4 {
+			select {
+			case hold <- struct{}{}:
+			case <-time.After(time.Second):
+			}
+		}
+		a.want(t, "1", "2")
+		b.want(t, "1", "2")
+	})
+}
+
+// A subscriber that is slow, or far behind, reads for itself, misses nothing and holds up nobody.
+func TestSlowSubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publishIn(f, "0")
+		slow := subscribe(t, f, actor.EventPosition{}, make(chan struct{}))
+		quick := subscribe(t, f, actor.EventPosition{}, nil)
+		quick.want(t, "0")
+		for i := range 3 * maxRecent {
+			s.publishIn(f, fmt.Sprint(i+1))
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		quick.want(t, numbered(1, 3*maxRecent)...)
+		slow.want(t, "0")
+		close(slow.slow)
+		slow.want(t, numbered(1, 3*maxRecent)...)
+		late := subscribe(t, f, actor.EventPosition{}, nil)
+		late.want(t, numbered(0, 3*maxRecent)...)
+	})
+}
+
+// Who asks for events that are not kept any more learns it, and from where on there are some.
+func TestPositionGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{Count: 4})
+		f.trimmer.chance = func(int) int { return 0 }
+		s.publishIn(f, numbered(1, 3)...)
+		position := s.of[key][0].Position
+		s.publishIn(f, numbered(4, 9)...)
+		f.Stop()
+		gone := subscribe(t, f, position, nil)
+		synctest.Wait()
+		<-gone.ended
+		if !errors.Is(gone.err, actor.ErrPositionGone) {
+			t.Errorf("ended with %v", gone.err)
+		}
+		for _, from := range []actor.EventPosition{s.trimmed[key], {}} {
+			kept := subscribe(t, f, from, nil)
+			kept.want(t, numbered(6, 9)...)
+		}
+	})
+}
+
+// Where other hosts publish, a topic asks the store; a read that fails ends the subscription.
+func TestPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, true, Retention{})
+		a := subscribe(t, f, actor.EventPosition{}, nil)
+		a.want(t)
+		s.publish(key, "1")
+		a.want(t)
+		time.Sleep(f.cfg.PollEvery) // of the bubble's clock
+		a.want(t, "1")
+		s.mu.Lock()
+		s.fails = actor.ErrUnavailable
+		s.mu.Unlock()
+		time.Sleep(f.cfg.PollEvery)
+		synctest.Wait()
+		<-a.ended
+		if !errors.Is(a.err, actor.ErrUnavailable) {
+			t.Errorf("ended with %v", a.err)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package feed
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// topic is an actor that has subscribers here. Those that wait for its next events share one read
+// of the store, and what it brought.
+type topic struct {
+	key         actor.Key
+	subscribers int // Feed.mu guards it
+	ticker      *time.Ticker
+	ended       chan struct{}
+
+	mu   sync.Mutex
+	news chan struct{} // closed when it is worth looking again
+	// recent are the events after from, up to where the last shared read ended; bytes are their
+	// payloads'. Before the first one, started is false.
+	started bool
+	from    actor.EventPosition
+	recent  []actor.Event
+	bytes   int
+	// reading means that a subscriber reads from the end of recent on. fresh means that nothing was
+	// published since the last such read began.
+	reading, fresh bool
+}
+
+// maxRecent and maxRecentBytes bound what a topic remembers.
+const (
+	maxRecent      = 256
+	maxRecentBytes = 512 << 10
+)
+
+func newTopic(key actor.Key) *topic {
+	return &topic{key: key, news: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// end is the position up to which the topic has read.
+func (t *topic) end() actor.EventPosition {
+	if n := len(t.recent); n > 0 {
+		return t.recent[n-1].Position
+	}
+	return t.from
+}
+
+// wake has the subscribers read.
+func (t *topic) wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh = false
+	t.announce()
+}
+
+// announce wakes whoever waits; t.mu is held.
+func (t *topic) announce() {
+	close(t.news)
+	t.news = make(chan struct{})
+}
+
+// poll wakes the subscribers at an interval, until stop.
+func (t *topic) poll(every time.Duration) {
+	t.ticker = time.NewTicker(every)
+	ticks := t.ticker.C
+	go func() {
+		for {
+			select {
+			case <-ticks:
+				t.wake()
+			case <-t.ended:
+				return
+			}
+		}
+	}()
+}
+
+func (t *topic) stop() {
+	close(t.ended)
+	if t.ticker != nil {
+		t.ticker.Stop()
+	}
+}
+
+// share is who reads events for whom.
+type share uint8
+
+const (
+	nobody share = iota // there is nothing new, or another subscriber reads it
+	all                 // the caller reads for all that wait, and calls done
+	alone               // the caller reads for itself: it is behind what the topic remembers
+)
+
+// look returns the events after a position that the topic remembers. If there are none, it
+// returns who is to read them, and what is closed when it is worth looking again.
+func (t *topic) look(after actor.EventPosition) (events []actor.Event, reads share, news <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.started || t.end().Before(after) { // nobody remembers what is next
+		t.started, t.from, t.recent, t.bytes, t.fresh = true, after, nil, 0, false
+	}
+	switch {
+	case after.Before(t.from):
+		return nil, alone, t.news
+	case after.Before(t.end()):
+		i := sort.Search(len(t.recent), func(i int) bool { return after.Before(t.recent[i].Position) })
+		return t.recent[i:len(t.recent):len(t.recent)], nobody, nil
+	case t.fresh, t.reading:
+		return nil, nobody, t.news
+	}
+	t.reading, t.fresh = true, true
+	return nil, all, t.news
+}
+
+// done takes what was read for all after a position, and wakes those that wait for it.
+func (t *topic) done(after actor.EventPosition, events []actor.Event, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reading = false
+	switch {
+	case err != nil:
+		t.fresh = false
+	case after == t.end(): // otherwise it remembers something newer by now
+		t.remember(events)
+		t.fresh = t.fresh && len(events) == 0 // there may be more
+	}
+	t.announce()
+}
+
+// remember adds events behind those that are remembered, and forgets the oldest; t.mu is held.
+func (t *topic) remember(events []actor.Event) {
+	t.recent = append(t.recent, events...)
+	for i := range events {
+		t.bytes += len(events[i].Payload.Data)
+	}
+	drop := 0
+	for len(t.recent)-drop > maxRecent || t.bytes > maxRecentBytes && len(t.recent)-drop > 1 {
+		t.bytes -= len(t.recent[drop].Payload.Data)
+		t.from = t.recent[drop].Position
+		drop++
+	}
+	if drop > 0 {
+		t.recent = append([]actor.Event(nil), t.recent[drop:]...) // subscribers have the old ones
+	}
+}

@@ -1,0 +1,208 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// rulebook is where a host reads the rules of all apps.
+type rulebook struct{ atomic.Pointer[actor.Rules] }
+
+func (b *rulebook) Rules(context.Context, string) (*actor.Rules, error) {
+	if r := b.Load(); r != nil {
+		return r, nil
+	}
+	return &actor.Rules{}, nil
+}
+
+// rule changes the rules of app.
+func (b *rulebook) rule(t *testing.T, s *stage, r actor.Rules) {
+	t.Helper()
+	b.Store(&r)
+	if err := s.RulesChanged(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func paused(refuse bool) actor.Rules {
+	return actor.Rules{Paused: map[string]actor.Pause{"T": {Refuse: refuse}}}
+}
+
+// eachPlacement runs a test for types of each placement.
+func eachPlacement(t *testing.T, test func(t *testing.T, placement string)) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, abi.PlacementStateless} {
+		t.Run(placement, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, placement) })
+		})
+	}
+}
+
+// TestPausedTypes: calls of all kinds wait or are refused, those that wait run in their order when the type is
+// resumed, and nothing else waits.
+func TestPausedTypes(t *testing.T) {
+	eachPlacement(t, func(t *testing.T, placement string) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		var order []string
+		of := hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": func(turn *hosttest.Turn) error {
+			order = append(order, string(turn.Frame.Payload))
+			return nil
+		}}, ReadOnly: map[string]hosttest.Func{"View": func(*hosttest.Turn) error { return nil }}}
+		s.world.Deploy("app", "T", of)
+		s.world.Deploy("app", "U", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(*hosttest.Turn) error { return nil }, "CallT": func(turn *hosttest.Turn) error {
+			_, err := turn.Call("T", "a", "Add", "")
+			return err
+		}}})
+		begin := func(method, payload string) chan error {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: method, Payload: actor.Payload{Data: []byte(payload)}})
+				ended <- err
+			}()
+			synctest.Wait()
+			return ended
+		}
+		other := func(method string) error {
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "U", ID: "u"}, Method: method})
+			return err
+		}
+		book.rule(t, s, paused(false))
+		var ends []chan error
+		for _, payload := range []string{"1", "2", "3"} {
+			ends = append(ends, begin("Add", payload))
+		}
+		ends = append(ends, begin("View", ""))
+		time.Sleep(time.Second)
+		for i, end := range ends {
+			if len(end) > 0 {
+				t.Fatalf("call %d has ended: %v", i, <-end)
+			}
+		}
+		if err := other("Add"); err != nil {
+			t.Errorf("another type: %v", err)
+		}
+		var guest *actor.GuestError
+		if err := other("CallT"); !errors.As(err, &guest) || guest.Code != "type_paused" {
+			t.Errorf("a turn that calls the type: %v", err)
+		}
+		firing := actor.Invocation{Key: key("a"), Method: "Add", Firing: &actor.Firing{}}
+		if _, err := s.Invoke(t.Context(), firing); !errors.Is(err, actor.ErrTypePaused) {
+			t.Errorf("a firing: %v", err)
+		}
+		book.rule(t, s, actor.Rules{})
+		for _, end := range ends {
+			if err := <-end; err != nil {
+				t.Error(err)
+			}
+		}
+		if placement != abi.PlacementStateless && fmt.Sprint(order) != "[1 2 3]" {
+			t.Errorf("calls ran in the order %v", order)
+		}
+
+		// A call waits for as long as a turn may take, or for as long as its caller does.
+		book.rule(t, s, paused(false))
+		began := time.Now()
+		if err := <-begin("Add", ""); !errors.Is(err, actor.ErrTypePaused) || time.Since(began) != host.DefaultLimits().TurnDeadline {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := s.call(ctx, "a", "Add"); !errors.Is(err, actor.ErrDeadline) {
+			t.Errorf("a caller that waits no longer: %v", err)
+		}
+		cancel()
+
+		// To refuse calls answers those that wait.
+		ends = []chan error{begin("Add", ""), begin("Add", ""), begin("View", "")}
+		book.rule(t, s, paused(true))
+		for _, end := range append(ends, begin("Add", ""), begin("View", "")) {
+			if err := <-end; !errors.Is(err, actor.ErrTypePaused) {
+				t.Errorf("refused with %v", err)
+			}
+		}
+		if err := s.Delete(t.Context(), key("a")); err != nil && !errors.Is(err, actor.ErrActorNotFound) {
+			t.Errorf("an actor of a paused type cannot be deleted: %v", err)
+		}
+
+		// The end of the host does not wait for them.
+		book.rule(t, s, paused(false))
+		ends = []chan error{begin("Add", ""), begin("View", "")}
+		began = time.Now()
+		if err := s.Stop(t.Context()); err != nil || time.Since(began) > time.Second {
+			t.Errorf("stopped with %v after %v", err, time.Since(began))
+		}
+		for _, end := range ends {
+			if err := <-end; !errors.Is(err, actor.ErrStopping) {
+				t.Errorf("ended with %v", err)
+			}
+		}
+	})
+}
+
+// TestLimitsAndQuotas: calls above them are refused before they run, and turns above a concurrency wait without a place for a guest.
+func TestLimitsAndQuotas(t *testing.T) {
+	eachPlacement(t, func(t *testing.T, placement string) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book, Slots: 1})
+		g := newGate()
+		ran := 0
+		s.world.Deploy("app", "T", hosttest.Actor{Yields: true, Placement: placement, Methods: map[string]hosttest.Func{"Hold": g.wait, "Add": func(turn *hosttest.Turn) error {
+			ran++
+			turn.Calls.Fuel().Used += 1000
+			return nil
+		}}})
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T", Method: "Add"}: {Rate: actor.Rate{PerSecond: 1, Burst: 3}}}})
+		admitted := func() (n int, last error) {
+			for range 10 {
+				if _, err := s.call(t.Context(), "a", "Add"); err == nil {
+					n++
+				} else {
+					last = err
+				}
+			}
+			return n, last
+		}
+		if n, err := admitted(); n != 3 || ran != 3 || !errors.Is(err, actor.ErrRateLimited) {
+			t.Errorf("%d calls admitted, %d turns: %v", n, ran, err)
+		}
+		book.rule(t, s, actor.Rules{Quotas: map[actor.Quota]actor.Rate{actor.QuotaTurns: {PerSecond: 2}}})
+		if n, err := admitted(); n != 2 || !errors.Is(err, actor.ErrQuotaExceeded) {
+			t.Errorf("%d calls admitted: %v", n, err)
+		}
+		book.rule(t, s, actor.Rules{Quotas: map[actor.Quota]actor.Rate{actor.QuotaFuel: {PerSecond: 2500}}})
+		if n, err := admitted(); n != 3 || !errors.Is(err, actor.ErrQuotaExceeded) {
+			t.Errorf("%d calls admitted, of 1000 units of fuel each: %v", n, err)
+		}
+
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T", Method: "Hold"}: {Concurrency: 2}}})
+		var held []<-chan answer
+		for i := range 5 {
+			held = append(held, s.start(t.Context(), fmt.Sprint(i), "Hold"))
+			synctest.Wait()
+		}
+		if n := len(g.entered); n+s.WaitingForProcessor() > 2 {
+			t.Errorf("%d turns run or wait for a processor", n)
+		}
+		if _, err := s.call(t.Context(), "b", "Add"); err != nil {
+			t.Errorf("another method: %v", err)
+		}
+		for range held {
+			<-g.entered
+			g.leave <- struct{}{}
+		}
+		for _, a := range held {
+			if a := <-a; a.err != nil {
+				t.Error(a.err)
+			}
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/serving"
+	"github.com/greenroom-run/greenroom/host/tell"
+)
+
+// tells delivers the volatile messages of turns: to the mailboxes of this host's actors, and
+// through Config.Peers to those of others.
+type tells struct {
+	admission *admission
+	peers     Peers // nil: there are none
+	logger    *slog.Logger
+	failed    func(TellFailed)
+
+	mu sync.Mutex
+	// away has what goes to other hosts, by app: an app may have to wait for another host.
+	away map[string]*awayBox
+	work sync.WaitGroup // calls of stateless types, which have no mailbox
+}
+
+// TellFailed is a volatile message that was not delivered, or whose turn has failed.
+type TellFailed struct {
+	From, To actor.Key
+	Method   string
+	Err      error
+}
+
+// deliver puts a message into its receiver's mailbox. It does not wait for turns.
+func (ts *tells) deliver(t *actor.Tell) {
+	c := ts.newCall(t)
+	r := ts.admission.admitTold(c, &ts.work)
+	switch {
+	case errors.Is(r.Err, actor.ErrNotOwner):
+		ts.sendAway(t)
+	case !r.Later:
+		ts.admission.answering.Respond(c, r)
+	}
+}
+
+// newCall returns the call that delivers a message here.
+func (ts *tells) newCall(t *actor.Tell) *call.Call {
+	r := &told{by: ts, tell: *t}
+	inv := ts.invocation(&r.tell)
+	c := &call.Call{Request: call.Request{Ctx: context.Background(), Op: call.OpInvoke, Cause: inv.Cause(), Arrived: time.Now(), Inv: inv}}
+	c.Receiver = r
+	return c
+}
+
+// invocation is what delivers a message, which it refers to.
+func (ts *tells) invocation(t *actor.Tell) actor.Invocation {
+	return actor.Invocation{ID: ts.admission.newName(), Key: t.To, Method: t.Method, Payload: t.Payload, Message: &t.Message}
+}
+
+// told is the receiver of a call that delivers a message.
+type told struct {
+	by   *tells
+	tell actor.Tell
+	away bool // the call was given to Peers
+}
+
+// Answer implements [Receiver].
+func (r *told) Answer(_ actor.Reply, err error) {
+	switch {
+	case err == nil:
+	case !r.away && errors.Is(err, actor.ErrNotOwner): // the actor has moved while it waited
+		r.by.sendAway(&r.tell)
+	default:
+		r.by.undelivered(&r.tell, err)
+	}
+}
+
+// undelivered reports a message that no turn has consumed, and gives it back to its sender, if
+// that has asked for it.
+func (ts *tells) undelivered(t *actor.Tell, err error) {
+	m := &t.Message
+	sender := m.From
+	if m.By.ID != "" {
+		sender = m.By
+	}
+	ts.failed(TellFailed{From: sender, To: t.To, Method: t.Method, Err: err})
+	ts.logger.Warn("message not delivered", "app", t.To.App, "actor_type", t.To.Type, "actor_id", t.To.ID, "method", t.Method,
+		"from_type", sender.Type, "from_id", sender.ID, "error", err)
+	if m.Undelivered == "" || errors.Is(err, actor.ErrStopping) {
+		return
+	}
+	back := actor.Tell{To: sender, Method: m.Undelivered, Payload: t.Payload, Message: actor.Message{From: t.To, Cookie: m.Cookie, Failed: codeOf(err)}}
+	ts.admission.table.Shard(sender).Outbox.Put(back)
+}
+
+// codeOf is the word for the failure of a turn.
+func codeOf(err error) string {
+	var guest *actor.GuestError
+	if errors.As(err, &guest) && guest.Code != "" {
+		return guest.Code
+	}
+	if cond := actor.AsCondition(err); cond != nil {
+		return string(cond.Kind())
+	}
+	return "failed"
+}
+
+// awayBox has the messages of an app to actors of other hosts. tells.mu guards waiting, which
+// counts them.
+type awayBox struct {
+	tell.Outbox
+	waiting int
+}
+
+// sendAway has Peers deliver a message, behind others of its app.
+func (ts *tells) sendAway(t *actor.Tell) {
+	if ts.peers == nil {
+		ts.undelivered(t, actor.ErrNotOwner)
+		return
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	box := ts.away[t.To.App]
+	if box == nil {
+		box = new(awayBox)
+		box.Init(func(t *actor.Tell) { ts.deliverAway(box, t) })
+		if ts.away == nil {
+			ts.away = map[string]*awayBox{}
+		}
+		ts.away[t.To.App] = box
+	}
+	box.waiting++
+	box.Put(*t)
+}
+
+// deliverAway gives a message of a box to Peers.
+func (ts *tells) deliverAway(box *awayBox, t *actor.Tell) {
+	r := &told{by: ts, tell: *t, away: true}
+	ts.peers.Begin(context.Background(), ts.invocation(&r.tell), r)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if box.waiting--; box.waiting == 0 {
+		delete(ts.away, t.To.App)
+	}
+}
+
+// stop waits until nothing waits to be delivered. No turn is answered any more.
+func (ts *tells) stop() {
+	for i := range ts.admission.table.Shards {
+		ts.admission.table.Shards[i].Outbox.Wait()
+	}
+	ts.work.Wait()
+}
+
+// admitTold is admit for a volatile message. work counts what it leaves to another goroutine.
+func (ad *admission) admitTold(c *call.Call, work *sync.WaitGroup) call.Result {
+	s, m, err := ad.find(c)
+	if err != nil {
+		return call.Result{Err: err}
+	}
+	// As in admit.
+	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
+	if s.Lane != serving.LaneStateless {
+		return ad.queued(c, s, false)
+	}
+	work.Go(func() {
+		ad.answering.Respond(c, ad.alone(c, s, func(ctx *call.Context, c *call.Call, s *serving.Type, warm *residency.Row) (actor.Reply, error) {
+			return ad.stateless.Turn(ctx, c, s, warm)
+		}))
+	})
+	return call.Result{Later: true}
+}

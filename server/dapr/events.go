@@ -1,0 +1,127 @@
+package dapr
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
+	"github.com/greenroom-run/greenroom/server/failure"
+)
+
+// serveEvents is the plain HTTP form of ActorService.Subscribe, for browsers: a stream of
+// server-sent events.
+//
+//	GET /v2.0/actors/APP/TYPE/ID/events[?from=start|now|POSITION]
+//
+// The id of each event is its position, which a browser that connects again sends as
+// Last-Event-ID; event is its name, and data its payload: JSON on one line, a text, or base64 for
+// what is neither, as its content type says.
+func (a *Actors) serveEvents(w http.ResponseWriter, r *http.Request) {
+	var inv actor.Invocation
+	inv.ID, inv.Token, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
+	if err := a.streamEvents(w, r, &inv); err != nil {
+		a.refuseActor(w, r, inv, err)
+	}
+}
+
+func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor.Invocation) error {
+	key, _, err := parsePath(r.URL.EscapedPath()+"/-", strings.TrimPrefix(edge.EventsSuffix, "/"))
+	if inv.Key = key; err != nil {
+		return err
+	}
+	if err := edge.ExchangeOf(r.Context()).ForApp(key.App); err != nil {
+		return err
+	}
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET")
+		return &failure.Error{Kind: failure.KindMethodRefused, Text: "events are read with GET"}
+	}
+	after, err := positionOf(r)
+	if err != nil {
+		return err
+	}
+	out := http.NewResponseController(w)
+	began := false
+	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{
+		Began: func(at actor.EventPosition) error {
+			began = true
+			h := w.Header()
+			h.Set("Content-Type", "text/event-stream")
+			h.Set("Cache-Control", "no-store")
+			h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+			_, err := fmt.Fprintf(w, "retry: %d\nid: %s\n\n", retryAfter.Milliseconds(), at)
+			return firstOf(err, out.Flush)
+		},
+		Deliver: func(list []actor.Event) error {
+			var b bytes.Buffer
+			for i := range list {
+				appendEvent(&b, &list[i])
+			}
+			_, err := w.Write(b.Bytes())
+			return firstOf(err, out.Flush)
+		},
+		Idle: func() error {
+			_, err := w.Write([]byte(":\n\n"))
+			return firstOf(err, out.Flush)
+		},
+	})
+	if began {
+		return nil // the client connects again, and learns then what the matter is
+	}
+	return err
+}
+
+// retryAfter is when a browser connects again.
+const retryAfter = time.Second
+
+func firstOf(err error, then func() error) error {
+	if err != nil {
+		return err
+	}
+	return then()
+}
+
+// positionOf returns where a request wants its events from; nil: what is published from now on.
+func positionOf(r *http.Request) (*actor.EventPosition, error) {
+	from := r.Header.Get("Last-Event-ID")
+	if from == "" {
+		from = r.URL.Query().Get("from")
+	}
+	switch from {
+	case "", "now":
+		return nil, nil //nolint:nilnil // from now on
+	case "start":
+		return &actor.EventPosition{}, nil
+	}
+	at, err := actor.ParseEventPosition(from)
+	return &at, err
+}
+
+// appendEvent writes an event. No name has a line break, and JSON needs none.
+func appendEvent(b *bytes.Buffer, e *actor.Event) {
+	fmt.Fprintf(b, "id: %s\nevent: %s\n", e.Position, e.Name)
+	data := e.Payload.Data
+	switch {
+	case actor.IsJSON(e.Payload.ContentType):
+		var line bytes.Buffer
+		if json.Compact(&line, data) == nil {
+			data = line.Bytes()
+		}
+	case !strings.HasPrefix(e.Payload.ContentType, "text/"):
+		data = []byte(base64.StdEncoding.EncodeToString(data))
+	}
+	for line := range bytes.Lines(bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))) {
+		fmt.Fprintf(b, "data: %s\n", bytes.TrimSuffix(line, []byte("\n")))
+	}
+	if len(data) == 0 {
+		b.WriteString("data:\n")
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,108 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/failure"
+)
+
+// Feed gives subscribers the events of actors. [*feed.Feed] does.
+type Feed interface {
+	Newest(ctx context.Context, key actor.Key) (actor.EventPosition, error)
+	Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error
+}
+
+// Subscription is one that a server serves.
+type Subscription struct {
+	// Began is called with the position at which it begins, before the first event.
+	Began func(actor.EventPosition) error
+	// Deliver is called with events in their order, and Idle where nothing was sent for a while;
+	// never two of the three at once.
+	Deliver func([]actor.Event) error
+	Idle    func() error
+}
+
+// idleEvery is how long nothing is sent on a subscription.
+const idleEvery = 25 * time.Second
+
+// Subscriptions are those to the events of actors that a server serves. Apps share them.
+type Subscriptions struct {
+	// Feed has the events; nil: nobody can subscribe.
+	Feed     Feed
+	open     edge.Places
+	draining context.Context
+}
+
+// New returns subscriptions, limit of which may be open. They end when draining does.
+func New(draining context.Context, feed Feed, limit int64) *Subscriptions {
+	bounds := fair.Bounds{Name: "subscriptions to events", Total: limit, Always: limit / alwaysOpen, Most: limit}
+	return &Subscriptions{Feed: feed, draining: draining, open: edge.NewPlaces(bounds, "end others, or use another server")}
+}
+
+// alwaysOpen is the part of all subscriptions that an app may have whatever others have.
+const alwaysOpen = 64
+
+// Subscribe serves a subscription to an actor's events after a position, or, if that is nil, to
+// what is published from now on. It ends with nil when the server begins to stop.
+func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *actor.EventPosition, to Subscription) error {
+	if s.Feed == nil {
+		return &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no events"}
+	}
+	if err := s.open.Enter(key.App); err != nil {
+		return err
+	}
+	defer s.open.Leave(key.App)
+	if after == nil {
+		newest, err := s.Feed.Newest(ctx, key)
+		if err != nil {
+			return err
+		}
+		after = &newest
+	}
+	if err := to.Began(*after); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	sent := make(chan []actor.Event)
+	ended := make(chan error, 1)
+	taken := make(chan error)
+	go func() {
+		ended <- s.Feed.Subscribe(ctx, key, *after, func(events []actor.Event) error {
+			select {
+			case sent <- events:
+				return <-taken
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	idle := time.NewTicker(idleEvery)
+	defer idle.Stop()
+	for {
+		var err error
+		select {
+		case events := <-sent:
+			idle.Reset(idleEvery)
+			err = to.Deliver(events)
+			taken <- err
+		case <-idle.C:
+			err = to.Idle()
+		case err := <-ended:
+			if s.draining.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if err != nil {
+			cancel()
+			<-ended
+			return err
+		}
+	}
+}

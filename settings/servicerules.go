@@ -1,0 +1,137 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Quota is a quota of an app.
+type Quota struct {
+	Name actor.Quota
+	actor.Rate
+	UpdatedAt time.Time
+}
+
+// Limit is a limit of a type or a method.
+type Limit struct {
+	Scope actor.LimitScope
+	actor.Limit
+	UpdatedAt time.Time
+}
+
+// Pause is a type that is paused.
+type Pause struct {
+	Type string
+	actor.Pause
+	UpdatedAt time.Time
+}
+
+// addRule adds a setting to the list if it is a rule. One that this version cannot read is left out, since it has no
+// effect.
+func (l *Listing) addRule(set actor.Setting) {
+	var r actor.Rules
+	if !r.Add(set) {
+		return
+	}
+	for name, rate := range r.Quotas {
+		l.Quotas = append(l.Quotas, Quota{name, rate, set.UpdatedAt})
+	}
+	for scope, limit := range r.Limits {
+		l.Limits = append(l.Limits, Limit{scope, limit, set.UpdatedAt})
+	}
+	for typ, pause := range r.Paused {
+		l.Pauses = append(l.Pauses, Pause{typ, pause, set.UpdatedAt})
+	}
+}
+
+// Rules returns the rules of an app. They are not changed.
+func (s *Service) Rules(ctx context.Context, app string) (*actor.Rules, error) {
+	g, err := s.snapshot(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	return &g.rules, nil
+}
+
+// SetQuota sets a quota of an app: a rate above 0.
+func (s *Service) SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate) error {
+	if !slices.Contains(actor.Quotas(), name) {
+		return &actor.ArgumentError{Field: "quota", Problem: fmt.Sprintf("%.64q is not known; the quotas are %v", name, actor.Quotas())}
+	}
+	if err := rate.Validate("quota " + string(name)); err != nil {
+		return err
+	}
+	if rate.PerSecond == 0 {
+		return &actor.ArgumentError{Field: "quota " + string(name), Problem: "has the rate 0; give a rate above 0, unset the quota, or pause the types"}
+	}
+	return s.putRule(ctx, actor.Setting{App: app, Kind: actor.SettingQuota, Name: string(name)}, rate)
+}
+
+// UnsetQuota removes a quota; [actor.ErrSettingNotFound].
+func (s *Service) UnsetQuota(ctx context.Context, app string, name actor.Quota) error {
+	return s.remove(ctx, app, actor.SettingQuota, string(name))
+}
+
+// SetLimit sets the limit of a type or a method, which need not be deployed.
+func (s *Service) SetLimit(ctx context.Context, app string, scope actor.LimitScope, limit actor.Limit) error {
+	err := actor.ValidateName("actor type", scope.Type)
+	if err == nil && scope.Method != "" {
+		err = actor.ValidateName("method", scope.Method)
+	}
+	if err == nil {
+		err = limit.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	if limit == (actor.Limit{}) {
+		return &actor.ArgumentError{Field: "limit of " + scope.String(), Problem: "bounds nothing; give a rate or a concurrency, or unset the limit"}
+	}
+	return s.putRule(ctx, actor.Setting{App: app, Kind: actor.SettingLimit, Name: scope.String()}, limit)
+}
+
+// UnsetLimit removes the limit of a type or a method; [actor.ErrSettingNotFound].
+func (s *Service) UnsetLimit(ctx context.Context, app string, scope actor.LimitScope) error {
+	return s.remove(ctx, app, actor.SettingLimit, scope.String())
+}
+
+// PauseType pauses a type, which need not be deployed.
+func (s *Service) PauseType(ctx context.Context, app, typ string, pause actor.Pause) error {
+	if err := actor.ValidateName("actor type", typ); err != nil {
+		return err
+	}
+	return s.putRule(ctx, actor.Setting{App: app, Kind: actor.SettingPause, Name: typ}, pause)
+}
+
+// ResumeType ends the pause of a type, if it is paused.
+func (s *Service) ResumeType(ctx context.Context, app, typ string) error {
+	err := s.remove(ctx, app, actor.SettingPause, typ)
+	if errors.Is(err, actor.ErrSettingNotFound) {
+		return nil
+	}
+	return err
+}
+
+// putRule writes a rule.
+func (s *Service) putRule(ctx context.Context, set actor.Setting, value any) error {
+	var err error
+	if set.Value, err = json.Marshal(value); err != nil {
+		return fmt.Errorf("encode %s %s: %w", set.Kind, set.Name, err)
+	}
+	return s.put(ctx, set)
+}
+
+// changed has what this process knows of an app follow a change in the store.
+func (s *Service) changed(ctx context.Context, app string, kind actor.SettingKind) {
+	s.forget(app)
+	switch kind {
+	case actor.SettingPause, actor.SettingQuota, actor.SettingLimit:
+		s.cfg.Changed(ctx, app)
+	}
+}
