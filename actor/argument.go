@@ -27,6 +27,3 @@ func refuseControls(field, text string) error {
 	}
 	return nil
 }
-
-// shown is a text of a caller's in an error, shortened.
-func shown(text string) string { return text[:min(len(text), MaxNameLen)] }

@@ -97,3 +97,6 @@ func ValidateID(id string) error {
 	}
 	return nil
 }
+
+// shown is a text of a caller's in an error, shortened.
+func shown(text string) string { return text[:min(len(text), MaxNameLen)] }

@@ -109,6 +109,10 @@ type nothing struct {
 	rpc.Modules
 }
 
+func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
+	return nil, nil
+}
+
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
 }

@@ -252,6 +252,10 @@ func (m *member) count(outcome string) int64 {
 // nothing stands for the parts of the server that no test here calls.
 type nothing struct{ rpc.Modules }
 
+func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
+	return nil, nil
+}
+
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
 }

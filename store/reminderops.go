@@ -247,6 +247,30 @@ func validateHeads(limit int) error {
 	return nil
 }
 
+// ValidateMessageQuery checks a query, for drivers.
+func ValidateMessageQuery(q *MessageQuery) error {
+	if err := q.Key.Validate(); err != nil {
+		return err
+	}
+	if q.After != "" {
+		if err := actor.ValidateMessageName(q.After); err != nil {
+			return err
+		}
+	}
+	return ValidateLimit(q.Limit)
+}
+
+// ValidateInbox checks what [Reminders].Inbox is given, for drivers.
+func ValidateInbox(key actor.Key, limit int) error {
+	if err := key.Validate(); err != nil {
+		return err
+	}
+	if limit < 1 || limit > MaxHeads {
+		return &actor.ArgumentError{Field: "limit", Problem: "is not from 1 to 10,000"}
+	}
+	return nil
+}
+
 // SpecRecord is how a spec is stored, without its key, name and payload, for drivers:
 // as JSON, which SQL can read.
 type SpecRecord struct {

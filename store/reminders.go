@@ -154,6 +154,34 @@ func (q *ReminderNameQuery) First() string {
 	return q.Prefix
 }
 
+// MessageQuery selects messages to one actor.
+type MessageQuery struct {
+	Key   actor.Key
+	After string // a name, exclusive; empty: from the first
+	Limit int    // 1 to [MaxList]
+}
+
+// InboxSize is how much an inbox holds.
+type InboxSize struct {
+	Messages int
+	Bytes    int64 // of payloads
+}
+
+// ReminderKind selects what reminders are: for lists.
+type ReminderKind uint8
+
+// The kinds of reminders.
+const (
+	AnyKind ReminderKind = iota
+	OnlyReminders
+	OnlyMessages
+)
+
+// Selects reports whether a reminder is of the kind.
+func (k ReminderKind) Selects(message bool) bool {
+	return k == AnyKind || message == (k == OnlyMessages)
+}
+
 // DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
 	App  string

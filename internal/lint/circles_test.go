@@ -21,7 +21,7 @@ import (
 // filesInCircles counts the files of a package that use each other in a circle: no order of
 // reading has what a file uses before it. The numbers only go down.
 var filesInCircles = map[string]int{
-	"actor":                           8,
+	"actor":                           7,
 	"bench/internal/wire":             2,
 	"client":                          4,
 	"cmd/greenroom":                   39,

@@ -139,7 +139,7 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 	if r.Message != nil && !ds.outcomes.isFirst(r) {
 		return
 	}
-	plan, err := ds.planner.Plan(r, now)
+	plan, err := ds.plan(r, now)
 	if err != nil {
 		// It was valid when it was set: a time zone that this binary does not know.
 		ds.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
@@ -169,6 +169,14 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 		ds.outcomes.setAside(id, full)
 		ds.queue.watch(full) // there may have been room again before it was set aside
 	}
+}
+
+// plan decides what happens to a reminder or a message that is due.
+func (ds *deliveries) plan(r *actor.Reminder, now time.Time) (Plan, error) {
+	if r.Message != nil {
+		return planMessage(r, now), nil
+	}
+	return ds.planner.Plan(r, now)
 }
 
 // begin begins to deliver one firing, and returns when that is under way, or over.

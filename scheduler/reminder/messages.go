@@ -30,6 +30,11 @@ func nameMessage(r *actor.Reminder, delayed bool) {
 	}
 }
 
+// isDelayed reports whether somebody asks for a time.
+func isDelayed(spec *actor.ReminderSpec) bool {
+	return spec.Schedule.After > 0 || !spec.Schedule.At.IsZero()
+}
+
 // planMessage decides what happens to a due message at now: it is delivered, unless it is too
 // old.
 func planMessage(r *actor.Reminder, now time.Time) Plan {

@@ -39,7 +39,6 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 		return actor.Reminder{}, err
 	}
 	identify(&r, id, now)
-	nameMessage(&r, isDelayed(&spec))
 	return r, nil
 }
 
@@ -96,11 +95,6 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 	}, nil
 }
 
-// isDelayed reports whether somebody asks for a time.
-func isDelayed(spec *actor.ReminderSpec) bool {
-	return spec.Schedule.After > 0 || !spec.Schedule.At.IsZero()
-}
-
 // maxBehind is how many occurrences of an expression may lie between its start and now when it
 // is set: 190 years of minutes, three of seconds.
 const maxBehind = 100_000_000
@@ -129,18 +123,16 @@ func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
 // Plan is what happens to a due reminder.
 type Plan struct {
 	// Deliver asks for Firing's turn, whose commit does its Step. Otherwise Firing.Step
-	// is to be committed alone: the occurrences were passed over. A message is then too old.
+	// is to be committed alone: the occurrences were passed over. A message is too old then.
 	Deliver bool
 	Firing  actor.Firing
 	// here is the reminder at the occurrence that is delivered.
 	here schedule.Occurrence
 }
 
-// Plan decides what happens to a reminder at now, which is not before its FireAt.
+// Plan decides what happens to a reminder, which is no message, at now, which is not before its
+// FireAt.
 func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
-	if r.Message != nil {
-		return planMessage(r, now), nil
-	}
 	t, err := p.timetable(&r.Schedule, r.ID)
 	if err != nil {
 		return Plan{}, err

@@ -10,26 +10,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// MessageQuery selects messages to one actor.
-type MessageQuery struct {
-	Key   actor.Key
-	After string // a name, exclusive; empty: from the first
-	Limit int    // 1 to [MaxList]
-}
-
-// ValidateMessageQuery checks a query, for drivers.
-func ValidateMessageQuery(q *MessageQuery) error {
-	if err := q.Key.Validate(); err != nil {
-		return err
-	}
-	if q.After != "" {
-		if err := actor.ValidateMessageName(q.After); err != nil {
-			return err
-		}
-	}
-	return ValidateLimit(q.Limit)
-}
-
 // EarlierMessage reports whether a message is there that the sender of an ordered one has sent to
 // the same receiver before it.
 func EarlierMessage(ctx context.Context, st Reminders, n actor.ReminderName) (bool, error) {
@@ -40,93 +20,6 @@ func EarlierMessage(ctx context.Context, st Reminders, n actor.ReminderName) (bo
 	first := sender + strings.Repeat("0", len(n.Name)-len(sender)) // below all that the sender sends
 	names, err := st.ReminderNames(ctx, ReminderNameQuery{Key: n.Key, Messages: true, After: first, Limit: 1})
 	return len(names) > 0 && names[0] < n.Name, err
-}
-
-// InboxSize is how much an inbox holds.
-type InboxSize struct {
-	Messages int
-	Bytes    int64 // of payloads
-}
-
-// ValidateInbox checks what [Reminders].Inbox is given, for drivers.
-func ValidateInbox(key actor.Key, limit int) error {
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	if limit < 1 || limit > MaxHeads {
-		return &actor.ArgumentError{Field: "limit", Problem: "is not from 1 to 10,000"}
-	}
-	return nil
-}
-
-// ReminderKind selects what reminders are: for lists.
-type ReminderKind uint8
-
-// The kinds of reminders.
-const (
-	AnyKind ReminderKind = iota
-	OnlyReminders
-	OnlyMessages
-)
-
-// Selects reports whether a reminder is of the kind.
-func (k ReminderKind) Selects(message bool) bool {
-	return k == AnyKind || message == (k == OnlyMessages)
-}
-
-// MessageRecord is how a [actor.Message] is stored, in a [SpecRecord]. All actors are of the
-// receiver's app.
-type MessageRecord struct {
-	From        ActorRecord   `json:"from,omitzero"`
-	By          ActorRecord   `json:"by,omitzero"`
-	Undelivered string        `json:"undelivered,omitempty"`
-	Forward     ActorRecord   `json:"forward,omitzero"`
-	Path        []ActorRecord `json:"path,omitempty"`
-	Failed      string        `json:"failed,omitempty"`
-	Cookie      uint64        `json:"cookie,omitempty"`
-}
-
-// ActorRecord names an actor of an app that is known; zero: none.
-type ActorRecord struct {
-	Type string `json:"type"`
-	ID   string `json:"id"`
-}
-
-func (r ActorRecord) key(app string) actor.Key {
-	if r == (ActorRecord{}) {
-		return actor.Key{}
-	}
-	return actor.Key{App: app, Type: r.Type, ID: r.ID}
-}
-
-func actorRecordOf(k actor.Key) ActorRecord { return ActorRecord{k.Type, k.ID} }
-
-// messageRecordOf returns how m is stored; nil for none.
-func messageRecordOf(m *actor.Message) *MessageRecord {
-	if m == nil {
-		return nil
-	}
-	r := &MessageRecord{
-		From: actorRecordOf(m.From), By: actorRecordOf(m.By), Undelivered: m.Undelivered, Forward: actorRecordOf(m.Forward), Failed: m.Failed, Cookie: m.Cookie,
-	}
-	for _, k := range m.Path {
-		r.Path = append(r.Path, actorRecordOf(k))
-	}
-	return r
-}
-
-// message returns what was stored of a message to an actor of an app.
-func (r *MessageRecord) message(app string) *actor.Message {
-	if r == nil {
-		return nil
-	}
-	m := &actor.Message{
-		From: r.From.key(app), By: r.By.key(app), Undelivered: r.Undelivered, Forward: r.Forward.key(app), Failed: r.Failed, Cookie: r.Cookie,
-	}
-	for _, k := range r.Path {
-		m.Path = append(m.Path, k.key(app))
-	}
-	return m
 }
 
 // OrderRange is a range of names of one actor's messages. A commit with an ordered step is
