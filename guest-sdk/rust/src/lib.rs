@@ -107,11 +107,11 @@ pub mod codec;
 mod context;
 pub mod convert;
 mod error;
+pub mod event;
 #[cfg(target_arch = "wasm32")]
 mod exports;
 mod host;
 mod json;
-pub mod event;
 pub mod life;
 mod macros;
 pub mod message;
