@@ -28,7 +28,7 @@ func at(version uint64) *residency.Row {
 
 func newKnown() known {
 	k := known{Table: new(Table), since: time.Now()}
-	k.Table.Init(10, 1<<20, &Ownership{Shared: true}, Observer{Activated: func(actor.Key) {}}, nil)
+	k.Table.Init(10, 1<<20, &Ownership{Shared: true}, Observer{Activated: func(actor.Key) {}}, nil, nil)
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
 	k.Shard = k.Table.Shard(key)
 	k.Activation = k.Table.Activate(k.Shard, key)
