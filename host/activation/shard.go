@@ -604,11 +604,16 @@ type Batch struct {
 	Most        int      // how many of them there may be before the commit has to go
 	replyMemory int64    // what the replies of calls count for in Config.CallMemory
 	Timers      []Timing // of called turns
-	Spawned     []actor.RowWrite
-	Services    []actor.ServiceChange
+	lives
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
+}
+
+// lives is what a batch does to the lives of its actors, beside their own rows.
+type lives struct {
+	Spawned  []actor.RowWrite
+	Services []actor.ServiceChange
 }
 
 // Lock locks what the end of the batch's flight may change.

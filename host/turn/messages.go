@@ -29,17 +29,19 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	switch {
 	case t.migrating, t.spec.ReadOnly:
 		return abi.CodeReadOnly, nil
+	}
+	if m.Service != "" {
+		if code := t.resolve(m); code != 0 {
+			return code, nil
+		}
+	}
+	switch {
 	case m.Flags&abi.MessageVolatile != 0:
 		return t.tell(m), nil
 	case t.env.Outbox == nil || t.env.Reminders == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no messages"), nil
 	case t.reminders.sent >= maxMessages:
 		return t.refuse(abi.CodeTooMany, "a turn sends at most "+strconv.Itoa(maxMessages)+" messages"), nil
-	}
-	if m.Service != "" {
-		if code := t.resolve(m); code != 0 {
-			return code, nil
-		}
 	}
 	r, problem := requestOf(t.spec.Key, m)
 	if problem != "" {

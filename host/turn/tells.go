@@ -72,8 +72,6 @@ func (t *Turn) addTell(tell *actor.Tell) abi.Code {
 // beyondTell says what a frame has that volatile messages have not, for people; empty for nothing.
 func beyondTell(m *abi.Message) string {
 	switch {
-	case m.Service != "":
-		return "a volatile message is sent to an actor by its type and ID, not by a service name"
 	case m.ForwardType != "" || m.ForwardID != "":
 		return "a volatile message is not forwarded; name a method that gets what was not delivered, or send a durable message"
 	case m.Flags&^abi.MessageVolatile != 0:

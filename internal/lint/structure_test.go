@@ -60,7 +60,7 @@ var methodsAway = map[string]int{
 	"host":                            8,
 	"host/egress":                     1,
 	"host/instance":                   15,
-	"host/turn":                       46,
+	"host/turn":                       50,
 	"internal/crash":                  3,
 	"internal/demo":                   1,
 	"internal/guestbuild":             5,
