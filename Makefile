@@ -12,7 +12,7 @@ DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook examples/bank/transfers examples/philosophers examples/shop/orders
+MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook examples/bank/transfers examples/philosophers examples/shop/orders console/generate
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
@@ -55,13 +55,14 @@ cluster: build ## Start a database and three servers, and run them until Ctrl-C 
 down: ## Stop the server that `make up` started, and wait for its end.
 	go run ./internal/demo -down
 
-setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, Python, curl, grpcurl.
+setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, Python, Chromium, curl, grpcurl.
 	build/curl/setup.sh
 	build/postgres/setup.sh
 	build/rust/setup.sh
 	build/node/setup.sh
 	build/python/setup.sh
 	build/extism/setup.sh
+	build/chromium/setup.sh
 
 # What fails keeps nothing else from running, and fails the whole at its end.
 test: setup ## Run all tests; installs what they need.
@@ -102,15 +103,17 @@ dead: $(TOOLS)/deadcode-$(DEADCODE_VERSION) ## Find functions of the server that
 tidy: ## Check that go.mod and go.sum are what the code needs.
 	build/go/tidy.sh $(MODULES)
 
-generate: tools ## Regenerate the API's code.
+generate: tools ## Regenerate the API's code, and the console; needs Node.
 	rm -rf api/.deps api/gen
 	go run ./internal/validateproto api/.deps
 	buf lint
 	buf generate
+	build/node/setup.sh
+	console/generate.sh
 
 generated: generate
-	@git diff --exit-code --stat -- api/gen || { echo "generated code is not up to date: run make generate and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard api/gen)" || { echo "generated files are not committed: git add api/gen"; exit 1; }
+	@git diff --exit-code --stat -- api/gen console/dist || { echo "generated code is not up to date: run make generate and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard api/gen console/dist)" || { echo "generated files are not committed: git add api/gen console/dist"; exit 1; }
 
 cross: ## Compile for the other systems and processors.
 	@set -e; for p in $(CROSS); do echo "compile $$p"; \

@@ -76,6 +76,9 @@ type Limit struct {
 	Concurrency int `json:"concurrency,omitempty"`
 	// Per is the key.
 	Per LimitKey `json:"per,omitempty"`
+	// Pool is the pool in which turns wait for a processor, before what the server and the manifest
+	// say. A host that has no such pool goes by those.
+	Pool string `json:"pool,omitempty"`
 }
 
 // maxRate bounds rates and bursts.
@@ -106,6 +109,8 @@ func (l Limit) Validate() error {
 		return &ArgumentError{Field: "limit", Problem: fmt.Sprintf("has the concurrency %d; give a number above 0", l.Concurrency)}
 	case l.Per != PerNone && l.Per != PerActor && l.Per != PerToken:
 		return &ArgumentError{Field: "limit", Problem: fmt.Sprintf("is per %q; give actor or token, or leave it out", l.Per)}
+	case l.Pool != "" && ValidateName("pool", l.Pool) != nil:
+		return ValidateName("pool", l.Pool)
 	case l.Per != PerNone && l.PerSecond == 0 && l.Concurrency == 0:
 		return &ArgumentError{Field: "limit", Problem: "says per what, and bounds nothing; give a rate or a concurrency"}
 	}

@@ -214,10 +214,10 @@ type Commit struct {
 	Records []IdempotencyRecord
 	// Reminders are stepped on, cancelled and set.
 	Reminders ReminderEffects
-	// Services are claimed and released, none of them twice, by actors that the commit writes.
-	Services []ServiceChange
 	// Events are published, those of one actor in their order.
 	Events []EventWrite
+	// Services are claimed and released, none of them twice, by actors that the commit writes.
+	Services []ServiceChange
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -226,7 +226,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events) == 0 && len(c.Services) == 0
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty() && len(c.Events)+len(c.Services) == 0
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c

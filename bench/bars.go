@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/cluster"
 	"github.com/greenroom-run/greenroom/bench/internal/fair"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
+	"github.com/greenroom-run/greenroom/bench/internal/messages"
 	"github.com/greenroom-run/greenroom/bench/internal/metering"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
 	"github.com/greenroom-run/greenroom/bench/internal/reminders"
@@ -39,6 +40,8 @@ func roles() role.Roles {
 		inhost.SteadyRole:    role.Of(inhost.Steady),
 		inhost.FireRole:      role.Of(inhost.Fire),
 		inhost.StoreRole:     role.Of(inhost.Store),
+		inhost.MessageRole:   role.Of(inhost.Messages),
+		bare.QueueRole:       role.Of(bare.Queue),
 		inhost.WindowRole:    role.Of(inhost.Window),
 		inhost.TakeOverRole:  role.Of(inhost.TakeOver),
 	}
@@ -51,5 +54,5 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), fair.Pools(), chains.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), fair.Pools(), chains.Bars(), messages.Bars())
 }

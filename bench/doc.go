@@ -39,6 +39,7 @@
 //	internal/uploads   the bars of the area uploads
 //	internal/fair      the bars of the area fair, and of pools and quotas
 //	internal/chains    the bars of the area chains
+//	internal/messages  the bars of the area messages
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders

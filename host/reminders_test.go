@@ -125,6 +125,12 @@ func (f *fakeReminders) ThinReminders(ctx context.Context, row actor.RowFence, d
 	}
 }
 
+func (f *fakeReminders) EarlierMessage(_ context.Context, n actor.ReminderName) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.outOfOrder(&actor.ReminderStep{ReminderName: n, Ordered: true}, nil), nil
+}
+
 // Inbox counts the messages of an actor.
 func (f *fakeReminders) Inbox(_ context.Context, key actor.Key) (messages int, bytes int64, err error) {
 	f.mu.Lock()

@@ -148,6 +148,32 @@ func TestPausedTypes(t *testing.T) {
 	})
 }
 
+// TestRulesChooseThePool: a method's goes before its type's, and that before the manifest's; a pool that the host does not have changes
+// nothing.
+func TestRulesChooseThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book, Slots: 2, Pools: []host.PoolConfig{{Name: "reports"}}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Yields: true, Methods: map[string]hosttest.Func{"Hold": g.wait}})
+		for _, c := range []struct {
+			typ, method, want string
+		}{{"", "", "user1"}, {"batch", "", "batch1"}, {"batch", "reports", "reports1"}, {"", "batch", "batch1"}, {"moon", "", "user1"}} {
+			limits := map[actor.LimitScope]actor.Limit{{Type: "T"}: {Pool: c.typ}, {Type: "T", Method: "Hold"}: {Pool: c.method}}
+			book.rule(t, s, actor.Rules{Limits: limits})
+			held := s.start(t.Context(), "a", "Hold")
+			<-g.entered
+			if got := s.running(); got != c.want {
+				t.Errorf("%+v runs in %q", c, got)
+			}
+			g.leave <- struct{}{}
+			if a := <-held; a.err != nil {
+				t.Error(a.err)
+			}
+		}
+	})
+}
+
 // TestLimitsAndQuotas: calls above them are refused before they run, and turns above a concurrency wait without a place for a guest.
 func TestLimitsAndQuotas(t *testing.T) {
 	eachPlacement(t, func(t *testing.T, placement string) {

@@ -539,6 +539,33 @@ func TestTimersThatCannotBe(t *testing.T) {
 	})
 }
 
+// TestViewHasTimers: in order of their names, and without their payloads.
+func TestViewHasTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Set":  func(c *hosttest.Turn) error { return c.Set("k", "1") },
+			"Tick": func(*hosttest.Turn) error { return nil },
+		}})
+		if _, err := s.call(t.Context(), "a", "Set"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"second", "first"} {
+			spec := actor.TimerSpec{Key: key("a"), Name: name, Method: "Tick", Payload: actor.Payload{Data: []byte("x")}, Schedule: actor.Schedule{Every: time.Minute}}
+			if _, err := s.SetTimer(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := s.View(t.Context(), key("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Timers) != 2 || v.Timers[0].Name != "first" || v.Timers[1].Name != "second" || v.Timers[0].Payload.Data != nil || !v.Timers[0].Due.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("%+v", v.Timers)
+		}
+	})
+}
+
 // A timer is set and cancelled from outside, and its actor is in memory then.
 func TestTimersFromOutside(t *testing.T) {
 	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny, abi.PlacementStateless} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,9 +21,10 @@ import (
 // its next call.
 type channel struct {
 	*caller.Stream
-	p      *session // to the peer
-	number uint32   // of the peer's channels
-	usage  usage    // counts the calls that are queued or sent; all channels share the account of bytes
+	p      *session      // to the peer
+	number uint32        // of the peer's channels
+	usage  usage         // counts the calls that are queued or sent; all channels share the account of bytes
+	stream atomic.Uint64 // the number of the stream that was opened last
 }
 
 const (
@@ -122,6 +124,7 @@ func (ch *channel) open() (*link, error) {
 		k.close()
 		return nil, explain(err, cfg.Cluster)
 	}
+	ch.stream.Store(hello.GetStream())
 	p.opened(first.Hello)
 	return k, nil
 }

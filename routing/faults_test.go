@@ -241,7 +241,8 @@ func TestLostFiring(t *testing.T) {
 }
 
 // TestLostThenRefused: a keyed call that was lost and then comes to an end for a reason
-// of its last try alone may have taken effect. What a guest answers is the answer.
+// of its last try alone may have taken effect. What a guest answers is the answer, unless an earlier copy may
+// arrive yet.
 func TestLostThenRefused(t *testing.T) {
 	says := func(m *member, err error) {
 		m.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{}, err })
@@ -271,6 +272,19 @@ func TestLostThenRefused(t *testing.T) {
 		}, ambiguous},
 		{"failed", func(_ *table, _, b *member, cut func()) {
 			says(b, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
+			cut()
+		}, func(err error) bool { return err != nil && !ambiguous(err) }},
+		{"failed at another host", func(tb *table, a, _ *member, cut func()) {
+			says(a, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
+			tb.update(func() { tb.owners["b"] = a.id })
+			cut()
+		}, ambiguous}, // the copy may arrive when the actor has come back
+		{"failed at another host after the first was lost", func(tb *table, a, b *member, cut func()) {
+			says(a, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
+			tb.update(func() {
+				tb.owners["b"] = a.id
+				delete(tb.members, b.id)
+			})
 			cut()
 		}, func(err error) bool { return err != nil && !ambiguous(err) }},
 		{"of a chain that has its actor", func(_ *table, _, b *member, cut func()) { // by the first try

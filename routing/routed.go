@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,20 @@ type routed struct {
 	sent    *sentCall  // while remote
 	waiter  *waiter    // while waiting
 	grace   *time.Timer
-	lost    bool // a host that had it did not answer: it may have taken effect
+	lost    []copySent // hosts that had it and did not answer: it may have taken effect
+}
+
+// copySent is a copy of a call that was sent on a stream which has broken since.
+type copySent struct {
+	channel *channel
+	stream  uint64
+}
+
+// mayArrive reports whether the copy may begin at its host yet. It does not once that host has answered the
+// hello of a later stream, or is no member of the cluster any more.
+func (s *copySent) mayArrive() bool {
+	_, _, member := s.channel.p.self.cfg.Placement.Peer(s.channel.p.id)
+	return member && s.channel.stream.Load() == s.stream
 }
 
 // stage is where a call is.
@@ -331,7 +345,9 @@ func (s *sentCall) Finished(*caller.Call) {
 			again.Fresh = false
 			c.inv.Firing = &again
 		}
-		c.lost = !s.reads
+		if !s.reads {
+			c.lost = append(c.lost, copySent{s.channel, s.channel.stream.Load()})
+		}
 		c.mu.Unlock()
 	case s.Err != nil:
 		events.Forwarded("lost")
@@ -433,8 +449,8 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	if sent != nil { // its slot stays taken until the peer's reply
 		sent.release()
 	}
-	if lost {
-		err = afterLost(&c.inv, err)
+	if len(lost) > 0 {
+		err = afterLost(&c.inv, err, slices.ContainsFunc(lost, func(s copySent) bool { return s.mayArrive() }))
 	}
 	c.to.Answer(reply, err)
 }
@@ -444,12 +460,14 @@ func (c *routed) answer(reply actor.Reply, err error) {
 // attempts: a reply is the earlier attempt's if that took effect, and an error of the guest comes
 // after a commit that excludes it. All other errors hold for the last attempt only. The error "not
 // reentrant" is one of them: the chain may hold the actor because of the earlier attempt.
-// The error "canceled" of an actor's call ends its caller, whatever happened to the call.
-func afterLost(inv *actor.Invocation, err error) error {
+// The error "canceled" of an actor's call ends its caller, whatever happened to the call. If an earlier copy
+// may arrive yet, at a host which holds the actor again by then, the guest's error does not exclude it.
+func afterLost(inv *actor.Invocation, err error, mayArrive bool) error {
 	cond := actor.AsCondition(err)
 	var guest *actor.GuestError
 	reentrant := errors.As(err, &guest) && guest.Code == abi.CallNotReentrant
-	if cond == nil && !reentrant || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused || cond == actor.ErrCanceled && inv.Origin != nil {
+	mayArrive = mayArrive && inv.IdempotencyKey != "" // the reminder of a firing has another version after a failure
+	if err == nil || cond == nil && !reentrant && !mayArrive || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused || cond == actor.ErrCanceled && inv.Origin != nil {
 		return err
 	}
 	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}

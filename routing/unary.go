@@ -39,6 +39,11 @@ func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
 		Key: key, Version: a.GetVersion(), Generation: a.GetGeneration(), StateSchema: a.GetStateSchema(),
 		StateSize: a.GetStateSize(), UpdatedAt: a.GetUpdatedAt().AsTime(), Active: a.GetActive(), QueueDepth: int(a.GetQueueDepth()),
 	}
+	for _, t := range a.GetTimers() {
+		timer := actor.Timer{Due: t.GetDue().AsTime(), Left: t.GetLeft()}
+		timer.Key, timer.Name, timer.Method, timer.Schedule.Every = key, t.GetName(), t.GetMethod(), t.GetEvery().AsDuration()
+		v.Timers = append(v.Timers, timer)
+	}
 	for _, e := range res.GetEntries() {
 		format := abi.FormatBytes
 		if e.GetJson() {

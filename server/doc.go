@@ -1,6 +1,6 @@
 // Package server is Greenroom's front door: ActorService, ModuleService, ReminderService and
-// others over Connect, gRPC and gRPC-Web, the plain HTTP form of actor calls, health,
-// reflection and metrics. All are on one port, over HTTP/1.1 and HTTP/2, in plain text or TLS.
+// others over Connect, gRPC and gRPC-Web, the plain HTTP form of actor calls, the console,
+// health, reflection and metrics. All are on one port, over HTTP/1.1 and HTTP/2, in plain text or TLS.
 //
 // [Server] composes the parts and starts and stops them. Each part knows those below it only:
 //
@@ -10,6 +10,8 @@
 //	edge       listeners, TLS, who may call, limits, routes
 //	codec      messages in binary and JSON
 //	metrics    what is counted
+//	recent     the turns of the last hour
+//	diagnosis  what is wrong with a server or its cluster
 //	reminders  what rpc and dapr share about reminders
 //	failure    the map from errors to codes
 //	stream     one InvokeStream

@@ -31,6 +31,10 @@ func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroom
 	return nil, nil, errors.New("reached")
 }
 
+func (noCalls) CountTurns(context.Context, actor.HostID, string) (*greenroomv1.ExchangeTurnsResponse, error) {
+	return nil, errors.New("no turns")
+}
+
 func (noCalls) Reach(context.Context, []actor.HostID) []routing.Reach { return nil }
 
 func (noCalls) TailLogs(context.Context, actor.HostID, *greenroomv1.TailRequest, func(*greenroomv1.TailResponse) error) error {

@@ -362,7 +362,7 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != 4 {
+	if len(names) != 5 {
 		t.Errorf("services %v", names)
 	}
 	for _, name := range names {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/greenroom-run/greenroom/console"
 	"github.com/greenroom-run/greenroom/server/dapr"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/rpc"
@@ -25,6 +26,9 @@ type Server struct {
 	draining context.Context
 	drain    context.CancelFunc
 }
+
+// ConsolePath is where the server has its pages for browsers.
+const ConsolePath = console.Path
 
 // New checks the configuration and reads the certificates. It refuses an address
 // that others can reach unless callers are asked for a token or a certificate,
@@ -46,6 +50,8 @@ func New(conf Config) (*Server, error) {
 		return nil, err
 	}
 	dapr.New(s.edge, dapr.Config{Host: conf.Host, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Events: s.rpc.Events, Setter: s.rpc.Setter()})
+	pages := console.New()
+	s.edge.HandlePages(ConsolePath, pages.Paths(), pages)
 	if err := conf.registerGauges(); err != nil {
 		return nil, fmt.Errorf("server: register gauges: %w", err)
 	}
@@ -69,6 +75,19 @@ func (s *Server) Start(ctx context.Context) error { return s.listeners.Start(ctx
 
 // Addr returns the address that the server listens on; nil before Start.
 func (s *Server) Addr() net.Addr { return s.listeners.Addr() }
+
+// ConsoleURL returns where browsers of this machine find the console; empty before Start.
+func (s *Server) ConsoleURL() string {
+	addr := s.Addr()
+	if addr == nil {
+		return ""
+	}
+	scheme := "http://"
+	if s.conf.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	return scheme + addr.String() + ConsolePath
+}
 
 // Drain tells those who ask for or watch health that the server is about to stop, and
 // returns after [Config.DrainDelay], or when ctx ends. The server keeps serving: new

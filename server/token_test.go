@@ -37,6 +37,16 @@ func (fakeSettings) GrantHTTP(context.Context, string, actor.HTTPGrant) (string,
 	return "", nil
 }
 func (fakeSettings) RevokeHTTP(context.Context, string, string) error { return nil }
+func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate) error {
+	return nil
+}
+func (fakeSettings) UnsetQuota(context.Context, string, actor.Quota) error { return nil }
+func (fakeSettings) SetLimit(context.Context, string, actor.LimitScope, actor.Limit) error {
+	return nil
+}
+func (fakeSettings) UnsetLimit(context.Context, string, actor.LimitScope) error   { return nil }
+func (fakeSettings) PauseType(context.Context, string, string, actor.Pause) error { return nil }
+func (fakeSettings) ResumeType(context.Context, string, string) error             { return nil }
 func (fakeSettings) Missing(context.Context, string, abi.Capabilities) (abi.Capabilities, error) {
 	return abi.Capabilities{}, nil
 }
@@ -54,6 +64,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ActorService/GetState":                            edge.RoleRead,
 	"/greenroom.v1.ActorService/DeleteActor":                         edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Upload":                             edge.RoleDeploy,
+	"/greenroom.v1.ModuleService/UploadModule":                       edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Download":                           edge.RoleRead,
 	"/greenroom.v1.ModuleService/GetModule":                          edge.RoleRead,
 	"/greenroom.v1.ModuleService/ListModules":                        edge.RoleRead,
@@ -72,6 +83,13 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.SettingsService/UnsetSecret":                      edge.RoleAdmin,
 	"/greenroom.v1.SettingsService/GrantHTTP":                        edge.RoleAdmin,
 	"/greenroom.v1.SettingsService/RevokeHTTP":                       edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/SetQuota":                         edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetQuota":                       edge.RoleAdmin,
+	"/greenroom.v1.SettingsService/SetLimit":                         edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/UnsetLimit":                       edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/PauseType":                        edge.RoleDeploy,
+	"/greenroom.v1.SettingsService/ResumeType":                       edge.RoleDeploy,
+	"/greenroom.v1.ActorService/Subscribe":                           edge.RoleRead,
 	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
 	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,
 	"/greenroom.v1.ClusterService/Where":                             edge.RoleRead,
@@ -88,6 +106,10 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ReminderService/RetryDeadLetter":                  edge.RoleInvoke,
 	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 edge.RoleDeploy,
 	"/greenroom.v1.ReminderService/ListBuckets":                      edge.RoleRead,
+	"/greenroom.v1.StatusService/GetServer":                          edge.RoleRead,
+	"/greenroom.v1.StatusService/Diagnose":                           edge.RoleRead,
+	"/greenroom.v1.StatusService/ListTurns":                          edge.RoleRead,
+	"/greenroom.v1.StatusService/ListTokens":                         edge.RoleAdmin,
 	"/grpc.health.v1.Health/Check":                                   0,
 	"/greenroom.v1.ReminderService/Connect":                          edge.RoleInvoke,
 	"/grpc.health.v1.Health/Watch":                                   0,
@@ -153,7 +175,7 @@ func TestRolesOfProcedures(t *testing.T) {
 	f := start(t, withRoles)
 	all := procedures(t)
 	for path := range f.edge.Routes.Exact {
-		if _, ok := all[path]; !ok && strings.Contains(path[1:], "/") {
+		if _, ok := all[path]; !ok && strings.Contains(path[1:], "/") && !strings.HasPrefix(path, ConsolePath) {
 			all[path] = nil // of reflection, whose descriptors are its own
 		}
 	}
@@ -190,6 +212,10 @@ func TestRolesOfPaths(t *testing.T) {
 		{"GET", "/healthz", 0},
 		{"GET", "/readyz", 0},
 		{"GET", "/nothing", edge.RoleRead},
+		{"GET", ConsolePath, 0},
+		{"GET", ConsolePath + "/console.js", 0},
+		{"GET", ConsolePath + "/nothing", edge.RoleRead},
+		{"GET", "/", 0},
 	} {
 		for _, role := range allRoles {
 			a := do(t, client(t, false), tt.method, f.url+tt.path, "", "Authorization", "Bearer "+role.String())
@@ -220,9 +246,13 @@ func TestTokenOfOneApp(t *testing.T) {
 		if rolesOf[name] == 0 || m.IsStreamingClient() {
 			continue
 		}
+		if name == "/greenroom.v1.StatusService/GetServer" || name == "/greenroom.v1.StatusService/Diagnose" {
+			continue // of no app; TestDiagnose has what they leave out
+		}
 		// Which apps there are is of no app.
 		everywhere := name == "/greenroom.v1.ModuleService/ListApps" ||
-			name == "/greenroom.v1.ClusterService/ListHosts" || name == "/greenroom.v1.ClusterService/DrainHost" // nor are its servers
+			name == "/greenroom.v1.ClusterService/ListHosts" || name == "/greenroom.v1.ClusterService/DrainHost" || // nor are its servers
+			name == "/greenroom.v1.StatusService/ListTokens"
 		if answer := f.ask(t, name, m, "admin-mine", request(m, "mine")); strings.Contains(answer, denied) != everywhere {
 			t.Errorf("%s, of its own app: %s", name, answer)
 		}
@@ -253,6 +283,10 @@ func TestTokenOfOneApp(t *testing.T) {
 		}
 		if allowed := connect.CodeOf(err) != connect.CodePermissionDenied; allowed != want {
 			t.Errorf("an upload to %q: %v", app, err)
+		}
+		_, err = uploadModule(t, f, "admin-mine", app, []byte(wasmMagic))
+		if allowed := connect.CodeOf(err) != connect.CodePermissionDenied; allowed != want {
+			t.Errorf("an upload over HTTP/1.1 to %q: %v", app, err)
 		}
 	}
 }

@@ -43,6 +43,45 @@ type Grant struct {
 	UpdatedAt time.Time
 }
 
+// Quota is a quota of an app.
+type Quota struct {
+	Name actor.Quota
+	actor.Rate
+	UpdatedAt time.Time
+}
+
+// Limit is a limit of a type or a method.
+type Limit struct {
+	Scope actor.LimitScope
+	actor.Limit
+	UpdatedAt time.Time
+}
+
+// Pause is a type that is paused.
+type Pause struct {
+	Type string
+	actor.Pause
+	UpdatedAt time.Time
+}
+
+// addRule adds a setting to the list if it is a rule. One that this version cannot read is left out, since it has no
+// effect.
+func (l *Listing) addRule(set actor.Setting) {
+	var r actor.Rules
+	if !r.Add(set) {
+		return
+	}
+	for name, rate := range r.Quotas {
+		l.Quotas = append(l.Quotas, Quota{name, rate, set.UpdatedAt})
+	}
+	for scope, limit := range r.Limits {
+		l.Limits = append(l.Limits, Limit{scope, limit, set.UpdatedAt})
+	}
+	for typ, pause := range r.Paused {
+		l.Pauses = append(l.Pauses, Pause{typ, pause, set.UpdatedAt})
+	}
+}
+
 // List reads all settings of an app.
 func (s *Service) List(ctx context.Context, app string) (Listing, error) {
 	list, err := s.settings(ctx, app)

@@ -42,6 +42,9 @@ type Config struct {
 	// Changed is called after a change of an app's rules, before the method that made it returns.
 	// Defaults to doing nothing.
 	Changed func(ctx context.Context, app string)
+	// Pools returns the names of the pools of turns that this server has. Defaults to none known: any
+	// name is taken.
+	Pools func() []string
 	// Logger gets changes, without values. Defaults to discarding.
 	Logger *slog.Logger
 }
@@ -208,6 +211,15 @@ func (s *Service) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.apps, name)
+}
+
+// changed has what this process knows of an app follow a change in the store.
+func (s *Service) changed(ctx context.Context, app string, kind actor.SettingKind) {
+	s.forget(app)
+	switch kind {
+	case actor.SettingPause, actor.SettingQuota, actor.SettingLimit:
+		s.cfg.Changed(ctx, app)
+	}
 }
 
 // Missing returns the capabilities that a type declares and that its app has no setting

@@ -6,49 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
-
-// Quota is a quota of an app.
-type Quota struct {
-	Name actor.Quota
-	actor.Rate
-	UpdatedAt time.Time
-}
-
-// Limit is a limit of a type or a method.
-type Limit struct {
-	Scope actor.LimitScope
-	actor.Limit
-	UpdatedAt time.Time
-}
-
-// Pause is a type that is paused.
-type Pause struct {
-	Type string
-	actor.Pause
-	UpdatedAt time.Time
-}
-
-// addRule adds a setting to the list if it is a rule. One that this version cannot read is left out, since it has no
-// effect.
-func (l *Listing) addRule(set actor.Setting) {
-	var r actor.Rules
-	if !r.Add(set) {
-		return
-	}
-	for name, rate := range r.Quotas {
-		l.Quotas = append(l.Quotas, Quota{name, rate, set.UpdatedAt})
-	}
-	for scope, limit := range r.Limits {
-		l.Limits = append(l.Limits, Limit{scope, limit, set.UpdatedAt})
-	}
-	for typ, pause := range r.Paused {
-		l.Pauses = append(l.Pauses, Pause{typ, pause, set.UpdatedAt})
-	}
-}
 
 // Rules returns the rules of an app. They are not changed.
 func (s *Service) Rules(ctx context.Context, app string) (*actor.Rules, error) {
@@ -90,8 +51,11 @@ func (s *Service) SetLimit(ctx context.Context, app string, scope actor.LimitSco
 	if err != nil {
 		return err
 	}
+	if limit.Pool != "" && s.cfg.Pools != nil && !slices.Contains(s.cfg.Pools(), limit.Pool) {
+		return &actor.ArgumentError{Field: "pool", Problem: fmt.Sprintf("%q is not one of this server; its pools are %s, and serve --pool adds others", limit.Pool, strings.Join(s.cfg.Pools(), ", "))}
+	}
 	if limit == (actor.Limit{}) {
-		return &actor.ArgumentError{Field: "limit of " + scope.String(), Problem: "bounds nothing; give a rate or a concurrency, or unset the limit"}
+		return &actor.ArgumentError{Field: "limit of " + scope.String(), Problem: "bounds nothing; give a rate, a concurrency or a pool, or unset the limit"}
 	}
 	return s.putRule(ctx, actor.Setting{App: app, Kind: actor.SettingLimit, Name: scope.String()}, limit)
 }
@@ -125,13 +89,4 @@ func (s *Service) putRule(ctx context.Context, set actor.Setting, value any) err
 		return fmt.Errorf("encode %s %s: %w", set.Kind, set.Name, err)
 	}
 	return s.put(ctx, set)
-}
-
-// changed has what this process knows of an app follow a change in the store.
-func (s *Service) changed(ctx context.Context, app string, kind actor.SettingKind) {
-	s.forget(app)
-	switch kind {
-	case actor.SettingPause, actor.SettingQuota, actor.SettingLimit:
-		s.cfg.Changed(ctx, app)
-	}
 }

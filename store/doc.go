@@ -53,6 +53,6 @@
 //	9  anything else                                 unknown           actor.ErrAmbiguous
 //
 // protocol.md beside this file has the rest of the contract, which storetest tests as well:
-// errors, versions, sets, records, reminders, settings, hosts and leases, why settling is
+// errors, versions, sets, records, reminders, messages, settings, hosts and leases, why settling is
 // right, copies, and the behaviour under each failure.
 package store

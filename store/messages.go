@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"slices"
+	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -26,6 +28,18 @@ func ValidateMessageQuery(q *MessageQuery) error {
 		}
 	}
 	return ValidateLimit(q.Limit)
+}
+
+// EarlierMessage reports whether a message is there that the sender of an ordered one has sent to
+// the same receiver before it.
+func EarlierMessage(ctx context.Context, st Reminders, n actor.ReminderName) (bool, error) {
+	sender, ok := actor.SenderOfOrdered(n.Name)
+	if !ok {
+		return false, nil
+	}
+	first := sender + strings.Repeat("0", len(n.Name)-len(sender)) // below all that the sender sends
+	names, err := st.ReminderNames(ctx, ReminderNameQuery{Key: n.Key, Messages: true, After: first, Limit: 1})
+	return len(names) > 0 && names[0] < n.Name, err
 }
 
 // InboxSize is how much an inbox holds.

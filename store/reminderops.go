@@ -250,23 +250,28 @@ func validateHeads(limit int) error {
 // SpecRecord is how a spec is stored, without its key, name and payload, for drivers:
 // as JSON, which SQL can read.
 type SpecRecord struct {
-	Method   string            `json:"method"`
-	At       int64             `json:"at"`                 // microseconds since 1970
-	Every    int64             `json:"every_us,omitempty"` // microseconds
-	Cron     string            `json:"cron,omitempty"`
-	Zone     string            `json:"zone,omitempty"`
-	Times    uint32            `json:"times,omitempty"`
-	Until    *int64            `json:"until,omitempty"`     // microseconds since 1970
-	Jitter   int64             `json:"jitter_us,omitempty"` // microseconds
-	Missed   uint8             `json:"missed,omitempty"`
-	Limit    uint32            `json:"missed_limit,omitempty"`
-	After    int64             `json:"missed_after_us,omitempty"` // microseconds
-	Failure  uint8             `json:"failure,omitempty"`
-	Attempts uint32            `json:"attempts,omitempty"`
-	Interval int64             `json:"interval_us,omitempty"`     // microseconds
-	Max      int64             `json:"max_interval_us,omitempty"` // microseconds
+	Method string `json:"method"`
+	At     int64  `json:"at"`                 // microseconds since 1970
+	Every  int64  `json:"every_us,omitempty"` // microseconds
+	Cron   string `json:"cron,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	Times  uint32 `json:"times,omitempty"`
+	Until  *int64 `json:"until,omitempty"`     // microseconds since 1970
+	Jitter int64  `json:"jitter_us,omitempty"` // microseconds
+	Missed uint8  `json:"missed,omitempty"`
+	Limit  uint32 `json:"missed_limit,omitempty"`
+	After  int64  `json:"missed_after_us,omitempty"` // microseconds
+	FailureRecord
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Message  *MessageRecord    `json:"message,omitempty"` // nil: it is no message
+}
+
+// FailureRecord is how a failure policy is stored, in a [SpecRecord].
+type FailureRecord struct {
+	Failure  uint8  `json:"failure,omitempty"`
+	Attempts uint32 `json:"attempts,omitempty"`
+	Interval int64  `json:"interval_us,omitempty"`     // microseconds
+	Max      int64  `json:"max_interval_us,omitempty"` // microseconds
 }
 
 // SpecRecordOf returns how s is stored.
@@ -275,8 +280,10 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 		Method: s.Method, At: s.Schedule.At.UnixMicro(), Every: s.Schedule.Every.Microseconds(), Cron: s.Schedule.Cron,
 		Zone: s.Schedule.Zone, Times: s.Schedule.Times, Jitter: s.Schedule.Jitter.Microseconds(),
 		Missed: uint8(s.Missed.Kind), Limit: s.Missed.Limit, After: s.Missed.After.Microseconds(),
-		Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(),
-		Max: s.Failure.Max.Microseconds(), Metadata: s.Metadata, Message: messageRecordOf(s.Message),
+		FailureRecord: FailureRecord{
+			Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(), Max: s.Failure.Max.Microseconds(),
+		},
+		Metadata: s.Metadata, Message: messageRecordOf(s.Message),
 	}
 	if !s.Schedule.Until.IsZero() {
 		until := s.Schedule.Until.UnixMicro()

@@ -16,8 +16,8 @@ type Store interface {
 	Settings
 	Cluster
 	Reminders
-	Services
 	Events
+	Services
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)

@@ -10,7 +10,7 @@ import (
 // MaxMessageMillis bounds the times of a message policy: 10 years.
 const MaxMessageMillis = 10 * 365 * 24 * 3600 * 1000
 
-func (p *parser) hooks(at string, raw json.RawMessage) abi.Hooks {
+func hooks(p *parser, at string, raw json.RawMessage) abi.Hooks {
 	var h abi.Hooks
 	obj := p.object(at, raw, "created", "activated", "leaving")
 	for _, f := range []struct {
@@ -27,7 +27,7 @@ func (p *parser) hooks(at string, raw json.RawMessage) abi.Hooks {
 }
 
 // checkHooks finds hooks that could not run.
-func (p *parser) checkHooks(at string, t *abi.TypeSpec) {
+func checkHooks(p *parser, at string, t *abi.TypeSpec) {
 	if t.Placement == abi.PlacementStateless {
 		p.fault(CodeBadValue, "%s.hooks: stateless actors have no hooks; leave them away", at)
 		return
@@ -50,7 +50,7 @@ func (p *parser) checkHooks(at string, t *abi.TypeSpec) {
 	}
 }
 
-func (p *parser) messages(at string, raw json.RawMessage) abi.MessagePolicy {
+func messages(p *parser, at string, raw json.RawMessage) abi.MessagePolicy {
 	var m abi.MessagePolicy
 	obj := p.object(at, raw, "attempts", "interval_ms", "max_ms", "age_ms")
 	if raw, ok := obj.get("attempts"); ok {

@@ -193,11 +193,11 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 		t.Capabilities = p.capabilities(at+".capabilities", raw)
 	}
 	if raw, ok := obj.get("hooks"); ok {
-		t.Hooks = p.hooks(at+".hooks", raw)
-		p.checkHooks(at, &t)
+		t.Hooks = hooks(p, at+".hooks", raw)
+		checkHooks(p, at, &t)
 	}
 	if raw, ok := obj.get("messages"); ok {
-		t.Messages = p.messages(at+".messages", raw)
+		t.Messages = messages(p, at+".messages", raw)
 	}
 	if raw, ok := obj.get("events"); ok {
 		t.Events = p.events(at+".events", raw)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -45,4 +49,131 @@ is limited to one app may not list apps.`,
 	}
 	page.register(cmd)
 	return cmd
+}
+
+func appsGetCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "get [APP]", Short: "Show what bounds the calls of an app",
+		Long: `Show the quotas of an app, the limits of its types and methods, and the types that are
+paused. Without APP it is the app of --app.`,
+		Example: "  greenroom apps get shop\n  greenroom apps get shop -o json | jq '.quotas'",
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			app := optional(args, c.app)
+			s, err := unary(cmd.Context(), a.settings.GetSettings, &greenroomv1.GetSettingsRequest{App: app})
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.GetSettingsResponse{Quotas: s.Quotas, Limits: s.Limits, Pauses: s.Pauses})
+			}
+			var rows [][]string
+			for _, q := range s.Quotas {
+				rows = append(rows, []string{"quota", q.Name, rateText(q.Rate), when(q.UpdatedAt)})
+			}
+			for _, l := range s.Limits {
+				rows = append(rows, []string{"limit", actor.LimitScope{Type: l.Type, Method: l.Method}.String(), limitText(l), when(l.UpdatedAt)})
+			}
+			for _, p := range s.Pauses {
+				rows = append(rows, []string{"pause", p.Type, pauseText(p), when(p.UpdatedAt)})
+			}
+			if len(rows) == 0 {
+				c.printf(c.stderr, "app %s has no quotas and no limits, and none of its types is paused\n", app)
+				return nil
+			}
+			c.table([]string{"KIND", "OF", "BOUND", "CHANGED"}, rows)
+			return nil
+		}),
+	}
+}
+
+func appsSetCommand(c *cli) *cobra.Command {
+	var quotas []string
+	cmd := &cobra.Command{
+		Use: "set [APP]", Short: "Set the quotas of an app",
+		Long: `Set what an app as a whole may use: turns, or fuel (about one unit for a simple
+instruction), as NUMBER/UNIT with s, m or h, and :BURST for what may come at
+once. Calls above a quota get quota_exceeded, which says when to try again. NAME=none
+removes a quota. Servers of a cluster share the quota (docs/limits.md). Without APP
+it is the app of --app.`,
+		Example: `  greenroom apps set shop --quota turns=1000/s --quota fuel=2e9/s
+  greenroom apps set shop --quota turns=600/m:100,fuel=none`,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			return setQuotas(cmd.Context(), c, a, optional(args, c.app), quotas)
+		}),
+	}
+	cmd.Flags().StringSliceVar(&quotas, "quota", nil, "a quota, `NAME=NUMBER/UNIT[:BURST]`, or NAME=none; may be repeated")
+	return cmd
+}
+
+func setQuotas(ctx context.Context, c *cli, a *api, app string, quotas []string) error {
+	if len(quotas) == 0 {
+		return usagef("--quota is missing; give NAME=NUMBER/UNIT, or NAME=none, such as turns=1000/s")
+	}
+	rates := make(map[string]*greenroomv1.Rate, len(quotas))
+	for _, q := range quotas {
+		name, value, ok := strings.Cut(q, "=")
+		if !ok || name == "" {
+			return usagef("--quota %q is not of the form NAME=NUMBER/UNIT or NAME=none", q)
+		}
+		if value == "none" {
+			rates[name] = nil
+			continue
+		}
+		rate, err := parseRate(value)
+		if err != nil {
+			return usagef("--quota %q: %v", q, err)
+		}
+		rates[name] = rate
+	}
+	for _, q := range quotas {
+		name, _, _ := strings.Cut(q, "=")
+		var err error
+		if rate := rates[name]; rate == nil {
+			_, err = unary(ctx, a.settings.UnsetQuota, &greenroomv1.UnsetQuotaRequest{App: app, Name: name})
+		} else {
+			_, err = unary(ctx, a.settings.SetQuota, &greenroomv1.SetQuotaRequest{App: app, Name: name, Rate: rate})
+		}
+		if err := said(c, err, "set the quota %s\n", q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseRate reads NUMBER/UNIT[:BURST].
+func parseRate(text string) (*greenroomv1.Rate, error) {
+	const form = "give NUMBER/UNIT with the unit s, m or h, such as 100/s, and :BURST if you like"
+	rate, burst, bursts := strings.Cut(text, ":")
+	number, unit, _ := strings.Cut(rate, "/")
+	seconds := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || seconds == 0 || !(n > 0) {
+		return nil, fmt.Errorf("%s", form)
+	}
+	r := &greenroomv1.Rate{PerSecond: n / seconds}
+	if bursts {
+		if r.Burst, err = strconv.ParseFloat(burst, 64); err != nil || !(r.Burst >= 1) {
+			return nil, fmt.Errorf("the burst is %q; give a number of at least 1", burst)
+		}
+	}
+	return r, nil
+}
+
+func rateText(r *greenroomv1.Rate) string {
+	text := strconv.FormatFloat(r.GetPerSecond(), 'g', 6, 64) + "/s"
+	if r.GetPerSecond() > 0 && r.GetPerSecond() < 1 {
+		text = strconv.FormatFloat(r.GetPerSecond()*3600, 'g', 6, 64) + "/h"
+	}
+	if r.GetBurst() > 0 {
+		text += ", at once " + strconv.FormatFloat(r.GetBurst(), 'g', 6, 64)
+	}
+	return text
+}
+
+// said says what was done, unless err says that it was not.
+func said(c *cli, err error, text string, args ...any) error {
+	if err == nil && !c.wantsJSON() {
+		c.printf(c.stderr, text, args...)
+	}
+	return err
 }

@@ -57,7 +57,7 @@ with TinyGo where it is installed, else with Go.`,
 	return cmd
 }
 
-// optional returns the only argument, or what it defaults to.
+// optional returns the only argument, or its default.
 func optional(args []string, otherwise string) string {
 	if len(args) == 0 {
 		return otherwise

@@ -77,9 +77,8 @@ func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.Ty
 // sdkName is what a module was built with, for people: a manifest need not name it.
 func sdkName(m *greenroomv1.Module) string { return cmp.Or(m.GetSdk(), "no named SDK") }
 
-// placementAfter is the placement of a type once it is deployed: what is asked for, or
-// what was deployed before and stays, or what the module declares. cur serves it now; nil:
-// nothing does.
+// placementAfter returns the placement of a type after the deployment: the one that is asked for,
+// or the deployed one if it stays, or the module's. cur serves the type now; nil if nothing does.
 func placementAfter(t *greenroomv1.ActorType, cur *greenroomv1.ServedType, asked []*greenroomv1.TypePlacement) string {
 	for _, p := range asked {
 		switch {

@@ -29,8 +29,9 @@ type api struct {
 	logs      greenroomv1connect.LogServiceClient
 	settings  greenroomv1connect.SettingsServiceClient
 	cluster   greenroomv1connect.ClusterServiceClient
+	status    greenroomv1connect.StatusServiceClient
 	reminders greenroomv1connect.ReminderServiceClient
-	// http and url are for what is not Connect: health.
+	// http and url are for health, which is plain HTTP.
 	http *http.Client
 	url  string
 }
@@ -69,6 +70,7 @@ func (e *endpoint) api() (*api, error) {
 		logs:      greenroomv1connect.NewLogServiceClient(client, base, auth),
 		settings:  greenroomv1connect.NewSettingsServiceClient(client, base, auth),
 		cluster:   greenroomv1connect.NewClusterServiceClient(client, base, auth),
+		status:    greenroomv1connect.NewStatusServiceClient(client, base, auth),
 		reminders: greenroomv1connect.NewReminderServiceClient(client, base, auth),
 		http:      client,
 		url:       base,

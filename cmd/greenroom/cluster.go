@@ -14,7 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/server/diagnosis"
 )
 
 func hostsCommand(c *cli) *cobra.Command {
@@ -79,7 +79,7 @@ are forwarded to the other servers. Stopping a server drains it too.`,
 // noteNobodyTakes says so if no other server is there to take what a draining one holds.
 func noteNobodyTakes(ctx context.Context, c *cli, a *api, draining string) {
 	all, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
-	if err != nil || slices.ContainsFunc(takers(all), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
+	if err != nil || slices.ContainsFunc(diagnosis.Takers(all), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
 		return
 	}
 	c.warnings([]string{"no other server takes actors, so that calls of those that it gives up wait; a server that drains takes nothing until it is started again"})
@@ -138,23 +138,6 @@ func hostNames(ctx context.Context, a *api) (map[string]string, error) {
 	return names, nil
 }
 
-// takers returns the servers that take actors now: they run them, do not drain, and have
-// their lease.
-func takers(all *greenroomv1.ListHostsResponse) (hosts []*greenroomv1.ClusterHost) {
-	for _, h := range all.Hosts {
-		if runsActors(h) && !h.Draining && all.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
-// runsActors reports whether a server is more than a scheduler. One that names no role
-// does both.
-func runsActors(h *greenroomv1.ClusterHost) bool {
-	return len(h.Roles) == 0 || slices.Contains(h.Roles, scheduler.RoleHost)
-}
-
 // weightText is how many new sticky actors a host gets; "-" if none, or it is not known.
 func weightText(weight float64) string {
 	if weight == 0 {
@@ -178,7 +161,7 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 		words = append(words, "draining")
 	case all.LeaderAnswered && !h.Connected:
 		words = append(words, "no session")
-	case !runsActors(h):
+	case !diagnosis.RunsActors(h):
 		words = append(words, "scheduler")
 	default:
 		words = append(words, "up")
@@ -418,7 +401,7 @@ type share struct {
 	ranges int
 	part   float64 // of the hash space
 	read   float64 // of it, for which it answers read-only methods of what others hold
-	calls  float64 // a second, of what is hot in it
+	calls  float64 // of its hot parts, in a second
 	moved  bool    // some of it, because of them
 }
 

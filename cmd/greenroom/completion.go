@@ -52,7 +52,7 @@ func (c complete) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) (
 		cobra.CompDebugln(err.Error(), false)
 		return nil, none
 	}
-	// The shell takes what it gets for text, and prints it.
+	// The shell prints names as they are, so names with control characters are left out.
 	found = slices.DeleteFunc(found, func(s cobra.Completion) bool {
 		return printable(strings.ReplaceAll(s, "\t", " ")) != strings.ReplaceAll(s, "\t", " ")
 	})

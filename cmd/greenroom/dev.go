@@ -151,7 +151,7 @@ func devBanner(c *cli, dir string, lang guestbuild.Language, dataDir string) {
 		name = filepath.Base(abs)
 	}
 	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
-	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
+	c.facts(c.stderr, "  ", "API", c.server, "console", c.server+server.ConsolePath, "data", dataDir)
 	c.printf(c.stderr, "\n")
 	if c.server != "http://"+edge.DefaultAddr {
 		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", edge.DefaultAddr, c.server)

@@ -58,7 +58,7 @@ func (g *guestLogs) Call(e host.TurnEnd) {
 	}
 }
 
-// Close prints what is queued and ends.
+// Close prints the queued lines and ends.
 func (g *guestLogs) Close() {
 	close(g.closing)
 	<-g.done

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +17,7 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/server/diagnosis"
 )
 
 // verdict is how a check of doctor ended.
@@ -69,8 +65,7 @@ and that does not work, WARN something that only some users need. The exit statu
 			}
 			findings = append(findings, server...)
 			if server[0].Verdict == verdictOK {
-				findings = append(findings, clusterFindings(cmd.Context(), c)...)
-				findings = append(findings, callFindings(cmd.Context(), c)...)
+				findings = append(findings, diagnosisOf(cmd.Context(), c)...)
 			}
 			findings = append(findings, diskFinding(dataDir))
 			return showFindings(c, findings)
@@ -251,77 +246,34 @@ func diskFinding(dir string) finding {
 	return f
 }
 
-// A type whose transactions deadlock at least so often, and in one of so many cases, is worth a
-// warning.
-const (
-	deadlocksWarn = 10
-	deadlocksIn   = 50
-)
-
-// chainCount counts the transactions that turns of one type began.
-type chainCount struct{ began, deadlocks float64 }
-
-// callFindings warns of types whose transactions often wait for each other, by the metrics that the
-// server has counted since it started. If the server does not show its metrics to this caller, the
-// result is empty.
-func callFindings(ctx context.Context, c *cli) []finding {
+// diagnosisOf returns what the server finds about itself, its cluster and the calls of actors.
+func diagnosisOf(ctx context.Context, c *cli) []finding {
 	a, err := c.api()
 	if err != nil {
 		return nil // said before
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/metrics", nil)
-	if err != nil {
-		return nil
+	resp, err := unary(ctx, a.status.Diagnose, &greenroomv1.DiagnoseRequest{Reach: true})
+	switch connect.CodeOf(err) {
+	case connect.CodeUnimplemented, connect.CodeNotFound: // a server of an earlier version
+		resp = olderDiagnosis(ctx, a)
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		return nil // the check of the token says so
+	default:
+		if err != nil {
+			return []finding{{Check: "diagnosis", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
+		}
 	}
-	bearer(c.token).header(req.Header)
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil
-	}
-	const most = 64 << 20
-	return judgeCalls(io.LimitReader(resp.Body, most))
+	judged := slices.DeleteFunc(resp.GetFindings(), func(f *greenroomv1.Finding) bool { return f.Check == "store" }) // as /readyz says to everybody
+	return mapped(judged, func(f *greenroomv1.Finding) finding {
+		return finding{Check: f.Check, Verdict: verdict(strings.TrimPrefix(f.Verdict.String(), "VERDICT_")), Found: f.Found, Remedy: f.Remedy}
+	})
 }
 
-// chainMetric matches a line of metrics that counts transactions of a type, or their deadlocks.
-var chainMetric = regexp.MustCompile(`^greenroom_(chains|chain_deadlocks)_total\{app="([^"]*)",(?:outcome="[^"]*",)?type="([^"]*)"\} (\S+)$`)
-
-// judgeCalls returns the findings of callFindings for the metrics of a server.
-func judgeCalls(metrics io.Reader) []finding {
-	byType := map[[2]string]chainCount{} // by app and type
-	for lines := bufio.NewScanner(metrics); lines.Scan(); {
-		found := chainMetric.FindStringSubmatch(lines.Text())
-		if found == nil {
-			continue
-		}
-		n, _ := strconv.ParseFloat(found[4], 64)
-		of := [2]string{found[2], found[3]}
-		count := byType[of]
-		if found[1] == "chains" {
-			count.began += n
-		} else {
-			count.deadlocks += n
-		}
-		byType[of] = count
+// olderDiagnosis judges the cluster of a server that does not judge it itself.
+func olderDiagnosis(ctx context.Context, a *api) *greenroomv1.DiagnoseResponse {
+	hosts, err := unary(ctx, a.cluster.ListHosts, &greenroomv1.ListHostsRequest{})
+	if err != nil {
+		return nil // on an embedded store, or not for this token
 	}
-	var findings []finding
-	for _, of := range slices.SortedFunc(maps.Keys(byType), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(byType[b].deadlocks, byType[a].deadlocks), slices.Compare(a[:], b[:]))
-	}) {
-		n := byType[of]
-		if n.deadlocks < deadlocksWarn || n.deadlocks*deadlocksIn < n.began {
-			continue
-		}
-		findings = append(findings, finding{
-			Check: "calls", Verdict: verdictWarn,
-			Found:  fmt.Sprintf("%s of app %s: of %.0f turns that called others, %.0f were taken back and ran again, since they and others waited for each other's actors (counted since the server started)", of[1], of[0], n.began, n.deadlocks),
-			Remedy: "call actors in one order from all methods, the smaller ID first, and those that many call last (docs/calls.md)",
-		})
-	}
-	return findings
+	return &greenroomv1.DiagnoseResponse{Findings: diagnosis.Cluster(hosts)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/executor"
 )
 
-// registerLimits adds a flag for each limit; what is not given is as in defaults.
+// registerLimits adds a flag for each limit, with the values of defaults.
 func registerLimits(flags *pflag.FlagSet, l *host.Limits, defaults host.Limits) {
 	flags.Int64Var(&l.StateBytes, "max-state", defaults.StateBytes, "largest state of an actor, in `bytes`")
 	flags.Int64Var(&l.PayloadBytes, "max-payload", defaults.PayloadBytes, "largest payload and reply, in `bytes`")

@@ -163,7 +163,7 @@ func modulesDownloadCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// downloadFile writes a module to path, which keeps what it had if the download
+// downloadFile writes a module to path. The file keeps its content if the download
 // breaks off.
 func downloadFile(ctx context.Context, c *cli, a *api, digest, path string) (int64, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".greenroom-download-")

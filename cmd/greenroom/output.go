@@ -238,7 +238,7 @@ func (c *console) list(cmd *cobra.Command, l listing, header []string, rows [][]
 	return nil
 }
 
-// done ends a command that has no result: message says what it did.
+// done reports the end of a command without a result.
 func (c *console) done(message string, args ...any) error {
 	if c.wantsJSON() {
 		return writeJSON(c.stdout, struct{}{})

@@ -269,7 +269,7 @@ func each(c *cli, said string, do func(ctx context.Context, a *api, name string)
 	})
 }
 
-// usesOf lists what a deployment uses, with a ! before each that its app has no setting for.
+// usesOf lists the capabilities that a deployment uses, with a ! before each that its app lacks.
 func usesOf(d *greenroomv1.Deployment) string {
 	var uses []string
 	for _, u := range capabilityUses(d) {
@@ -310,7 +310,8 @@ var remedies = map[string]string{
 	"http": "greenroom grants http add %s", "config": "greenroom config set %s=VALUE", "secret": "greenroom secrets set %s",
 }
 
-// showCapabilities says what was deployed uses, and how to give what it lacks.
+// showCapabilities prints which capabilities the deployed types use, and the commands that grant
+// the missing ones.
 func showCapabilities(c *cli, ds []*greenroomv1.Deployment) {
 	var missing []string
 	seen := make(map[capabilityUse]bool)
@@ -344,8 +345,8 @@ func showCapabilities(c *cli, ds []*greenroomv1.Deployment) {
 	}
 }
 
-// elsewhere is the flag that other commands need to reach the server of this one;
-// empty where they do without.
+// elsewhere returns the flag that other commands need to reach this command's server; empty for the
+// default server.
 func elsewhere(c *cli) string {
 	if c.server == defaultServer {
 		return ""
@@ -391,8 +392,8 @@ type wideGrant struct {
 	enough  []string
 }
 
-// wideGrants returns the grants that let pass more than anything that is declared
-// asks for. One that nothing declared has to do with is none: its module may come.
+// wideGrants returns the grants that allow more than any declaration asks for. A grant that matches
+// no declaration is not among them, since its module may be deployed later.
 func wideGrants(granted, declared []string) []wideGrant {
 	var wide []wideGrant
 	for _, g := range granted {

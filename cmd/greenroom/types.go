@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -52,6 +53,120 @@ func typesCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
+func typesPauseCommand(c *cli) *cobra.Command {
+	var refuse bool
+	cmd := &cobra.Command{
+		Use: "pause TYPE…", Short: "Let no turn of a type begin",
+		Long: `Let no turn of the types begin until they are resumed. Turns that run go on, and
+reminders keep their firings. Calls wait, for as long as a turn of the type may
+take, and then get type_paused; with --refuse they get it at once, those that wait
+already too, so that nothing stays queued. Turns of other actors that call a
+paused type get type_paused at once.`,
+		Example:           "  greenroom types pause Cart --app shop\n  greenroom types pause Cart --refuse",
+		ValidArgsFunction: complete{c}.types,
+		RunE: each(c, "paused %s\n", func(ctx context.Context, a *api, typ string) error {
+			noteUnknownType(ctx, c, a, typ)
+			_, err := unary(ctx, a.settings.PauseType, &greenroomv1.PauseTypeRequest{App: c.app, Type: typ, Refuse: refuse})
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&refuse, "refuse", false, "refuse calls at once, those that wait too")
+	return cmd
+}
+
+func typesResumeCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume TYPE…", Short: "End the pause of a type",
+		Long:              "End the pause of the types. Calls that wait go on, in their order. Firings of\nreminders that came due meanwhile are delivered within a minute.",
+		Example:           "  greenroom types resume Cart --app shop",
+		ValidArgsFunction: complete{c}.types,
+		RunE: each(c, "resumed %s\n", func(ctx context.Context, a *api, typ string) error {
+			_, err := unary(ctx, a.settings.ResumeType, &greenroomv1.ResumeTypeRequest{App: c.app, Type: typ})
+			return err
+		}),
+	}
+}
+
+func typesLimitCommand(c *cli) *cobra.Command {
+	var rate string
+	var burst float64
+	var concurrency int32
+	var per, pool string
+	var remove bool
+	cmd := &cobra.Command{
+		Use: "limit TYPE[/METHOD]", Short: "Bound the turns of a type or a method",
+		Long: `Bound the turns of a type, or of one method of it, in the place of an earlier limit of
+the same. Calls above the rate get rate_limited, which says when to try again.
+Turns above the concurrency wait, for as long as a turn of the type may take. A
+call counts for the limit of its type and for that of its method. Servers of a
+cluster share the limit (docs/limits.md). "greenroom apps get" lists the limits.`,
+		Example: `  greenroom types limit Cart --rate 500/s --app shop
+  greenroom types limit Cart/Checkout --rate 10/m --burst 3 --per actor
+  greenroom types limit Report --concurrency 4 --per token --pool batch
+  greenroom types limit Report --remove`,
+		ValidArgsFunction: complete{c}.types,
+		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			scope := actor.ParseLimitScope(args[0])
+			if remove {
+				if rate != "" || burst != 0 || concurrency != 0 || per != "" || pool != "" {
+					return usagef("--remove removes the whole limit; give it alone")
+				}
+				_, err := unary(cmd.Context(), a.settings.UnsetLimit, &greenroomv1.UnsetLimitRequest{App: c.app, Type: scope.Type, Method: scope.Method})
+				return said(c, err, "removed the limit of %s\n", scope)
+			}
+			r := &greenroomv1.Rate{}
+			if rate != "" {
+				var err error
+				if r, err = parseRate(rate); err != nil {
+					return usagef("--rate is %q; %v", rate, err)
+				}
+			}
+			if burst != 0 {
+				r.Burst = burst
+			}
+			noteUnknownType(cmd.Context(), c, a, scope.Type)
+			_, err := unary(cmd.Context(), a.settings.SetLimit, &greenroomv1.SetLimitRequest{
+				App: c.app, Type: scope.Type, Method: scope.Method, Rate: r, Concurrency: concurrency, Per: per, Pool: pool,
+			})
+			return said(c, err, "limited %s\n", scope)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&rate, "rate", "", "turns that may begin, `NUMBER/UNIT` with s, m or h, of each key")
+	flags.Float64Var(&burst, "burst", 0, "how `many` may begin at once (default: what a second brings, and at least 1)")
+	flags.Int32Var(&concurrency, "concurrency", 0, "how `many` may run at the same time, of all keys together; keys have the places in turn")
+	flags.StringVar(&per, "per", "", "the `key`: actor, or token (that admitted the call); without it, all calls together")
+	flags.StringVar(&pool, "pool", "", "the `pool` that turns run in, before what the server and the manifest say")
+	flags.BoolVar(&remove, "remove", false, "remove the limit")
+	completeFlag(cmd, "per", fixedCompletion("actor", "token"))
+	return cmd
+}
+
+func limitText(l *greenroomv1.TypeLimit) string {
+	var parts []string
+	if l.Rate.GetPerSecond() > 0 {
+		parts = append(parts, rateText(l.Rate))
+	}
+	if l.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("%d at the same time", l.Concurrency))
+	}
+	if l.Per != "" {
+		parts = append(parts, "per "+l.Per)
+	}
+	if l.Pool != "" {
+		parts = append(parts, "in the pool "+l.Pool)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func pauseText(p *greenroomv1.TypePause) string {
+	if p.Refuse {
+		return "calls are refused"
+	}
+	return "calls wait"
+}
+
 // notePauses says which types are paused. Who may not see the settings is told nothing.
 func notePauses(ctx context.Context, c *cli) {
 	s, err := settings(ctx, c)
@@ -80,7 +195,7 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	}
 	types, err := listTypes(ctx, c, a)
 	if err != nil {
-		return // what is asked for next says the same, as an error
+		return // the next request fails with the same error
 	}
 	names := mapped(types, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
 	if slices.Contains(names, name) {

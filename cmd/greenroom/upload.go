@@ -125,7 +125,7 @@ func sendChunks(stream *connect.BidiStreamForClient[greenroomv1.UploadRequest, g
 type progress interface {
 	sent(bytes int64)
 	stage(s greenroomv1.UploadProgress_Stage)
-	// end clears what is on the screen.
+	// end clears the progress from the screen.
 	end()
 }
 

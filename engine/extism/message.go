@@ -130,7 +130,7 @@ func calledBy(f *abi.Turn) *party {
 type received struct {
 	From    *party    `json:"from,omitempty"`
 	By      *party    `json:"by,omitempty"`
-	Due     time.Time `json:"due"`
+	Sent    time.Time `json:"sent"`
 	Attempt uint32    `json:"attempt"`
 	Cookie  uint64    `json:"cookie,omitempty"`
 	Failed  string    `json:"failed,omitempty"`
@@ -142,7 +142,7 @@ func receivedBy(f *abi.Turn, cause uint8) *received {
 		return nil
 	}
 	return &received{
-		From: partyOf(f.CallerType, f.CallerID), By: partyOf(f.ByType, f.ByID), Due: time.Unix(0, f.DueUnixNano).UTC(),
+		From: partyOf(f.CallerType, f.CallerID), By: partyOf(f.ByType, f.ByID), Sent: time.Unix(0, f.DueUnixNano).UTC(),
 		Attempt: f.Attempt, Cookie: f.Cookie, Failed: f.Failed,
 	}
 }

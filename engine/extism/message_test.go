@@ -14,8 +14,8 @@ import (
 
 func TestCallJSON(t *testing.T) {
 	for text, want := range map[string]*abi.Message{
-		`{"type":"T","id":"a","method":"M"}`:                                                {Type: "T", ID: "a", Method: "M"},
-		`{"service":"s","method":"M"}`: {Service: "s", Method: "M"},
+		`{"type":"T","id":"a","method":"M"}`: {Type: "T", ID: "a", Method: "M"},
+		`{"service":"s","method":"M"}`:       {Service: "s", Method: "M"},
 		`{"type":"T","id":"a","method":"M","input":{"a":1},"atomic":true,"timeout":"1.5s"}`: {Type: "T", ID: "a", Method: "M", Payload: []byte(`{"a":1}`), Flags: 1, LimitMillis: 1500},
 		`{"content_type":"image/png","input":"AP8=","timeout":"1ns"}`:                       {ContentType: "image/png", Payload: []byte{0, 0xff}, LimitMillis: 1},
 		`{"timeout":"-1h"}`:     {LimitMillis: 1},
@@ -74,7 +74,7 @@ func TestMessageJSON(t *testing.T) {
 		}
 	}
 	f := abi.Turn{Cause: abi.CauseUndelivered, CallerType: "T", CallerID: "a", ByType: "B", ByID: "b", DueUnixNano: due.UnixNano(), Attempt: 3, Cookie: 7, Failed: "closed"}
-	want := `{"from":{"type":"T","id":"a"},"by":{"type":"B","id":"b"},"due":"2026-03-29T09:00:00.000000001Z","attempt":3,"cookie":7,"failed":"closed"}`
+	want := `{"from":{"type":"T","id":"a"},"by":{"type":"B","id":"b"},"sent":"2026-03-29T09:00:00.000000001Z","attempt":3,"cookie":7,"failed":"closed"}`
 	if got := string(mustJSON(receivedBy(&f, abi.CauseUndelivered))); got != want {
 		t.Errorf("got %s", got)
 	}

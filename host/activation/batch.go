@@ -202,7 +202,7 @@ func (b *Batch) DecideTimers(apply bool, now time.Time) {
 
 // Commit implements [pipeline.Work].
 func (b *Batch) Commit() actor.Commit {
-	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Services: b.Services, Events: b.Events}
+	b.Sent = actor.Commit{ID: actor.NewCommitID(), Records: b.Records, Reminders: b.Reminders, Events: b.Events, Services: b.Services}
 	for i := range b.Parts {
 		p, row := &b.Parts[i], &b.Rows[i]
 		if p.state != nil {

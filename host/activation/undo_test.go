@@ -46,9 +46,8 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 // openTurn counts what is taken back of what called turns have left to it.
 type openTurn struct{ replaced int }
 
-func (o *openTurn) Replace(*overlay.State, uint64)    { o.replaced++ }
-func (o *openTurn) GoOnFrom(*turn.SideEffects)        {}
-func (o *openTurn) SideEffects() (e turn.SideEffects) { return e }
+func (o *openTurn) Replace(*overlay.State, uint64) { o.replaced++ }
+func (o *openTurn) GoOnFrom(*turn.SideEffects)     {}
 
 // TestTurnThatIsOverIsNotChanged: what called turns have left to a turn is not taken back when that is over,
 // since its memory is another turn's by then.

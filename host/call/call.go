@@ -261,12 +261,13 @@ func (c *Call) Cost() int64 { return CallCost + int64(len(c.Inv.Payload.Data)) }
 
 // BoundBy readies the call for turns of a type: their time, and where they wait for a processor.
 func (c *Call) BoundBy(s *serving.Type) {
-	c.Limit, c.LimitSetting, c.Pool = s.Limits.TurnDeadline, s.Settings.Deadline, s.Executors.Own
-	switch {
+	c.Limit, c.LimitSetting = s.Limits.TurnDeadline, s.Settings.Deadline
+	es := s.ExecutorsOf(c.Inv.Method)
+	switch c.Pool = es.Own; {
 	case c.Op == OpMigrate: // for all readers of the actor
-		c.Pool = s.Executors.Migrations
+		c.Pool = es.Migrations
 	case c.Inv.Origin != nil: // its caller, at another host, is held meanwhile
-		c.Pool = s.Executors.Called
+		c.Pool = es.Called
 	}
 }
 

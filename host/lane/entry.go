@@ -3,7 +3,6 @@ package lane
 import (
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -13,7 +12,7 @@ import (
 func RuledBy(c *call.Call, now time.Time) throttle.Call {
 	return throttle.Call{
 		Method: c.Inv.Method, ID: c.Inv.Key.ID, Token: c.Inv.Token, Now: now,
-		Called: c.Op == call.OpEnlist, Firing: c.Cause == actor.CauseFiring,
+		Called: c.Op == call.OpEnlist, Firing: c.Cause.Fires(),
 	}
 }
 

@@ -28,6 +28,9 @@ type View struct {
 	// invocations wait in its mailbox.
 	Active     bool
 	QueueDepth int
+	// Timers are those that the actor has on this host, in order of their names and without
+	// payloads.
+	Timers []actor.Timer
 }
 
 // View is Host.View.
@@ -76,6 +79,7 @@ func (rd *Reads) View(ctx context.Context, key actor.Key) (View, error) {
 		s.NoteNewer(a, l.Version)
 	}
 	s.History.Answered.Note(key, l.Version, time.Now())
+	v.Timers = s.Timers.All(key)
 	if a := s.Actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.Calls.Len()
 	}

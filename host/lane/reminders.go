@@ -124,12 +124,12 @@ func (rs *Reminders) confirm(ctx context.Context, c *call.Call) error {
 	case found.ID != f.Step.ID || found.Version != f.Step.Version:
 		return actor.ErrFiringTaken
 	}
-	if sender, ordered := actor.SenderOfOrdered(f.Name); ordered && f.Step.Ordered {
-		names, err := rs.ReminderNames(ctx, f.Key, sender, 1)
-		if err != nil {
+	if f.Step.Ordered {
+		earlier, err := rs.EarlierMessage(ctx, f.Step.ReminderName)
+		switch {
+		case err != nil:
 			return fmt.Errorf("find earlier messages: %w", err)
-		}
-		if len(names) > 0 && names[0] < f.Name {
+		case earlier:
 			return actor.ErrMessageOrder
 		}
 	}
@@ -158,6 +158,9 @@ type Keeper interface {
 	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
 	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
 	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
+	// EarlierMessage reports whether a message is there that the sender of an ordered one has
+	// sent to the same receiver before it.
+	EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error)
 	// Inbox counts the messages of an actor and their bytes, up to what an inbox holds. It asks
 	// the store.
 	Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error)

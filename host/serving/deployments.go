@@ -155,7 +155,7 @@ const Unchecked = math.MaxUint64
 func (ds *Deployments) Unserved(app, typ string) *Type {
 	scope := Scope{App: app, Type: typ}
 	return &Type{
-		Lane: LaneWarm, Limits: ds.limits(scope), Executors: ds.executorsOf(""),
+		Lane: LaneWarm, Limits: ds.limits(scope), Resources: Resources{executors: ds.executorsOf("")},
 		Settings: Settings{Deadline: setBy(scope, "turn-deadline", "", false)},
 	}
 }
@@ -176,7 +176,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 		methods:     make(map[string]Method, len(spec.Methods)),
 		Life:        lifeOf(spec),
 		Limits:      limits,
-		Executors:   ds.executorsOf(cmp.Or(limits.Pool, spec.Pool)),
+		Resources:   Resources{executors: ds.executorsOf(cmp.Or(limits.Pool, spec.Pool))},
 
 		Settings: Settings{
 			State:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
@@ -192,7 +192,7 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	case abi.PlacementStateless:
 		s.Lane = LaneStateless
 	}
-	s.Rules = ds.rules.Type(d.App, d.Type, s.Placed())
+	s.Rules = throttle.TypeOf(ds.rules, d.App, d.Type, s.Placed())
 	policy := spec.Messages
 	s.messages = inbox.Policy{
 		Attempts: policy.Attempts, Interval: time.Duration(policy.IntervalMillis) * time.Millisecond,
@@ -206,16 +206,10 @@ func (ds *Deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *Type {
 	return s
 }
 
-// executorsOf returns the pools of turns of a type whose pool has a name; PoolUser if this host has no
-// such pool.
+// executorsOf returns the pools of turns of a type whose pool has a name; those of PoolUser if this host has
+// no such pool.
 func (ds *Deployments) executorsOf(name string) Executors {
-	user := ds.slots.Pool(executor.PoolUser)
-	own := cmp.Or(ds.slots.Pool(name), user)
-	es := Executors{Own: own, Migrations: ds.slots.Pool(executor.PoolSystem), Called: own}
-	if own == user {
-		es.Called = ds.slots.Pool(executor.PoolInterconnect)
-	}
-	return es
+	return executorsOf(ds.slots, name, executorsOf(ds.slots, executor.PoolUser, Executors{}))
 }
 
 // Fits checks a row against what would run on it. A row that a newer deployment

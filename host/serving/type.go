@@ -39,17 +39,26 @@ type Type struct {
 	messages      inbox.Policy
 	Limits        Limits
 	Settings
+	Resources
+}
+
+// Resources are what turns of a type wait for.
+type Resources struct {
 	Pool *instance.Pool
 	// Rules are what the app's rules say of the type; nil: nothing.
 	Rules *throttle.Type
-	// Executors are where turns of the type wait for a processor.
-	Executors Executors
+	// executors are where turns of the type wait for a processor, unless the app's rules say otherwise.
+	executors Executors
 }
 
 // Executors are pools of turns: Own for most, Migrations for those that migrate a state for readers,
 // and Called for those that actors of other hosts call. A turn that an actor of this host calls runs
 // in the pool of its caller.
-type Executors struct{ Own, Migrations, Called *executor.Pool }
+type Executors struct {
+	Own, Migrations, Called *executor.Pool
+
+	slots *executor.Slots
+}
 
 // Settings are what sets the limits of a type, for people.
 type Settings struct{ State, Payload, Deadline string }
@@ -66,6 +75,28 @@ type Method struct {
 	Calls *atomic.Bool
 	// Sets are the sets of methods that the method is in; none: it is in all.
 	Sets []string
+}
+
+// ExecutorsOf returns where turns of a method wait for a processor.
+func (s *Type) ExecutorsOf(method string) Executors {
+	if name := s.Rules.Pool(method); name != "" {
+		return executorsOf(s.executors.slots, name, s.executors)
+	}
+	return s.executors
+}
+
+// executorsOf returns the pools of turns of a type whose pool has a name, or those that it has otherwise if
+// there is no such pool.
+func executorsOf(slots *executor.Slots, name string, otherwise Executors) Executors {
+	own := slots.Pool(name)
+	if own == nil {
+		return otherwise
+	}
+	es := Executors{Own: own, Migrations: slots.Pool(executor.PoolSystem), Called: own, slots: slots}
+	if name == executor.PoolUser {
+		es.Called = slots.Pool(executor.PoolInterconnect)
+	}
+	return es
 }
 
 // Placed reports whether the type's actors have one place each in a cluster.

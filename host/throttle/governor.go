@@ -65,15 +65,6 @@ func New(cfg Config) *Governor {
 	return &Governor{cfg: cfg, ctx: ctx, end: end, apps: make(map[string]*app)}
 }
 
-// Type returns what the rules say of a type; nil for a nil governor. oneHost means that all turns
-// of an actor of the type are at one host.
-func (g *Governor) Type(appName, name string, oneHost bool) *Type {
-	if g == nil {
-		return nil
-	}
-	return &Type{app: g.app(appName), name: name, oneHost: oneHost}
-}
-
 func (g *Governor) app(name string) *app {
 	g.mu.Lock()
 	defer g.mu.Unlock()

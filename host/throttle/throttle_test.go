@@ -101,7 +101,7 @@ func TestQuotasAndLimitsRefuse(t *testing.T) {
 				{Type: "T", Method: "Pay"}: {Rate: actor.Rate{PerSecond: 1}, Per: actor.PerToken},
 			},
 		}}
-		typ := governor(t, b, 1).Type("shop", "T", true)
+		typ := TypeOf(governor(t, b, 1), "shop", "T", true)
 		admit := func(c Call) error { return typ.Admit(t.Context(), c) }
 		for range 2 {
 			if err := admit(call("Add", "a", "")); err != nil {
@@ -135,7 +135,7 @@ func TestQuotasAndLimitsRefuse(t *testing.T) {
 func TestFuelIsPaidAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &rulebook{rules: actor.Rules{Quotas: map[actor.Quota]actor.Rate{actor.QuotaFuel: {PerSecond: 1000}}}}
-		typ := governor(t, b, 2).Type("shop", "T", true)
+		typ := TypeOf(governor(t, b, 2), "shop", "T", true)
 		if err := typ.Admit(t.Context(), call("Add", "a", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestHostsShareRates(t *testing.T) {
 			want    int
 		}{{actor.PerNone, true, 4}, {actor.PerActor, true, 12}, {actor.PerActor, false, 4}, {actor.PerToken, true, 4}} {
 			b := &rulebook{rules: actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Rate: actor.Rate{PerSecond: 12}, Per: c.per}}}}
-			typ, n := governor(t, b, 3).Type("shop", "T", c.oneHost), 0
+			typ, n := TypeOf(governor(t, b, 3), "shop", "T", c.oneHost), 0
 			for typ.Admit(t.Context(), call("Add", "a", "x")) == nil {
 				n++
 			}
@@ -189,7 +189,7 @@ func TestRulesAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &rulebook{err: errors.New("gone")}
 		g := governor(t, b, 1)
-		typ := g.Type("shop", "T", true)
+		typ := TypeOf(g, "shop", "T", true)
 		admit := func() error { return typ.Admit(t.Context(), call("Add", "a", "")) }
 		if err := admit(); !errors.Is(err, actor.ErrUnavailable) {
 			t.Fatalf("without rules: %v", err)
@@ -241,7 +241,7 @@ func TestPause(t *testing.T) {
 		}
 		b := &rulebook{rules: paused(false)}
 		g := governor(t, b, 1)
-		typ := g.Type("shop", "T", true)
+		typ := TypeOf(g, "shop", "T", true)
 		c := call("Add", "a", "")
 		if err := typ.Admit(t.Context(), c); err != nil {
 			t.Fatalf("a call that may wait: %v", err)
@@ -251,7 +251,7 @@ func TestPause(t *testing.T) {
 		for _, c := range []Call{firing, called} {
 			refusal(t, typ.Admit(t.Context(), c), actor.ErrTypePaused, "")
 		}
-		if err := g.Type("shop", "U", true).Admit(t.Context(), firing); err != nil || g.Type("shop", "U", true).Waits("Add") || !typ.Waits("Add") {
+		if err := TypeOf(g, "shop", "U", true).Admit(t.Context(), firing); err != nil || TypeOf(g, "shop", "U", true).Waits("Add") || !typ.Waits("Add") {
 			t.Errorf("another type: %v", err)
 		}
 
@@ -317,7 +317,7 @@ func TestPause(t *testing.T) {
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &rulebook{rules: actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T", Method: "Slow"}: {Concurrency: 2, Per: actor.PerToken}}}}
-		typ := governor(t, b, 1).Type("shop", "T", true)
+		typ := TypeOf(governor(t, b, 1), "shop", "T", true)
 		if err := typ.Admit(t.Context(), call("Slow", "a", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +374,7 @@ func TestOtherLimitsKeepTheirTokens(t *testing.T) {
 		limit := actor.Limit{Rate: actor.Rate{PerSecond: 0.001}}
 		b := &rulebook{rules: actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: limit}}}
 		g := governor(t, b, 1)
-		typ := g.Type("shop", "T", true)
+		typ := TypeOf(g, "shop", "T", true)
 		if err := typ.Admit(t.Context(), call("Add", "a", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func TestOtherLimitsKeepTheirTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		refusal(t, typ.Admit(t.Context(), call("Add", "a", "")), actor.ErrRateLimited, "")
-		if err := g.Type("shop", "U", true).Admit(t.Context(), call("Add", "a", "")); err != nil {
+		if err := TypeOf(g, "shop", "U", true).Admit(t.Context(), call("Add", "a", "")); err != nil {
 			t.Error(err)
 		}
 	})

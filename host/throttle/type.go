@@ -16,13 +16,22 @@ type Type struct {
 	oneHost bool
 }
 
+// TypeOf returns what the rules of a governor say of a type of an app; nil for a nil governor. oneHost means
+// that all turns of an actor of the type are at one host.
+func TypeOf(g *Governor, appName, name string, oneHost bool) *Type {
+	if g == nil {
+		return nil
+	}
+	return &Type{app: g.app(appName), name: name, oneHost: oneHost}
+}
+
 // Call is what is known of a call.
 type Call struct {
 	Method, ID, Token string
 	Now               time.Time
 	// Called means that another turn calls, and is held meanwhile.
 	Called bool
-	// Firing means that the call is a reminder's, which is delivered again.
+	// Firing means that the call is the delivery of a reminder or of a message, which is delivered again.
 	Firing bool
 }
 
@@ -156,6 +165,24 @@ func perText(per actor.LimitKey) string {
 // inWords rounds a wait up to the millisecond.
 func inWords(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// Pool returns the name of the pool that the limits of a method, or else of its type, put turns into;
+// empty if they name none.
+func (t *Type) Pool(method string) string {
+	if t == nil {
+		return ""
+	}
+	r := t.app.current.Load()
+	if r == nil || len(r.limits) == 0 {
+		return ""
+	}
+	for _, scope := range []actor.LimitScope{{Type: t.name, Method: method}, {Type: t.name}} {
+		if l := r.limits[scope]; l != nil && l.limit.Pool != "" {
+			return l.limit.Pool
+		}
+	}
+	return ""
 }
 
 // Spend counts the fuel that a turn has used.

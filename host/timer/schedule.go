@@ -2,6 +2,8 @@ package timer
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -40,10 +42,23 @@ func (s *Schedule) Close() { s.closed = true }
 // Get returns a timer of an actor, as the changes that took effect have left it.
 func (s *Schedule) Get(key actor.Key, name string) (t actor.Timer, ok bool) {
 	if of := s.actors[key]; of != nil && of.byName[name] != nil {
-		t := of.byName[name]
-		return actor.Timer{TimerSpec: *t.spec, Due: t.due, Left: t.left}, true
+		return of.byName[name].timer(), true
 	}
 	return actor.Timer{}, false
+}
+
+// All returns the timers of an actor in order of their names, without their payloads.
+func (s *Schedule) All(key actor.Key) (all []actor.Timer) {
+	of := s.actors[key]
+	if of == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(of.byName)) {
+		t := of.byName[name].timer()
+		t.Payload = actor.Payload{}
+		all = append(all, t)
+	}
+	return all
 }
 
 // Held returns the sizes of an actor's timers by their names, with all changes that wait.

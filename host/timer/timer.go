@@ -40,6 +40,9 @@ func newTimer(spec *actor.TimerSpec, now time.Time) *Timer {
 	return t
 }
 
+// timer is t as callers see it.
+func (t *Timer) timer() actor.Timer { return actor.Timer{TimerSpec: *t.spec, Due: t.due, Left: t.left} }
+
 // Spec is what was set. It is shared and read-only.
 func (t *Timer) Spec() *actor.TimerSpec { return t.spec }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 )
 
-// Ledger is what the callers know of a set of counters: what they asked for and
-// what was acknowledged. It outlives the servers.
+// Ledger records the increments of a set of counters that callers asked for and that were
+// acknowledged. It outlives the servers.
 type Ledger struct {
 	counters []*counter
 }

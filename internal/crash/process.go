@@ -145,7 +145,7 @@ func (p *Process) Ended() bool {
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// State says how the process ended and what it used; nil before Kill or Stop.
+// State returns how the process ended and what it used; nil before Kill or Stop.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
 // Kill sends SIGKILL and waits for the end. It is safe twice.

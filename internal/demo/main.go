@@ -296,6 +296,7 @@ func (d *demo) bringUp(ctx context.Context, b *background) error {
 		at = " --server " + server.url
 	}
 	d.say("   %s call%s Counter me Add '{\"amount\":1}'", d.binary, at)
+	d.say("   %s/console in a browser", server.url)
 	d.say("   curl -X PUT -H 'Content-Type: application/json' -d '{\"amount\":1}' %s/v2.0/actors/default/Counter/me/method/Add", server.url)
 	if already {
 		d.say("Stop it with `make down`; to run a binary that was built since, then `make up` again.")

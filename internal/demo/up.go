@@ -28,7 +28,7 @@ type background struct {
 	listen string // host:port
 }
 
-// started is what is remembered of a server that was started.
+// started is the record of a server that runs.
 type started struct {
 	pid int
 	url string

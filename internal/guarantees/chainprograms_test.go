@@ -43,7 +43,13 @@ func (r *setOnly) ThinReminders(ctx context.Context, row actor.RowFence, damaged
 	return store.ThinReminders(ctx, r.Store, row, damaged)
 }
 
-func (*setOnly) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) { return 0, 0, nil }
+func (r *setOnly) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, r.Store, n)
+}
+
+func (*setOnly) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) {
+	return 0, 0, nil
+}
 
 var programActors = []string{"a", "b", "c"}
 

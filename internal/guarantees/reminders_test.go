@@ -44,6 +44,10 @@ func (r *reminders) ThinReminders(ctx context.Context, row actor.RowFence, damag
 	return store.ThinReminders(ctx, r.Store, row, damaged)
 }
 
+func (r *reminders) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, r.Store, n)
+}
+
 func (r *reminders) Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error) {
 	return r.Service.Inbox(ctx, key)
 }

@@ -166,7 +166,7 @@ func Build(ctx context.Context, req Request) (Result, error) {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // the compiler was killed: what it printed says nothing
+			err = ctx.Err() // the compiler was killed: its output does not matter
 		}
 		return Result{}, err
 	}

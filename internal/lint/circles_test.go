@@ -42,7 +42,7 @@ var filesInCircles = map[string]int{
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              4,
 	"server/edge":                     7,
-	"server/rpc":                      13,
+	"server/rpc":                      14,
 	"server/stream":                   4,
 	"store/sqlstore/internal/pgproxy": 3,
 }

@@ -106,6 +106,11 @@ var bans = []ban{
 		why:  "programs of users carry the API's messages with the client",
 	},
 	{
+		from: []string{"console"},
+		to:   []string{root + "/..."},
+		why:  "the console is files; what they show, they ask of the API in the browser",
+	},
+	{
 		from: []string{"client/..."},
 		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/server/...", root + "/internal/..."},
 		why:  "programs of users carry the client: it knows the API alone",

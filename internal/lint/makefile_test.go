@@ -31,7 +31,7 @@ func TestMakeTestGoesOn(t *testing.T) {
 		write(name+"/go.mod", "module "+name+"\n\ngo 1.25\n")
 		write(name+"/x_test.go", "package x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { "+body+" }\n")
 	}
-	for _, setup := range []string{"curl", "postgres", "rust", "node", "python", "extism"} {
+	for _, setup := range []string{"curl", "postgres", "rust", "node", "python", "extism", "chromium"} {
 		write("build/"+setup+"/setup.sh", "#!/bin/sh\n")
 	}
 	write("build/rust/test.sh", "#!/bin/sh\necho the Rust tests ran\n")

@@ -149,7 +149,7 @@ func (c Config) validate() error {
 // keep instances from others. One app may have 16.
 const lockedTurns = 18
 
-// databaseConfig is the store's half of what it and the host must agree on.
+// databaseConfig returns the store's settings that must agree with the host's.
 func (c Config) databaseConfig() sqlstore.Config {
 	// The database ends a turn's transaction only after the host should have.
 	longest := max(c.Limits.TurnDeadline, host.DefaultLimits().TurnDeadline)

@@ -98,12 +98,12 @@ func (e *engines) Instances() int {
 	return int(e.native.Stats().Instances + e.extism.Stats().Instances)
 }
 
-// GuestMemory is what they hold, in bytes.
+// GuestMemory returns how many bytes the instances of guests hold.
 func (e *engines) GuestMemory() int64 {
 	return e.native.Stats().MemoryBytes + e.extism.Stats().MemoryBytes
 }
 
-// Close ends what is being compiled and closes both engines; see theirs.
+// Close ends compilations and closes both engines.
 func (e *engines) Close(ctx context.Context) error {
 	return errors.Join(e.compiler.Close(), e.native.Close(ctx), e.extism.Close(ctx))
 }

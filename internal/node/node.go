@@ -39,7 +39,7 @@ type Node struct {
 	mu      sync.Mutex // held by Start and Stop
 	server  *server.Server
 	metrics *metrics.Metrics
-	stops   []stop // what has been started, in order
+	stops   []stop // of the parts that were started, in this order
 }
 
 // stop undoes one step of Start.
@@ -131,6 +131,11 @@ func (n *Node) start(ctx context.Context) error {
 		if err := h.RulesChanged(ctx, app); err != nil {
 			n.cfg.Logger.Warn("changed rules hold a little later", "app", app, "error", err)
 		}
+	}, func() (names []string) {
+		for _, p := range h.Pools() {
+			names = append(names, p.Name())
+		}
+		return names
 	})
 	if err != nil {
 		return err
@@ -180,7 +185,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
-	cfg.Settings, cfg.Feed = appSettings, events
+	cfg.Settings, cfg.Feed, cfg.Version = appSettings, events, n.cfg.Version
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
@@ -265,7 +270,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)
 		return nil
 	}
-	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "store", st.Name())
+	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "console", srv.ConsoleURL(), "store", st.Name())
 	return nil
 }
 
@@ -284,7 +289,7 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 	}
 }
 
-func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string)) (*settings.Service, error) {
+func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context, app string), pools func() []string) (*settings.Service, error) {
 	var keys *settings.Keyring
 	var err error
 	switch {
@@ -296,7 +301,7 @@ func (n *Node) openSettings(st store.Settings, changed func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Logger: n.cfg.Logger})
+	return settings.New(settings.Config{Store: st, Keys: keys, Changed: changed, Pools: pools, Logger: n.cfg.Logger})
 }
 
 // resealTime bounds what a start waits for secrets to be sealed again.

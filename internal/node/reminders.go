@@ -94,7 +94,11 @@ func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, 
 	return store.ThinReminders(ctx, g.store, row, damaged)
 }
 
-// firings delivers what is due to whoever runs its actor, each in a trace of its own.
+func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, g.store, n)
+}
+
+// firings delivers due reminders to the hosts of their actors, each in a trace of its own.
 type firings struct{ host rpc.Host }
 
 // Deliver implements [reminder.Deliverer].

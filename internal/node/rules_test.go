@@ -99,4 +99,9 @@ func TestRulesOfAnApp(t *testing.T) {
 	bad(err, "give actor or token")
 	_, err = r.settings.SetLimit(ctx, connect.NewRequest(&greenroomv1.SetLimitRequest{App: "shop", Type: "T"}))
 	bad(err, "bounds nothing")
+	_, err = r.settings.SetLimit(ctx, connect.NewRequest(&greenroomv1.SetLimitRequest{App: "shop", Type: "T", Pool: "moon"}))
+	bad(err, "its pools are system, interconnect, user, batch")
+	_, err = r.settings.SetLimit(ctx, connect.NewRequest(&greenroomv1.SetLimitRequest{App: "shop", Type: "T", Pool: "batch"}))
+	must(err)
+	must(invoke("a"))
 }

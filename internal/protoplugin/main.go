@@ -40,7 +40,12 @@ func run(plugin, opt, out string) error {
 	req, err := proto.Marshal(request(opt,
 		greenroomv1.File_greenroom_v1_actor_proto,
 		greenroomv1.File_greenroom_v1_error_proto,
-		greenroomv1.File_greenroom_v1_module_proto))
+		greenroomv1.File_greenroom_v1_module_proto,
+		greenroomv1.File_greenroom_v1_log_proto,
+		greenroomv1.File_greenroom_v1_settings_proto,
+		greenroomv1.File_greenroom_v1_cluster_proto,
+		greenroomv1.File_greenroom_v1_reminder_proto,
+		greenroomv1.File_greenroom_v1_status_proto))
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,15 @@ func (b *books) check(d *database, c *actor.Commit) {
 			if b.noted[number] == 0 {
 				b.fail("notice %d was sent, and is nowhere", number)
 			}
+			heard := 0
+			for _, h := range l.Heard {
+				if h == number {
+					heard++
+				}
+			}
+			if heard != 1 {
+				b.fail("notice %d was sent, and its sender was called back %d times", number, heard)
+			}
 		}
 	}
 	if sum != 0 {
@@ -188,6 +197,9 @@ func (d *database) findReminders(names []actor.ReminderName) []actor.Reminder {
 func (reminders) ReminderNames(context.Context, actor.Key, string, int) ([]string, error) {
 	return nil, nil
 }
+
+// Inbox implements [host.Reminders]: nobody sends messages.
+func (reminders) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) { return 0, 0, nil }
 
 // ThinReminders implements [host.Reminders].
 func (reminders) ThinReminders(context.Context, actor.RowFence, bool) error { return nil }

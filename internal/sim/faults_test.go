@@ -17,7 +17,7 @@ var kinds = []string{
 	"type: sticky", "type: ring", "type: static", "type: checkout", "type: any", "type: stateless",
 	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost", "read at a reader",
 	"seed with ledgers", "chain answered", "chain refused", "chain of unknown outcome", "chain of unknown outcome has happened", "several calls answered",
-	"call of an actor at another host", "reminder delivered", "reminder delivered before",
+	"call of an actor at another host", "reminder delivered", "reminder delivered before", "called back",
 	"failed call: on_purpose", "failed call: trap", "failed call: not_reentrant", "failed call: not_atomic", "failed call: deadline_exceeded",
 }
 

@@ -35,9 +35,11 @@ type ledger struct {
 	List []int64 `json:"list"`
 	// Runs are the runs of chains whose outermost turn was one of this ledger.
 	Runs []int64 `json:"runs"`
-	// Told are the notices that it has sent, Noted those that it got.
+	// Told are the notices that it has sent, Noted those that it got. Heard are the notices of its own for
+	// which it was called back.
 	Told  []int64 `json:"told"`
 	Noted []int64 `json:"noted"`
+	Heard []int64 `json:"heard"`
 	// Reminder is the number of the reminder that it waits for; 0: of none.
 	Reminder int64 `json:"reminder"`
 }
@@ -90,7 +92,7 @@ func (s *script) changes() bool {
 // step is one thing of a script.
 type step struct {
 	// Do is "append" to the list, "read" it, "wait", "take" money, "call" another ledger, "tell" one of
-	// another place, "note" what another ledger tells, "remind" the ledger itself, "fail" or "trap".
+	// another place, "note" what another ledger tells, call that one "back", "hear" of that, "remind" the ledger itself, "fail" or "trap".
 	Do string `json:"do"`
 	// N makes the element of an append and the reminder unique, is the amount that is taken or that a
 	// call gives, and how many milliseconds a wait takes; 0: some.
@@ -249,11 +251,19 @@ func (t *turn) step(s *step) error {
 		return t.remind(s)
 	case "note":
 		return t.add("noted", t.chain)
+	case "back":
+		if _, err := t.call(s, &script{Chain: t.chain, Steps: []step{{Do: "hear"}}}, 0); err != nil {
+			return t.caught(s, err)
+		}
+		return nil
+	case "hear":
+		t.p.w.happened("called back")
+		return t.add("heard", t.chain)
 	case "take":
 		_, err := t.Add("balance", s.N)
 		return err
 	case "tell":
-		if _, err := t.call(s, &script{Chain: t.chain, Steps: []step{{Do: "note"}}}, 0); err != nil {
+		if _, err := t.call(s, &script{Chain: t.chain, Steps: []step{{Do: "note"}, {Do: "back", Method: "DoAgain", To: nameOfLedger(t.key)}}}, 0); err != nil {
 			return t.caught(s, err)
 		}
 		return t.add("told", t.chain)

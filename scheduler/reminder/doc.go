@@ -11,6 +11,10 @@
 // (buckets) decide; they read no clock and send nothing. [Service] acts on their decisions.
 // [Admin] serves callers who set and manage reminders outside of turns.
 //
+// A message is a reminder of its receiver that another actor, or a caller from outside, has set
+// (host/inbox). It is delivered like one, and in addition without a read of the store, in the
+// order of its sender's messages, and with an end of its own if nobody consumes it.
+//
 // # Parts of a service
 //
 //	owner        takes buckets over, reads and sweeps them, gives them up (the goroutine that
@@ -20,6 +24,7 @@
 //	outcomes     how a reminder goes on that was read from memory: done, read again, set aside
 //	deliveries   read and plan what is due; dispatch deals the places of deliveries by app
 //	steps        commit what no turn commits, dealt by app
+//	lines        order the messages of each sender to each receiver; wholes has messages in memory
 //	subscribers  execute what has no actor; takeovers fetch it from other instances
 //	tenure       whether this process may deliver
 //
@@ -27,6 +32,7 @@
 //
 //	occurrence   a time that a schedule names
 //	firing       one delivery of an occurrence, or of one that stands for several
+//	ordered      a message that takes effect after all earlier ones of its sender to its receiver
 //	step         what the commit of a firing does to the reminder: its next occurrence, or its end
 //	token        the number that names a reminder, together with its app's prefix and the vector
 //	             of its lap; no two reminders have the same

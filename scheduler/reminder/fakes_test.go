@@ -37,6 +37,7 @@ type memory struct {
 	hosts     map[actor.HostID]actor.Host
 	lease     actor.Lease
 	records   map[actor.KeyedCall]actor.IdempotencyRecord
+	rows      map[actor.Key]uint64 // the versions of actors
 	ahead     time.Duration
 	fenceless bool // steps apply whatever the version
 	orderless bool // and messages in whatever order
@@ -52,7 +53,7 @@ func (m *memory) loads() int {
 func newMemory() *memory {
 	return &memory{
 		reminders: map[actor.ReminderName]actor.Reminder{}, buckets: map[actor.Bucket]actor.BucketRow{},
-		prefixes: map[string]actor.Prefix{}, next: map[string]uint32{}, hosts: map[actor.HostID]actor.Host{}, records: map[actor.KeyedCall]actor.IdempotencyRecord{},
+		prefixes: map[string]actor.Prefix{}, next: map[string]uint32{}, hosts: map[actor.HostID]actor.Host{}, records: map[actor.KeyedCall]actor.IdempotencyRecord{}, rows: map[actor.Key]uint64{},
 	}
 }
 
@@ -146,6 +147,14 @@ func (m *memory) apply(c *actor.Commit) error {
 				return actor.ErrMessageOrder
 			}
 		}
+	}
+	for i := range c.Rows {
+		if r := &c.Rows[i]; m.rows[r.Key] != r.ReadVersion {
+			return actor.ErrStale
+		}
+	}
+	for i := range c.Rows {
+		m.rows[c.Rows[i].Key] = c.Rows[i].NewVersion
 	}
 	for i := range c.Records {
 		m.records[c.Records[i].Call()] = c.Records[i]

@@ -17,6 +17,7 @@ type lines struct {
 	pairs  map[pair][]*inLine // in the order of their names
 	known  map[actor.ReminderID]*inLine
 	parked int
+	wholes wholes // what is in memory of these, and of messages without an order
 }
 
 // pair is a receiver, and what the names of one sender's messages begin with.
@@ -35,7 +36,7 @@ type inLine struct {
 }
 
 func newLines() lines {
-	return lines{pairs: map[pair][]*inLine{}, known: map[actor.ReminderID]*inLine{}}
+	return lines{pairs: map[pair][]*inLine{}, known: map[actor.ReminderID]*inLine{}, wholes: newWholes()}
 }
 
 // enter adds a message, if it is not there, and reports whether it is the first of its line. One

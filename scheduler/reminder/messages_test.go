@@ -71,8 +71,8 @@ func TestMessageIsDeliveredWithoutARead(t *testing.T) {
 		if len(fired) != 2 || w.store.loads() != before+1 {
 			t.Errorf("without a notice: %d deliveries, %d were read", len(fired), w.store.loads()-before)
 		}
-		if st := s.Stats(); st.InMemory != 0 || len(s.pending.wholes.messages) != 0 || s.pending.wholes.bytes.Used() != 0 || len(s.pending.lines.known) != 0 {
-			t.Errorf("afterwards %+v, %d whole, %d in lines", st, len(s.pending.wholes.messages), len(s.pending.lines.known))
+		if st := s.Stats(); st.InMemory != 0 || len(s.pending.lines.wholes.messages) != 0 || s.pending.lines.wholes.bytes.Used() != 0 || len(s.pending.lines.known) != 0 {
+			t.Errorf("afterwards %+v, %d whole, %d in lines", st, len(s.pending.lines.wholes.messages), len(s.pending.lines.known))
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestMessagesBeyondMemoryAreRead(t *testing.T) {
 			w.send(s, "ann", "bob", uint64(i+1), true, func(sp *actor.ReminderSpec) { sp.Payload.Data = make([]byte, size) })
 		}
 		after(time.Millisecond)
-		if used := s.pending.wholes.bytes.Used(); used > wholeBytes || used < wholeBytes/2 {
+		if used := s.pending.lines.wholes.bytes.Used(); used > wholeBytes || used < wholeBytes/2 {
 			t.Errorf("%d bytes of messages are in memory, of %d", used, wholeBytes)
 		}
 		close(free)
@@ -96,8 +96,8 @@ func TestMessagesBeyondMemoryAreRead(t *testing.T) {
 		if got := w.host.list(); len(got) != n || !slices.IsSorted(names(got)) || w.store.left() != 0 {
 			t.Errorf("%d of %d messages were consumed, %d are left", len(got), n, w.store.left())
 		}
-		if w.store.loads() == 0 || s.pending.wholes.bytes.Used() != 0 {
-			t.Errorf("%d were read; %d bytes are in memory afterwards", w.store.loads(), s.pending.wholes.bytes.Used())
+		if w.store.loads() == 0 || s.pending.lines.wholes.bytes.Used() != 0 {
+			t.Errorf("%d were read; %d bytes are in memory afterwards", w.store.loads(), s.pending.lines.wholes.bytes.Used())
 		}
 	})
 }
@@ -529,18 +529,20 @@ func TestLinesOfALostBucket(t *testing.T) {
 			t.Fatalf("message %d is first: %t", i, !c.first)
 		}
 	}
-	if n, _, _ := p.counts(); n != 3 || p.lines.parked != 3 || len(p.wholes.messages) != 3 {
-		t.Fatalf("%d in memory, %d parked, %d whole", n, p.lines.parked, len(p.wholes.messages))
+	if n, _, _ := p.counts(); n != 3 || p.lines.parked != 3 || len(p.lines.wholes.messages) != 3 {
+		t.Fatalf("%d in memory, %d parked, %d whole", n, p.lines.parked, len(p.lines.wholes.messages))
 	}
 	p.mu.Lock()
 	p.forget(lost.Token(0)) // it was under way
 	delete(p.owned, lost)
-	p.dropLines(lost)
+	o.dropLines(lost)
 	p.mu.Unlock()
-	if p.lines.parked != 1 || len(p.lines.known) != 2 || len(p.wholes.messages) != 2 || p.wheel.Len() != 1 {
-		t.Fatalf("%d parked, %d known, %d whole, %d in the wheel", p.lines.parked, len(p.lines.known), len(p.wholes.messages), p.wheel.Len())
+	if p.lines.parked != 1 || len(p.lines.known) != 2 || len(p.lines.wholes.messages) != 2 || p.wheel.Len() != 1 {
+		t.Fatalf("%d parked, %d known, %d whole, %d in the wheel", p.lines.parked, len(p.lines.known), len(p.lines.wholes.messages), p.wheel.Len())
 	}
-	p.leaveAll()
+	p.mu.Lock()
+	o.dropLines(kept)
+	p.mu.Unlock()
 	if len(p.lines.known) != 0 || len(p.lines.pairs) != 0 || p.lines.parked != 0 {
 		t.Errorf("%+v", p.lines)
 	}

@@ -78,9 +78,45 @@ func (p outcomes) isFirst(r *actor.Reminder) bool {
 	case !m.parked: // otherwise there was notice of a change of it
 		p.lines.park(m)
 		p.memory.add(b.bucket, b.row.App)
-		p.wholes.keep(r)
+		p.lines.wholes.keep(r)
 	}
 	return false
+}
+
+// unline notes that an ordered message is gone, or another instance's, and has the next one of its
+// line delivered; p.mu is held.
+func (p outcomes) unline(id actor.ReminderID) {
+	next := p.lines.remove(id)
+	if next == nil {
+		return
+	}
+	p.memory.remove(next.id)
+	if b := p.owned[next.id.Bucket()]; b != nil {
+		p.put(b, next.id, p.clock.now())
+		p.rouse()
+		return
+	}
+	p.unpark(next)
+	p.unline(next.id)
+}
+
+// unpark forgets what is known of a message that was parked; p.mu is held.
+func (p outcomes) unpark(m *inLine) {
+	delete(p.retried, m.id)
+	delete(p.tries, m.id)
+	p.lines.wholes.take(m.id)
+}
+
+// dropLines forgets the ordered messages of a bucket that this instance does not deliver any more, or
+// anew; p.mu is held.
+func (p outcomes) dropLines(b actor.Bucket) {
+	for _, m := range p.lines.of(b) {
+		if m.parked {
+			p.unpark(m)
+			p.memory.remove(m.id)
+		}
+		p.unline(m.id)
+	}
 }
 
 // outOfOrder has a message delivered again before which there is another one, of which this instance

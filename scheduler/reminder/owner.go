@@ -47,7 +47,12 @@ func (o *owner) sheds(rows []actor.BucketRow, live []actor.HostID, self actor.Ho
 func (o *owner) become(self actor.HostID) creations {
 	if o.tenure.become(self) {
 		o.creators.renew()
-		o.pending.leaveAll()
+		left := o.pending.leaveAll()
+		o.pending.mu.Lock()
+		for b := range left {
+			outcomes{o.pending}.dropLines(b)
+		}
+		o.pending.mu.Unlock()
 	}
 	creator := o.creators.current()
 	return creations{creator, creator.used()}
@@ -96,7 +101,7 @@ func (o *owner) reconcile(rows []actor.BucketRow, now time.Time, self actor.Host
 			for _, id := range o.queue.drop(bucket) { // nor does what waits begin
 				p.forget(id)
 			}
-			p.dropLines(bucket)
+			outcomes{p}.dropLines(bucket)
 		}
 	}
 	for _, r := range mine {
@@ -158,7 +163,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		}
 		o.pending.mu.Lock()
 		delete(o.pending.owned, r.Bucket)
-		o.pending.dropLines(r.Bucket)
+		outcomes{o.pending}.dropLines(r.Bucket)
 		o.pending.mu.Unlock()
 	}
 	o.pending.mu.Lock()
@@ -167,7 +172,7 @@ func (o *owner) leave(ctx context.Context, rows []actor.BucketRow) error {
 		if b.leaving && !slices.ContainsFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == bucket }) {
 			// It may stay: it is read anew, with what was passed over.
 			delete(o.pending.owned, bucket)
-			o.pending.dropLines(bucket)
+			outcomes{o.pending}.dropLines(bucket)
 			o.pending.adopt(b.row)
 			o.pending.owned[bucket].extend(&b.inheritance)
 			o.pending.owned[bucket].deliveredBefore = o.clock.now().Add(clocksApart)

@@ -29,7 +29,6 @@ type pending struct {
 	deferred deferred
 	waiting  map[actor.ReminderID]struct{} // for subscribers
 	lines    lines
-	wholes   wholes
 	stopping bool
 	polls    uint64 // how often the owner has polled the store
 }
@@ -38,7 +37,7 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), wholes: newWholes(), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), waiting: map[actor.ReminderID]struct{}{},
 		memory: memoryUse{
 			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
 			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
@@ -79,9 +78,6 @@ func (p *pending) leaveAll() map[actor.Bucket]*ownedBucket {
 	defer p.mu.Unlock()
 	owned := p.owned
 	p.owned = map[actor.Bucket]*ownedBucket{}
-	for b := range owned {
-		p.dropLines(b)
-	}
 	return owned
 }
 
@@ -220,7 +216,7 @@ func (p *pending) committed(e *actor.ReminderEffects) {
 		}
 		if r.Message != nil && !r.FireAt.After(now) {
 			whole := *r
-			p.wholes.keep(&whole)
+			p.lines.wholes.keep(&whole)
 		}
 	}
 	for i := range e.Steps {
@@ -265,7 +261,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 		delete(p.retried, d.ID) // its owner reads it
 		delete(p.tries, d.ID)
 		p.memory.remove(d.ID)
-		p.wholes.take(d.ID)
+		p.lines.wholes.take(d.ID)
 	}
 	if len(due) >= loadGroup {
 		return now, now, true, true
@@ -310,7 +306,7 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket, w
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range due {
-		r := p.wholes.take(d.ID)
+		r := p.lines.wholes.take(d.ID)
 		delete(p.retried, d.ID)
 		b := p.owned[d.ID.Bucket()]
 		if b == nil || b.leaving {
@@ -327,42 +323,6 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket, w
 		ids, of = append(ids, d.ID), append(of, b)
 	}
 	return ids, of, whole
-}
-
-// unline notes that an ordered message is gone, or another instance's, and has the next one of its
-// line delivered; p.mu is held.
-func (p *pending) unline(id actor.ReminderID) {
-	next := p.lines.remove(id)
-	if next == nil {
-		return
-	}
-	p.memory.remove(next.id)
-	if b := p.owned[next.id.Bucket()]; b != nil {
-		p.put(b, next.id, p.clock.now())
-		p.rouse()
-		return
-	}
-	p.unpark(next)
-	p.unline(next.id)
-}
-
-// unpark forgets what is known of a message that was parked; p.mu is held.
-func (p *pending) unpark(m *inLine) {
-	delete(p.retried, m.id)
-	delete(p.tries, m.id)
-	p.wholes.take(m.id)
-}
-
-// dropLines forgets the ordered messages of a bucket that this instance does not deliver any more, or
-// anew; p.mu is held.
-func (p *pending) dropLines(b actor.Bucket) {
-	for _, m := range p.lines.of(b) {
-		if m.parked {
-			p.unpark(m)
-			p.memory.remove(m.id)
-		}
-		p.unline(m.id)
-	}
 }
 
 // forget ends that a reminder is under way, and returns its [loaded.due]; p.mu is held.

@@ -48,6 +48,8 @@ var simKinds = []string{
 // simSabotage is what is wrong in a run, to show that it is found.
 type simSabotage struct {
 	fenceless  bool          // the store applies steps whatever the version
+	orderless  bool          // the store applies steps of messages in any order
+	lossy      bool          // what a commit sets that ends a message is lost
 	blind      bool          // the store finds nothing that there was no notice of
 	early      time.Duration // a clock ahead of the database's
 	sameBucket bool          // the store gives all the same bucket
@@ -72,6 +74,9 @@ type simSabotage struct {
 //     that nobody knows what became of that.
 //   - No token is used twice.
 //   - What was removed never fires after that was acknowledged.
+//   - Each message is consumed once, or ends once: forwarded, or as a dead letter and, if its
+//     sender asked for it, a message to that one. None is stepped on before an earlier one of its
+//     sender to its receiver is gone.
 //   - Everything that is due has fired soon after the last fault, and from then on in time.
 //   - Memory holds what is due within the window, and no more.
 func TestSimulation(t *testing.T) {
@@ -117,7 +122,7 @@ func TestSimulation(t *testing.T) {
 	})
 	n, took := done.Load(), time.Since(began)
 	t.Logf("%d seeds, %v each on %d processors", n, (took * time.Duration(runtime.GOMAXPROCS(0)) / time.Duration(max(n, 1))).Round(time.Millisecond), runtime.GOMAXPROCS(0))
-	for _, kind := range simKinds {
+	for _, kind := range slices.Concat(simKinds, simMessageKinds) {
 		t.Logf("%8d %s", total.of(kind), kind)
 		if n >= manySeeds && *simSeeds == "" && total.of(kind) == 0 {
 			t.Errorf("never happened: %s", kind)
@@ -138,6 +143,8 @@ func TestSimulationFindsSabotage(t *testing.T) {
 		simSabotage
 	}{
 		{"steps without a fence", simSabotage{fenceless: true, forgets: true}},
+		{"messages without an order", simSabotage{orderless: true}},
+		{"undelivered messages are lost", simSabotage{lossy: true}},
 		{"lost notices are not made up for", simSabotage{blind: true}},
 		{"a clock that is ahead", simSabotage{early: 50 * time.Millisecond}},
 		{"one bucket for all", simSabotage{sameBucket: true}},
@@ -218,7 +225,7 @@ func newSimulation(t *testing.T, seed uint64, s simSabotage, total *simCounts) *
 	w.faults, w.calm = context.WithCancel(context.Background())
 	w.judge = newJudge(w)
 	w.db.shared = w.plan.IntN(5) > 0
-	w.db.fenceless = s.fenceless
+	w.db.fenceless, w.db.orderless = s.fenceless, s.orderless
 	w.db.ahead = time.Duration(w.plan.Int64N(int64(10 * 365 * 24 * time.Hour)))
 	w.db.applied = w.judge.applied
 	n := simProcesses
@@ -542,7 +549,7 @@ func (p *simProcess) turn(ctx context.Context, t *simTurn, lock *simTurnLock, la
 	case w.faulty(0.03):
 		w.happened("turn refused")
 		return actor.ErrOverloaded
-	case w.faulty(0.1), f.Name == "bad" && w.faulty(0.7):
+	case w.faulty(0.1), (f.Name == "bad" || f.Method == "Bad") && w.faulty(0.7):
 		w.happened("turn fails")
 		return &actor.GuestError{Code: "on_purpose", Message: "this one fails"}
 	}
@@ -559,10 +566,14 @@ func (p *simProcess) turn(ctx context.Context, t *simTurn, lock *simTurnLock, la
 	c := actor.CommitOf()
 	c.Reminders.Steps = []actor.ReminderStep{f.Step}
 	w.effects(ctx, p, f, &c.Reminders)
+	if len(c.Reminders.Set) == 0 && w.noise.chance(0.05) && w.message(ctx, p, f.Key, &c) {
+		w.happened("message sent from a turn")
+	}
 	w.judge.mu.Lock()
 	w.judge.turns[c.ID] = t
 	w.judge.mu.Unlock()
 	if err := st.commit(ctx, &c); err != nil {
+		w.refusedOrder(err)
 		return err
 	}
 	p.service.Committed(&c.Reminders)
@@ -571,7 +582,7 @@ func (p *simProcess) turn(ctx context.Context, t *simTurn, lock *simTurnLock, la
 
 // effects are what a turn does to reminders beside the step.
 func (w *simulation) effects(ctx context.Context, p *simProcess, f *actor.Firing, e *actor.ReminderEffects) {
-	if w.faults.Err() != nil || !w.noise.chance(0.08) {
+	if w.faults.Err() != nil || f.Message != nil || !w.noise.chance(0.08) {
 		return
 	}
 	name := f.Step.ReminderName
@@ -658,6 +669,10 @@ func (w *simulation) use(ctx context.Context) {
 			}
 		case n < 15:
 			_, _, _ = p.admin.SetPaused(context.Background(), []actor.ReminderName{name}, true)
+		case n < 18:
+			for range 1 + w.noise.int(4) {
+				w.send(p)
+			}
 		default:
 			_, _, _ = p.admin.SetPaused(context.Background(), []actor.ReminderName{name}, false)
 		}
@@ -708,7 +723,9 @@ func (c *simCounts) others() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest := maps.Clone(c.n)
-	maps.DeleteFunc(rest, func(kind string, _ int) bool { return slices.Contains(simKinds, kind) })
+	maps.DeleteFunc(rest, func(kind string, _ int) bool {
+		return slices.Contains(simKinds, kind) || slices.Contains(simMessageKinds, kind)
+	})
 	return rest
 }
 

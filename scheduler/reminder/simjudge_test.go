@@ -300,6 +300,9 @@ func (j *judge) excess(id actor.ReminderID, version uint64, late time.Duration) 
 	if r == nil {
 		return late // never set: what a store without fences makes of a step
 	}
+	if r.spec.Message != nil { // one before it may be at another process
+		late -= longestWait + simPunctual
+	}
 	switch version {
 	case r.catchesUp: // it goes on at once, with times that are long past
 		return 0
@@ -332,7 +335,7 @@ func (j *judge) applied(c *actor.Commit, ops []store.ReminderOp) {
 		op := &ops[i]
 		there, found := m.reminders[op.ReminderName]
 		if op.Step != nil {
-			j.stepped(turn, op.Step, &there, m.now())
+			j.stepped(c, turn, op.Step, &there, m.now())
 		}
 		if op.Set != nil && op.IfAbsent && found {
 			j.w.total.add("kept", 1)
@@ -364,7 +367,7 @@ func (j *judge) applied(c *actor.Commit, ops []store.ReminderOp) {
 }
 
 // stepped judges a step of a reminder that is there.
-func (j *judge) stepped(turn *simTurn, s *actor.ReminderStep, there *actor.Reminder, now time.Time) {
+func (j *judge) stepped(c *actor.Commit, turn *simTurn, s *actor.ReminderStep, there *actor.Reminder, now time.Time) {
 	r := j.known[s.ID]
 	switch {
 	case r == nil:
@@ -381,6 +384,10 @@ func (j *judge) stepped(turn *simTurn, s *actor.ReminderStep, there *actor.Remin
 		r.version = 0
 	}
 	now = now.Add(j.w.backward)
+	if there.Message != nil {
+		j.steppedMessage(c, turn, s, there, now)
+		return
+	}
 	if s.Then != nil && s.Then.Due.Equal(there.Due) {
 		switch {
 		case turn != nil:

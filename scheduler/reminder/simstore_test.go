@@ -146,6 +146,9 @@ func (s *simStore) commit(ctx context.Context, c *actor.Commit) error {
 func (s *simStore) Commit(ctx context.Context, commits []actor.Commit) []error {
 	errs := make([]error, len(commits))
 	for i := range commits {
+		if s.p.w.sabotage.lossy {
+			withoutFollowers(&commits[i])
+		}
 		errs[i] = s.commit(ctx, &commits[i])
 	}
 	return errs

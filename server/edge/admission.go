@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/greenroom-run/greenroom/server/failure"
 )
@@ -27,6 +29,7 @@ type admission struct {
 type admittedToken struct {
 	sum [sha256.Size]byte
 	Caller
+	lastUsed *atomic.Int64 // in seconds since 1970; 0: never
 }
 
 func newAdmission(c Config) admission {
@@ -35,7 +38,7 @@ func newAdmission(c Config) admission {
 		a.origins = append(a.origins, strings.ToLower(o))
 	}
 	for _, t := range c.tokens() {
-		a.tokens = append(a.tokens, admittedToken{sha256.Sum256([]byte(t.Secret)), Caller{t.Name, t.Role, t.App}})
+		a.tokens = append(a.tokens, admittedToken{sha256.Sum256([]byte(t.Secret)), Caller{t.Name, t.Role, t.App}, new(atomic.Int64)})
 	}
 	if c.TLS.CertFile != "" {
 		a.scheme = "https"
@@ -72,7 +75,14 @@ func (a *admission) checkToken(r *http.Request) (Caller, *failure.Error) {
 	if found < 0 {
 		return Caller{}, &failure.Error{Kind: failure.KindUnauthenticated, Text: "the token is none of those that this server asks for"}
 	}
+	a.tokens[found].lastUsed.Store(time.Now().Unix())
 	return a.tokens[found].Caller, nil
+}
+
+// TokenUse is a token without its secret.
+type TokenUse struct {
+	Caller
+	LastUsed time.Time // zero: not since the server started
 }
 
 // pageAllowed reports whether a request is of no web page, or of one that may

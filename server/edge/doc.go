@@ -1,7 +1,7 @@
 // Package edge is between the network and the handlers of the API: it listens, speaks TLS,
 // decides who may call, bounds requests and connections, and finds the route of each request.
 // It knows no service: the packages of the API add their routes with [Edge.Handle],
-// [Edge.HandlePlain] and [Edge.HandleActors] before the first request.
+// [Edge.HandlePlain], [Edge.HandlePages] and [Edge.HandleActors] before the first request.
 //
 //   - [Edge] serves requests, each of which is an [Exchange] while it lasts.
 //   - [Listeners] accept connections, start and stop.
@@ -14,8 +14,8 @@
 // be many tokens, each with a role and optionally for one app only. A route names the role
 // that it needs; a route without one is for admins. An interceptor finds the app in each
 // message. Where a token and client certificates are both configured, both are needed.
-// Health answers without a token, but client certificates are part of TLS and so needed for
-// everything.
+// Health and the files of the console answer without a token, but client certificates are part
+// of TLS and so needed for everything.
 //
 // Browsers reach loopback too, on behalf of any page, and they add client certificates by
 // themselves. So, unless a token is required:

@@ -83,6 +83,21 @@ func (e *Edge) HandlePlain(path string, open bool, h http.HandlerFunc) {
 	e.Routes.Exact[path] = e.plainRoute(path, open, h)
 }
 
+// HandlePages adds pages at paths, which anybody may load: they hold nothing of the server. A browser
+// that asks for / is sent to start.
+func (e *Edge) HandlePages(start string, paths []string, pages http.Handler) {
+	for _, path := range paths {
+		e.Routes.Exact[path] = e.plainRoute(start, true, pages.ServeHTTP)
+	}
+	e.HandlePlain("/", true, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			e.serveNothing(w, r)
+			return
+		}
+		http.Redirect(w, r, start, http.StatusFound)
+	})
+}
+
 // HandleActors adds everything below a path: calls of actors over plain HTTP, under one name in
 // metrics and logs.
 func (e *Edge) HandleActors(prefix, name string, h http.HandlerFunc) {
@@ -105,6 +120,19 @@ func (e *Edge) plainRoute(name string, open bool, h http.HandlerFunc) *Route {
 	r := SmallRoute()
 	r.name, r.Open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, e.Metrics.Route(name)
 	return &r
+}
+
+// Tokens returns the tokens that the server takes.
+func (e *Edge) Tokens() []TokenUse {
+	var all []TokenUse
+	for _, t := range e.admission.tokens {
+		use := TokenUse{Caller: t.Caller}
+		if at := t.lastUsed.Load(); at != 0 {
+			use.LastUsed = time.Unix(at, 0)
+		}
+		all = append(all, use)
+	}
+	return all
 }
 
 // EndConnections has each answer from now on end its connection, once that has no other request.

@@ -74,7 +74,9 @@ func requireApp(ctx context.Context, msg any) error {
 		return x.ForApp(AppOf(m.GetApp()))
 	case interface{ GetActor() *greenroomv1.ActorKey }:
 		return x.ForApp(AppOf(m.GetActor().GetApp()))
-	case *greenroomv1.UploadRequest:
+	case interface {
+		GetHeader() *greenroomv1.UploadHeader
+	}:
 		if h := m.GetHeader(); h != nil { // which comes before all chunks
 			return x.ForApp(AppOf(h.GetApp()))
 		}

@@ -114,6 +114,12 @@ type Caller struct {
 	app  string // the only one that it may speak of; empty: all
 }
 
+// Role returns what the caller may do.
+func (c Caller) Role() Role { return c.role }
+
+// App returns the only app that the caller may speak of; empty: all.
+func (c Caller) App() string { return c.app }
+
 // anyone is the caller of a server that asks for no token.
 var anyone = Caller{role: RoleAdmin}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/recent"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -51,10 +52,11 @@ type Metrics struct {
 	forwarded *prometheus.CounterVec
 	sessions  *prometheus.CounterVec
 
-	streams           prometheus.Gauge
-	streamInvocations prometheus.Counter
-	streamReceived    prometheus.Counter
-	streamSent        prometheus.Counter
+	streams streamMetrics
+
+	// Chains are the chains of turns, and Recent the turns of the last hour.
+	Chains *Chains
+	Recent *recent.Turns
 
 	mu     sync.RWMutex
 	series map[turnSeries]*turnMetrics
@@ -102,6 +104,13 @@ type turnMetrics struct {
 	took      prometheus.Observer
 	queued    prometheus.Observer
 	fuel      prometheus.Counter
+	recent    *recent.Type // nil: of no type that is deployed
+}
+
+// streamMetrics are those of InvokeStreams.
+type streamMetrics struct {
+	open                        prometheus.Gauge
+	invocations, received, sent prometheus.Counter // received and sent count messages
 }
 
 // commitMetrics are those of a lane, looked up once likewise.
@@ -113,7 +122,7 @@ type commitMetrics struct {
 // New returns metrics that have counted nothing.
 func New() *Metrics {
 	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics)}
+	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics), Recent: recent.New()}
 	m.turns = counter(m.registry, "greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
 	m.turnTime = histogram(m.registry, "greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
 	m.queueTime = histogram(m.registry, "greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
@@ -137,10 +146,11 @@ func New() *Metrics {
 	m.refused = counter(m.registry, "greenroom_connections_refused_total", "Connections that were closed at once, since too many were open.").WithLabelValues()
 	m.forwarded = counter(m.registry, "greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
 	m.sessions = counter(m.registry, "greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
-	m.streams = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
-	m.streamInvocations = counter(m.registry, "greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
+	m.Chains = newChains(m.registry)
+	m.streams.open = promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
+	m.streams.invocations = counter(m.registry, "greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
 	messages := counter(m.registry, "greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
-	m.streamReceived, m.streamSent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
+	m.streams.received, m.streams.sent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	return m
 }
@@ -164,11 +174,10 @@ func gauge[N int | int64 | float64](r prometheus.Registerer, name, help string, 
 // HostEvents returns the callbacks that count what the host does. Guest logs are
 // not counted. The call registers metrics, so that a process calls HostEvents once.
 func (m *Metrics) HostEvents() host.Events {
-	chainEnd := chainEnds(m.registry)
 	return host.Events{
 		TurnEnd: func(e host.TurnEnd) {
 			m.turnEnd(e)
-			chainEnd(e)
+			m.Chains.turnEnd(e)
 		},
 		Commit:    m.commitEnd,
 		Activated: func(actor.Key) { m.activated.Inc(); m.active.Inc() },
@@ -232,6 +241,9 @@ func (m *Metrics) turnEnd(e host.TurnEnd) {
 	t.took.Observe(e.Duration.Seconds())
 	t.queued.Observe(e.QueueWait.Seconds())
 	t.fuel.Add(float64(e.Fuel))
+	if t.recent != nil {
+		t.recent.Add(time.Now(), e.Duration, e.Err != nil)
+	}
 	if e.Runs > 1 {
 		m.reruns.Add(float64(e.Runs - 1))
 	}
@@ -255,6 +267,9 @@ func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
 		took:      m.turnTime.WithLabelValues(s.app, s.typ, lane),
 		queued:    m.queueTime.WithLabelValues(s.app, s.typ, lane),
 		fuel:      m.fuel.WithLabelValues(s.app, s.typ),
+	}
+	if s.typ != "" {
+		t.recent = m.Recent.Type(s.app, s.typ)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -286,18 +301,18 @@ func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
 type Streams struct{ *Metrics }
 
 // StreamOpened counts a stream that is open from now on.
-func (c Streams) StreamOpened() { c.streams.Inc() }
+func (c Streams) StreamOpened() { c.streams.open.Inc() }
 
 // StreamClosed counts off a stream that was open.
-func (c Streams) StreamClosed() { c.streams.Dec() }
+func (c Streams) StreamClosed() { c.streams.open.Dec() }
 
 // MessageSent counts a message of answers.
-func (c Streams) MessageSent() { c.streamSent.Inc() }
+func (c Streams) MessageSent() { c.streams.sent.Inc() }
 
 // MessageReceived counts a message, and the invocations in it.
 func (c Streams) MessageReceived(invocations int) {
-	c.streamReceived.Inc()
-	c.streamInvocations.Add(float64(invocations))
+	c.streams.received.Inc()
+	c.streams.invocations.Add(float64(invocations))
 }
 
 // ConnectionRefused counts a connection that was closed at once, since too many were open.

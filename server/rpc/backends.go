@@ -34,6 +34,8 @@ type Backends struct {
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
+	// Version is the binary's, for people. Defaults to none.
+	Version string
 	// Logs are what guests logged, served by LogService. Defaults to none.
 	Logs *Logs
 	// Interconnect takes calls of other hosts. Required with Peers; defaults to none.
@@ -85,6 +87,8 @@ type Interconnect interface {
 	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
 	// Unreachable are hosts that calls from here could not reach.
 	Unreachable() []routing.Unreachable
+	// CountTurns is what another host counted of the turns of an app.
+	CountTurns(ctx context.Context, host actor.HostID, app string) (*greenroomv1.ExchangeTurnsResponse, error)
 	// TailLogs is LogService.Tail for what another host remembers and runs.
 	TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error
 }

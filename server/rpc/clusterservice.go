@@ -39,15 +39,23 @@ type clusterService struct {
 	reach func(ctx context.Context, hosts []actor.HostID) []routing.Reach
 }
 
-var _ greenroomv1connect.ClusterServiceHandler = clusterService{}
+var _ greenroomv1connect.ClusterServiceHandler = (*clusterService)(nil)
 
-func newClusterService(s *Services) edge.Service {
-	sv := edge.Service{Name: greenroomv1connect.ClusterServiceName}
-	requests := edge.Route{MaxBody: settingBody, BodyErr: edge.ErrMessageTooLarge(settingBody)}
-	cs := clusterService{cluster: s.Cluster, reach: func(context.Context, []actor.HostID) []routing.Reach { return nil }}
+// newCluster is nil where the server is alone.
+func newCluster(s *Services) *clusterService {
+	if s.Cluster == nil {
+		return nil
+	}
+	cs := &clusterService{cluster: s.Cluster, reach: func(context.Context, []actor.HostID) []routing.Reach { return nil }}
 	if s.Interconnect != nil {
 		cs.reach = s.Interconnect.Reach
 	}
+	return cs
+}
+
+func newClusterService(s *Services, cs *clusterService) edge.Service {
+	sv := edge.Service{Name: greenroomv1connect.ClusterServiceName}
+	requests := edge.Route{MaxBody: settingBody, BodyErr: edge.ErrMessageTooLarge(settingBody)}
 	_, h := greenroomv1connect.NewClusterServiceHandler(cs, s.edge.HandlerOptions(requests)...)
 	sv.Serve(edge.RoleRead, requests, h,
 		greenroomv1connect.ClusterServiceListHostsProcedure,
@@ -58,12 +66,21 @@ func newClusterService(s *Services) edge.Service {
 	return sv
 }
 
-func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
+func (s *clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
 	if x := edge.ExchangeOf(ctx); req.Msg.GetReach() && x != nil {
 		if err := x.Caller.Require(edge.RoleAdmin); err != nil { // it makes all servers connect to all
 			return nil, err
 		}
 	}
+	msg, err := s.listHosts(ctx, req.Msg.GetReach())
+	if err != nil {
+		return nil, err
+	}
+	return uncached(msg), nil
+}
+
+// listHosts is what is known of the servers; with reach, also what each says of the others.
+func (s *clusterService) listHosts(ctx context.Context, reach bool) (*greenroomv1.ListHostsResponse, error) {
 	list, err := s.cluster.Hosts(ctx)
 	if err != nil {
 		return nil, err
@@ -80,14 +97,14 @@ func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[gree
 			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), Partitions: uint64(h.Partitions), Weight: h.Weight, //nolint:gosec // counts
 		})
 	}
-	if req.Msg.GetReach() {
+	if reach {
 		msg.Reach = s.mesh(ctx, list)
 	}
-	return uncached(msg), nil
+	return msg, nil
 }
 
 // mesh is what hosts say of each other.
-func (s clusterService) mesh(ctx context.Context, list scheduler.HostList) []*greenroomv1.HostReach {
+func (s *clusterService) mesh(ctx context.Context, list scheduler.HostList) []*greenroomv1.HostReach {
 	var ids []actor.HostID
 	for _, h := range list.Hosts {
 		if list.Now.Before(h.ExpiresAt) { // the others are gone, or about to be
@@ -105,7 +122,7 @@ func (s clusterService) mesh(ctx context.Context, list scheduler.HostList) []*gr
 	return all
 }
 
-func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenroomv1.DrainHostRequest]) (*connect.Response[greenroomv1.DrainHostResponse], error) {
+func (s *clusterService) DrainHost(_ context.Context, req *connect.Request[greenroomv1.DrainHostRequest]) (*connect.Response[greenroomv1.DrainHostResponse], error) {
 	id, err := s.cluster.FindHost(req.Msg.GetHost())
 	if err != nil {
 		return nil, err
@@ -113,7 +130,7 @@ func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenr
 	return done(&greenroomv1.DrainHostResponse{HostId: string(id)}, s.cluster.DrainHost(id))
 }
 
-func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroomv1.WhereRequest]) (*connect.Response[greenroomv1.WhereResponse], error) {
+func (s *clusterService) Where(ctx context.Context, req *connect.Request[greenroomv1.WhereRequest]) (*connect.Response[greenroomv1.WhereResponse], error) {
 	key := actor.Key{App: edge.AppOf(req.Msg.GetApp()), Type: req.Msg.GetType(), ID: req.Msg.GetId()}
 	if err := key.Validate(); err != nil {
 		return nil, err
@@ -131,7 +148,7 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 	return uncached(msg), nil
 }
 
-func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
+func (s *clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
 	list, size := pageList{greenroomv1connect.ClusterServiceListStickyProcedure, edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()}, pageSize(req.Msg.GetPageSize())
 	if err := actor.ValidateName("app", list.app); err != nil {
 		return nil, err
@@ -155,7 +172,7 @@ func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[gre
 	return uncached(msg), nil
 }
 
-func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
+func (s *clusterService) GetPlacement(ctx context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
 	app, typ := edge.AppOf(req.Msg.GetApp()), req.Msg.GetType()
 	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {
 		return nil, err

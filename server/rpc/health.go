@@ -178,13 +178,21 @@ func (h *health) serveAlive(w http.ResponseWriter, _ *http.Request) {
 
 // serveReady answers 200 when requests make sense, 503 and why otherwise.
 func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
-	err := h.Now().err
-	if err == nil {
+	why := h.whyNotReady()
+	if why == "" {
 		writePlain(w, http.StatusOK, "ok\n")
 		return
 	}
-	// Anybody may ask, so only what is safe to show.
-	writePlain(w, http.StatusServiceUnavailable, failure.Of(err, false).Message+"\n")
+	writePlain(w, http.StatusServiceUnavailable, why+"\n")
+}
+
+// whyNotReady is why requests make no sense now, as far as anybody may be shown it; empty if they do.
+func (h *health) whyNotReady() string {
+	err := h.Now().err
+	if err == nil {
+		return ""
+	}
+	return failure.Of(err, false).Message
 }
 
 func writePlain(w http.ResponseWriter, status int, text string) {

@@ -55,7 +55,8 @@ func newPeerServices(s *Services) edge.Service {
 	unary.Peer = true
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.edge.HandlerOptions(s.edge.PayloadRoute())...)
 	sv.Serve(edge.RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
-		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure)
+		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure,
+		greenroomv1connect.InterconnectServiceCountTurnsProcedure)
 	tail := edge.StreamRoute()
 	tail.Peer = true
 	sv.Serve(edge.RoleAdmin, tail, h, greenroomv1connect.InterconnectServiceTailLogsProcedure)
@@ -139,6 +140,14 @@ func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroom
 		return nil, i.withOwner(ctx, err)
 	}
 	return connect.NewResponse(msg), nil
+}
+
+func (i *interconnect) CountTurns(_ context.Context, req *connect.Request[greenroomv1.ExchangeTurnsRequest]) (*connect.Response[greenroomv1.ExchangeTurnsResponse], error) {
+	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return nil, err
+	}
+	counts := i.s.edge.Metrics.Recent.Of(edge.AppOf(req.Msg.GetApp()), time.Now())
+	return connect.NewResponse(countsToProto(counts)), nil
 }
 
 func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {
@@ -238,12 +247,20 @@ func (i *interconnect) withOwner(ctx context.Context, err error) error {
 
 // actorOf returns a view as the API has it.
 func actorOf(v host.View) *greenroomv1.Actor {
-	return &greenroomv1.Actor{
+	msg := &greenroomv1.Actor{
 		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
 		StateSchema: v.StateSchema, StateSize: v.StateSize,
 		UpdatedAt: timestamppb.New(v.UpdatedAt), MethodSet: v.MethodSet, Life: v.Life, Spawned: v.Spawned,
 		Active: v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
 	}
+	for _, t := range v.Timers {
+		timer := &greenroomv1.ActorTimer{Name: t.Name, Method: t.Method, Due: timestamppb.New(t.Due), Left: t.Left}
+		if t.Schedule.Every != 0 {
+			timer.Every = durationpb.New(t.Schedule.Every)
+		}
+		msg.Timers = append(msg.Timers, timer)
+	}
+	return msg
 }
 
 // peerEdge is the [stream.Edge] of a channel. What comes over it another host has

@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -41,7 +43,7 @@ func newModuleService(s *Services) edge.Service {
 	message.MaxBody = maxUploadMessage
 	message.BodyErr = &actor.ArgumentError{Field: "upload", Problem: "has a message of more than 2 MiB; send chunks of at most 1 MiB"}
 	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: newSpools(s.edge.Conf.TempFile, s.edge.Conf.Bounds.UploadsBytes)}, s.edge.HandlerOptions(message)...)
-	sv.Serve(edge.RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
+	sv.Serve(edge.RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure, greenroomv1connect.ModuleServiceUploadModuleProcedure)
 	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)
 	sv.Serve(edge.RoleRead, edge.SmallRoute(), h,
 		greenroomv1connect.ModuleServiceGetModuleProcedure,
@@ -57,24 +59,53 @@ func newModuleService(s *Services) edge.Service {
 	return sv
 }
 
-// Upload implements ModuleService. Nothing is stored before the whole module has
-// arrived, is what the header says, and is valid.
+// Upload implements ModuleService.
 func (m *moduleService) Upload(ctx context.Context, stream *connect.BidiStream[greenroomv1.UploadRequest, greenroomv1.UploadResponse]) error {
-	up := &upload{stream: stream, limit: m.s.edge.Conf.MaxModuleBytes, exchange: edge.ExchangeOf(ctx)}
-	if err := up.begin(m.spools); err != nil {
-		return err
-	}
-	defer up.spool.close()
-	if err := up.receive(); err != nil {
-		return err
-	}
-	mod, err := m.s.Modules.Upload(ctx, edge.AppOf(up.header.GetApp()), up.spool.code(), up.stage)
+	mod, err := m.upload(ctx, &upload{
+		next: func() (uploadMessage, error) { return stream.Receive() },
+		report: func(p *greenroomv1.UploadProgress) error {
+			return stream.Send(&greenroomv1.UploadResponse{Event: &greenroomv1.UploadResponse_Progress{Progress: p}})
+		},
+	})
 	if err != nil {
 		return err
 	}
-	return up.send(&greenroomv1.UploadResponse{
-		Event: &greenroomv1.UploadResponse_Module{Module: moduleToProto(mod)},
+	return stream.Send(&greenroomv1.UploadResponse{Event: &greenroomv1.UploadResponse_Module{Module: mod}})
+}
+
+// UploadModule implements ModuleService.
+func (m *moduleService) UploadModule(ctx context.Context, stream *connect.ClientStream[greenroomv1.UploadModuleRequest]) (*connect.Response[greenroomv1.UploadModuleResponse], error) {
+	mod, err := m.upload(ctx, &upload{
+		next: func() (uploadMessage, error) {
+			if !stream.Receive() {
+				return nil, cmp.Or(stream.Err(), io.EOF)
+			}
+			return stream.Msg(), nil
+		},
+		report: func(*greenroomv1.UploadProgress) error { return nil },
 	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.UploadModuleResponse{Module: mod}), nil
+}
+
+// upload takes a module. Nothing is stored before the whole module has arrived, is what
+// the header says, and is valid.
+func (m *moduleService) upload(ctx context.Context, up *upload) (*greenroomv1.Module, error) {
+	up.limit, up.exchange = m.s.edge.Conf.MaxModuleBytes, edge.ExchangeOf(ctx)
+	if err := up.begin(m.spools); err != nil {
+		return nil, err
+	}
+	defer up.spool.close()
+	if err := up.receive(); err != nil {
+		return nil, err
+	}
+	mod, err := m.s.Modules.Upload(ctx, edge.AppOf(up.header.GetApp()), up.spool.code(), up.stage)
+	if err != nil {
+		return nil, err
+	}
+	return moduleToProto(mod), nil
 }
 
 // downloadChunk is small enough to keep memory and head-of-line waiting low, in bytes.

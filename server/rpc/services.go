@@ -49,9 +49,11 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	if s.Reminders != nil {
 		all = append(all, newReminderService(s))
 	}
-	if s.Cluster != nil {
-		all = append(all, newClusterService(s))
+	cluster := newCluster(s)
+	if cluster != nil {
+		all = append(all, newClusterService(s, cluster))
 	}
+	all = append(all, newStatusService(s, cluster))
 	for _, sv := range all {
 		s.Health.services = append(s.Health.services, sv.Name)
 	}

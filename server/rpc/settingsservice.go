@@ -83,7 +83,7 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 	}
 	for _, v := range all.Limits {
 		msg.Limits = append(msg.Limits, &greenroomv1.TypeLimit{
-			Type: v.Scope.Type, Method: v.Scope.Method, Rate: rateToProto(v.Rate), Concurrency: int32(v.Concurrency), Per: string(v.Per), UpdatedAt: timestamppb.New(v.UpdatedAt), //nolint:gosec // it came as one
+			Type: v.Scope.Type, Method: v.Scope.Method, Rate: rateToProto(v.Rate), Concurrency: int32(v.Concurrency), Per: string(v.Per), Pool: v.Pool, UpdatedAt: timestamppb.New(v.UpdatedAt), //nolint:gosec // it came as one
 		})
 	}
 	for _, v := range all.Pauses {
@@ -134,7 +134,7 @@ func (s settingsService) UnsetQuota(ctx context.Context, req *connect.Request[gr
 
 func (s settingsService) SetLimit(ctx context.Context, req *connect.Request[greenroomv1.SetLimitRequest]) (*connect.Response[greenroomv1.SetLimitResponse], error) {
 	scope := actor.LimitScope{Type: req.Msg.GetType(), Method: req.Msg.GetMethod()}
-	limit := actor.Limit{Rate: rateOf(req.Msg.GetRate()), Concurrency: int(req.Msg.GetConcurrency()), Per: actor.LimitKey(req.Msg.GetPer())}
+	limit := actor.Limit{Rate: rateOf(req.Msg.GetRate()), Concurrency: int(req.Msg.GetConcurrency()), Per: actor.LimitKey(req.Msg.GetPer()), Pool: req.Msg.GetPool()}
 	err := s.Settings.SetLimit(ctx, edge.AppOf(req.Msg.GetApp()), scope, limit)
 	return done(&greenroomv1.SetLimitResponse{}, err)
 }

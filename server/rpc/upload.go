@@ -3,8 +3,6 @@ package rpc
 import (
 	"fmt"
 
-	"connectrpc.com/connect"
-
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/modules"
@@ -14,9 +12,16 @@ import (
 // progressEvery is how many bytes lie between two reports of what arrived.
 const progressEvery = 1 << 20
 
+// uploadMessage is a message of a stream that carries a module.
+type uploadMessage interface {
+	GetHeader() *greenroomv1.UploadHeader
+	GetChunk() []byte
+}
+
 // upload is one stream that carries a module.
 type upload struct {
-	stream   *connect.BidiStream[greenroomv1.UploadRequest, greenroomv1.UploadResponse]
+	next     func() (uploadMessage, error)           // the next message
+	report   func(*greenroomv1.UploadProgress) error // called as the upload goes on
 	exchange *edge.Exchange
 	limit    int64
 	header   *greenroomv1.UploadHeader
@@ -25,7 +30,7 @@ type upload struct {
 
 // begin receives the header.
 func (u *upload) begin(spools *spools) error {
-	first, err := u.stream.Receive()
+	first, err := u.next()
 	if ended(err) {
 		return &actor.ArgumentError{Field: "upload", Problem: "is empty; send a header, then the module"}
 	}
@@ -61,7 +66,7 @@ func (u *upload) chunks() error {
 	reported := int64(0)
 	for {
 		u.exchange.ReleaseBody() // what has come so far is not in memory any more
-		msg, err := u.stream.Receive()
+		msg, err := u.next()
 		if ended(err) {
 			return u.progress(greenroomv1.UploadProgress_STAGE_RECEIVING)
 		}
@@ -100,11 +105,5 @@ func (u *upload) stage(s modules.Stage) {
 }
 
 func (u *upload) progress(stage greenroomv1.UploadProgress_Stage) error {
-	return u.send(&greenroomv1.UploadResponse{Event: &greenroomv1.UploadResponse_Progress{
-		Progress: &greenroomv1.UploadProgress{Stage: stage, Received: u.spool.size},
-	}})
-}
-
-func (u *upload) send(msg *greenroomv1.UploadResponse) error {
-	return u.stream.Send(msg)
+	return u.report(&greenroomv1.UploadProgress{Stage: stage, Received: u.spool.size})
 }

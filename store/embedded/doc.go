@@ -40,7 +40,7 @@
 //	setting/app 00 kind 00 name       a setting of an app
 //	service/app 00 name               who stands for a service: services.go
 //	stands/ app 00 type 00 id 00 name a service that an actor stands for
-//	reminder/app 00 type 00 id 00 name a reminder: reminderrecord.go
+//	reminder/app 00 type 00 id 00 name a reminder or a message: reminderrecord.go
 //	token/  prefix vector token       the key of the reminder with that ID
 //	due/    prefix vector bucket micros token what a bucket has to deliver, by time
 //	dead/   prefix vector token micros a dead letter

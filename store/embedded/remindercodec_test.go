@@ -22,8 +22,8 @@ func someReminder(rng *rand.Rand) *reminderRecord {
 		Paused: rng.IntN(2) > 0, LastError: text(), CreatedAt: number(), UpdatedAt: number(),
 		SpecRecord: store.SpecRecord{
 			Method: text(), At: number(), Every: number(), Cron: text(), Zone: text(), Times: rng.Uint32(), Jitter: number(),
-			Missed: uint8(rng.UintN(256)), Limit: rng.Uint32(), After: number(), Failure: uint8(rng.UintN(256)), Attempts: rng.Uint32(),
-			Interval: number(), Max: number(),
+			Missed: uint8(rng.UintN(256)), Limit: rng.Uint32(), After: number(),
+			FailureRecord: store.FailureRecord{Failure: uint8(rng.UintN(256)), Attempts: rng.Uint32(), Interval: number(), Max: number()},
 		},
 	}
 	if n := rng.IntN(3); n > 0 {
@@ -79,7 +79,7 @@ func TestReminderOfOlderVersions(t *testing.T) {
 		App: "shop", Type: "Cart", ID: "ann", Name: "pay", Prefix: 3, Vector: "abcdefgh", Token: 9, Version: 2, ContentType: "text/plain",
 		Payload: []byte("x"), Due: 5, FireAt: 6, Left: 1, Failures: 2, Paused: true, LastError: "no", CreatedAt: 3, UpdatedAt: 4,
 		SpecRecord: store.SpecRecord{Method: "Pay", At: 5, Every: 1, Cron: "c", Zone: "z", Times: 4, Until: &until, Jitter: 2, Missed: 2, Limit: 3, After: 1,
-			Failure: 1, Attempts: 6, Interval: 8, Max: 9, Metadata: map[string]string{"k": "v"}},
+			FailureRecord: store.FailureRecord{Failure: 1, Attempts: 6, Interval: 8, Max: 9}, Metadata: map[string]string{"k": "v"}},
 	}
 	var got reminderRecord
 	if err := decodeReminder([]byte("key"), value, &got); err != nil || !reflect.DeepEqual(&got, want) {

@@ -94,10 +94,10 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	for i := range c.Rows {
 		t.rows.change(c.ID, &c.Rows[i], &t.rows.checked[i])
 	}
-	if err := t.services.write(c); err != nil {
+	if err := t.publish(c); err != nil {
 		return nil, err
 	}
-	if err := t.publish(c); err != nil {
+	if err := t.services.write(c); err != nil {
 		return nil, err
 	}
 	return nil, t.reminders.remind(c, ops)

@@ -17,6 +17,7 @@
 //	columns, changes         the statements of a group, and their parameters: of rows, of
 //	recordColumns,           commits that are more than one row, of records and of reminders
 //	reminderEffects
+//	order                    commits that wait for earlier messages
 //	outcomes                 why commits were refused; what became of those without an answer
 //	lockedTurns              turns in a transaction that holds their row
 //	actors, records          reads of rows and of recorded calls, and their sweeps

@@ -179,8 +179,9 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 		case anchor.Version > 0:
 			updates.add(c, anchor, moveVersion)
 		default:
+			// No delete: that would remove the actor's reminders, and the messages to it.
 			tombstones = append(tombstones, &actor.Commit{ID: store.FenceID(c.ID), Rows: []actor.RowWrite{
-				{Key: anchor.Key, NewVersion: actor.FirstVersion(), Delete: true}}})
+				{Key: anchor.Key, NewVersion: actor.FirstVersion(), Bump: true}}})
 		}
 	}
 	var b pgx.Batch

@@ -115,6 +115,10 @@ func fill(f *fixture) (check func()) {
 	paused := f.reminder(b, 2, "live", "paused")
 	paused.Paused, paused.Schedule.Cron, paused.Schedule.Zone = true, "0 3 * * *", "Europe/Berlin"
 	paused = f.place(paused)
+	sent := message(f, b, 4, "ann", "inbox", 7, 1)
+	sent.Message.Undelivered, sent.Message.Path, sent.Message.Cookie = "Sorry", []actor.Key{f.key("first")}, 9
+	sent.Payload.Data = []byte("x")
+	sent = f.place(sent)
 	failed := f.place(f.reminder(b, 3, "live", "failed"))
 	next := failed.ReminderProgress
 	next.FireAt = f.far().Add(-time.Hour)
@@ -149,6 +153,9 @@ func fill(f *fixture) (check func()) {
 		f.deploy(f.deployment("Old", 3, module))
 		f.settings("config region eu", "secret key \x00encrypted")
 
+		inbox(f, "inbox", sent)
+		f.is(f.commit(consuming(f, actor.CommitOf(), f.place(message(f, b, 6, "ann", "inbox", 7, 2)))), actor.ErrMessageOrder)
+		f.ok(f.commit(consuming(f, actor.CommitOf(), f.loaded(sent.ID), f.loaded(b.Token(6)))))
 		f.heads(f.due(b, f.far()), full, stepped)
 		for _, want := range []actor.Reminder{full, paused, stepped} {
 			if got := f.found("live", want.Name); got.Version != want.Version || !got.CreatedAt.Equal(want.CreatedAt) {

@@ -1,6 +1,9 @@
 package storetest
 
-import "github.com/greenroom-run/greenroom/actor"
+import (
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
 
 var settles = suite{"Settle", []testCase{
 	{"an insert, an update, a touch and a delete that applied", func(f *fixture) {
@@ -27,6 +30,15 @@ var settles = suite{"Settle", []testCase{
 		// The actor lives on: on top of what settling left.
 		again := write(c.Anchor().Key, row, `{"n":2}`)
 		f.wrote(f.apply(again), again, `{"n":2}`)
+	}},
+	{"an insert that never applied leaves the actor its reminders and messages", func(f *fixture) {
+		b := f.bucket()
+		f.place(f.reminder(b, 0, "a", "r"))
+		sent := message(f, b, 1, "ann", "a", 7, 0)
+		f.place(sent)
+		f.never(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		f.names(f.listReminders(store.ReminderQuery{Type: f.key("").Type, ID: "a"}), "a/r")
+		inbox(f, "a", sent)
 	}},
 	{"an update that never applied never will", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))

@@ -47,7 +47,7 @@ func pools(b *bar.B) {
 		call := func() []load.Traced { return traced(b, b.Duration, wire.TraceRole, calls(s.neighbour, rate)) }
 		alone := call()
 
-		s.limit(b)
+		limit(b, s)
 		var beside, over []load.Traced
 		b.Scope(func() {
 			var began bool
@@ -72,8 +72,8 @@ func pools(b *bar.B) {
 	})
 }
 
-// limit gives the tenant a guest and a quota.
-func (s *site) limit(b *bar.B) {
+// limit gives the tenant of a site a guest and a quota.
+func limit(b *bar.B, s *site) {
 	must.Check(s.tenant.Deploy(b.Context(), s.guest))
 	client := s.operator.HTTP()
 	defer client.CloseIdleConnections()

@@ -19,6 +19,16 @@ type reminderParts struct {
 	// delivered, if not nil, is called for each delivery, on the goroutine that the delivery
 	// ends on.
 	delivered func(f actor.Firing, began time.Time, err error)
+	// messages, if not nil, makes messages of reminders.
+	messages *outgoing
+}
+
+// Prepare implements [host.Reminders].
+func (p *reminderParts) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
+	if p.messages != nil {
+		spec = p.messages.message(spec)
+	}
+	return p.Service.Prepare(ctx, spec)
 }
 
 // renew makes a service that has not started; a window of 0 is the default.
@@ -59,6 +69,10 @@ func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix
 		names[i] = list[i].Name
 	}
 	return names, err
+}
+
+func (p *reminderParts) EarlierMessage(ctx context.Context, n actor.ReminderName) (bool, error) {
+	return store.EarlierMessage(ctx, p.store, n)
 }
 
 func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {

@@ -78,7 +78,8 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	input  io.Closer
-	output *json.Decoder
+	stdout io.Reader
+	output *json.Decoder // of stdout
 	close  sync.Once
 	err    error // of close
 }
@@ -91,7 +92,8 @@ func Start(ctx context.Context, name string, spec any) (*Process, error) {
 		p.cmd = exec.CommandContext(ctx, must.Get(os.Executable()), Verb, name)
 		p.cmd.Stderr = os.Stderr
 		input := must.Get(p.cmd.StdinPipe())
-		p.input, p.output = input, json.NewDecoder(must.Get(p.cmd.StdoutPipe()))
+		p.input, p.stdout = input, must.Get(p.cmd.StdoutPipe())
+		p.output = json.NewDecoder(p.stdout)
 		must.Check(p.cmd.Start())
 		must.Get(input.Write(append(must.Get(json.Marshal(spec)), '\n')))
 	})
@@ -120,10 +122,12 @@ func (p *Process) End() { p.input.Close() }
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Close ends the role and waits for its process. It is safe twice.
+// Close ends the role and waits for its process, whose further answers are dropped. It is safe
+// twice.
 func (p *Process) Close() error {
 	p.close.Do(func() {
 		p.input.Close()
+		_, _ = io.Copy(io.Discard, p.stdout) // a role that has more to say than a pipe holds would not end
 		if err := p.cmd.Wait(); err != nil {
 			p.err = fmt.Errorf("role %s: %w", p.name, err)
 		}

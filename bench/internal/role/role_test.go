@@ -23,7 +23,7 @@ var roles = Roles{
 			return err
 		}
 		<-ctx.Done()
-		return nil
+		return say(strings.Repeat("more than a pipe holds", 1<<14))
 	},
 }
 

@@ -1,6 +1,11 @@
 package main
 
-import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
 
 // Cart is the state of a customer's cart. Its ID is the customer's.
 type Cart struct {
@@ -14,8 +19,12 @@ type Line struct {
 	Cents int64  `json:"cents"` // for one
 }
 
-// place makes an order of a cart.
-var place = actor.Remote[Placed, actor.None]{Type: "Order", Method: "Place"}
+var (
+	// reserve takes items for an order. It is a method of the other module.
+	reserve = actor.Remote[int64, int64]{Type: "Stock", Method: "Reserve"}
+	// place makes an order of a cart.
+	place = actor.Remote[Placed, actor.None]{Type: "Order", Method: "Place"}
+)
 
 // Add puts something into the cart.
 func (c *Cart) Add(_ *actor.Context, in Line) (Cart, error) {
@@ -26,18 +35,25 @@ func (c *Cart) Add(_ *actor.Context, in Line) (Cart, error) {
 	return *c, nil
 }
 
-// Checkout makes an order of what is in the cart, and empties it. The answer is the order's
-// ID. If an item is sold out, nothing of it has happened: the cart, the order and the other
-// items are one transaction.
+// Checkout reserves what is in the cart, makes an order of it, and empties the cart. The answer
+// is the order's ID. The cart, its items and the order are one transaction: if an item is sold
+// out, nothing of it has happened.
 func (c *Cart) Checkout(ctx *actor.Context, _ actor.None) (string, error) {
 	if len(c.Lines) == 0 {
 		return "", actor.Errorf("empty_cart", "there is nothing in the cart")
+	}
+	// In order of items, so that two checkouts never wait for each other in a circle.
+	slices.SortFunc(c.Lines, func(a, b Line) int { return cmp.Compare(a.Item, b.Item) })
+	for _, line := range c.Lines {
+		if _, err := reserve.Call(ctx, line.Item, line.Count, actor.Atomic()); err != nil {
+			return "", err
+		}
 	}
 	order, err := actor.Spawn(ctx, "Order")
 	if err != nil {
 		return "", err
 	}
-	if _, err := place.Call(ctx, order.ID, Placed{Customer: ctx.ID(), Lines: c.Lines}, actor.Atomic()); err != nil {
+	if err := place.Send(ctx, order.ID, Placed{Customer: ctx.ID(), Lines: c.Lines}); err != nil {
 		return "", err
 	}
 	c.Lines = nil

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
@@ -41,23 +39,15 @@ type Bill struct {
 
 // The methods of the other module that orders use.
 var (
-	reserve = actor.Remote[int64, int64]{Type: "Stock", Method: "Reserve"}
 	putBack = actor.Remote[int64, int64]{Type: "Stock", Method: "PutBack"}
 	charge  = actor.Remote[Bill, actor.None]{Type: "Wallet", Method: "Charge"}
 )
 
-// Place reserves the items, and sends the bill. The reservations are calls: if one fails, so
-// does the checkout. The bill is a message: it leaves with the order, and not without it, and
-// the customer need not wait for the bank.
+// Place is the message of the cart that has spawned the order. It sends the bill.
 func (o *Order) Place(ctx *actor.Context, in Placed) (actor.None, error) {
 	o.Placed, o.Status = in, Waiting
-	// In order of items, so that two checkouts never wait for each other in a circle.
-	slices.SortFunc(o.Lines, func(a, b Line) int { return cmp.Compare(a.Item, b.Item) })
 	bill := Bill{Order: ctx.ID()}
 	for _, line := range o.Lines {
-		if _, err := reserve.Call(ctx, line.Item, line.Count, actor.Atomic()); err != nil {
-			return actor.None{}, err
-		}
 		bill.Cents += line.Count * line.Cents
 	}
 	if err := charge.Send(ctx, in.Customer, bill, actor.OnUndelivered("NotPaid")); err != nil {

@@ -72,7 +72,7 @@ func TestOrderIsPaidAndShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, h, id, Waiting, "")
+	wantStatus(t, h, id, "", "")
 	h.Deliver()
 	wantStatus(t, h, id, Paid, "")
 	if spent := h.State("Wallet", "ann")["spent"]; spent != "1600" {

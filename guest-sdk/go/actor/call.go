@@ -21,6 +21,16 @@ func (r Remote[In, Out]) Call(ctx *Context, id string, in In, options ...CallOpt
 	return Call[Out](ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
 }
 
+// Tell is the function [Tell] for an actor of the type.
+func (r Remote[In, Out]) Tell(ctx *Context, id string, in In, options ...SendOption) error {
+	return Tell(ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
+}
+
+// Send is the function [Send] for an actor of the type.
+func (r Remote[In, Out]) Send(ctx *Context, id string, in In, options ...SendOption) error {
+	return Send(ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
+}
+
 // CallOption changes a call.
 type CallOption func(*message)
 

@@ -51,33 +51,22 @@
 // Packages actor/config and actor/http are what an app can grant: configuration
 // values, secrets, requests. A type declares what it uses in [Capabilities].
 //
-// # Later
-//
 // [SetReminder] has a method of the actor run at a later time, or at many of them, also
-// if no server runs in between. It is part of the turn that sets it. [SetTimer] does the
-// same while the actor is in memory, and costs next to nothing. [Context.Cause] tells a
-// firing from a call.
+// if no server runs in between. [SetTimer] does the same while the actor is in memory, and
+// costs next to nothing. [Context.Cause] tells a firing from a call.
 //
-// # Calls
+// # Other actors
 //
 // [Call] runs a method of another actor and returns its reply; a [Remote] has the types of one.
 // The turn and all that it calls are one transaction, committed together or not at all. At
 // another server a call commits on its own, unless [Atomic] or the method's [RequireAtomic]
-// refuses that ([ErrNotAtomic]), or a [CoLocate] group keeps the actors on one server. An error
-// takes back what the called turn has changed, and its caller may go on. [Timeout] bounds a call.
-// An actor that waits for a call can be called back by [Reentrant] methods.
+// refuses that, or a [CoLocate] group keeps the actors on one server. An error takes back what
+// the called turn has changed, and its caller may go on.
 //
-// # Messages
-//
-// [Send] sends a durable message: it is part of the turn that sends it, and part of the turn
-// of the receiver that it runs, so that it takes effect exactly once. What nobody consumes
-// comes back ([OnUndelivered]) or goes to another actor ([Forward]).
-//
-// # Life
-//
-// An actor exists as soon as it is called. [Spawn] makes one that nobody else knows; [PassAway]
-// ends one. [Become] changes which methods an actor accepts, and [Claim] gives it a name. [Hooks]
-// are methods that run when an actor begins, is loaded, or leaves.
+// [Send] sends a message instead, which takes effect exactly once and later. What nobody
+// consumes comes back ([OnUndelivered]) or goes to another actor ([Forward]). [Spawn] makes an
+// actor that nobody else knows, [PassAway] ends one, [Become] changes which methods one accepts,
+// [Claim] gives it a name, and [Hooks] run when it begins, is loaded, or leaves.
 //
 // # Determinism
 //
@@ -88,6 +77,5 @@
 //
 // # What TinyGo does without
 //
-// Without a scheduler there are no goroutines, and recover does nothing: a panic
-// always ends the turn and the instance.
+// There are no goroutines, and recover does nothing: a panic ends turn and instance.
 package actor

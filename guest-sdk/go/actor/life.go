@@ -78,8 +78,8 @@ var (
 func Service(name string) Ref { return Ref{ID: name} }
 
 // Spawn makes a new actor of a type of the app, with an ID that no other actor has, and
-// returns its address. It exists when the turn has committed; a turn that runs again gets the
-// same address.
+// returns its address; a turn that runs again gets the same one. The actor exists when the turn
+// has committed: the turn itself can send it messages, and cannot call it ([ErrNotAtomic]).
 func Spawn(ctx *Context, typ string) (Ref, error) {
 	id, code := spawn(ctx, typ)
 	if code != 0 {

@@ -112,16 +112,6 @@ func Tell(ctx *Context, to Ref, method string, in any, options ...SendOption) er
 	return Send(ctx, to, method, in, append(options, func(m *outgoing) { m.Flags |= abi.MessageVolatile })...)
 }
 
-// Tell is the function [Tell] for an actor of the type.
-func (r Remote[In, Out]) Tell(ctx *Context, id string, in In, options ...SendOption) error {
-	return Tell(ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
-}
-
-// Send is the function [Send] for an actor of the type.
-func (r Remote[In, Out]) Send(ctx *Context, id string, in In, options ...SendOption) error {
-	return Send(ctx, Ref{Type: r.Type, ID: id}, r.Method, in, options...)
-}
-
 func sendFault(to Ref, method string, err error) error {
 	return fmt.Errorf("send %s to %s: %w", method, to, err)
 }

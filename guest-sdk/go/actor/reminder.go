@@ -230,8 +230,8 @@ type Cause struct {
 	Failed string
 	// Name is the reminder's or the timer's.
 	Name string
-	// Due is when the firing or the message was due; where a firing stands for several
-	// times, the first.
+	// Due is when the firing was due, where it stands for several times, the first; or when
+	// the message was sent.
 	Due time.Time
 	// Attempt is 1 the first time that this firing or message is tried, and always of a
 	// timer.

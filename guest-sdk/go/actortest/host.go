@@ -142,14 +142,11 @@ func (h *turnHost) Publish(name, contentType string, data []byte) abi.Code {
 }
 
 func (h *turnHost) Spawn(typ string) (string, abi.Code) {
-	if code := h.mayAct(); code != 0 && code != abi.CodeOver {
+	if code := h.mayLive(); code != 0 {
 		return "", code
 	}
-	id, problem := h.harness.chain.spawn(typ)
-	if problem != "" {
-		return "", h.refuse(problem)
-	}
-	return id, 0
+	id, code, problem := h.harness.chain.spawn(typ)
+	return id, h.refusedFor(code, problem)
 }
 
 func (h *turnHost) Become(set string) abi.Code {

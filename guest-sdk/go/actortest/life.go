@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -17,6 +18,26 @@ type society struct {
 	spawned  uint64             // counts actors, for their IDs
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
+}
+
+// nextMessage returns the first that is delivered until a time; nil if there is none.
+func (s *society) nextMessage(until time.Time) *message {
+	type pair struct{ from, to actor.Ref }
+	ahead := map[pair]bool{} // has a message that later ones wait for
+	var first *message
+	for _, m := range s.inbox { // in order
+		if m.ordered() {
+			p := pair{m.from, m.to}
+			if ahead[p] {
+				continue
+			}
+			ahead[p] = true
+		}
+		if !m.deliverAt.After(until) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
+			first = m
+		}
+	}
+	return first
 }
 
 // MethodSet is the set of methods that an actor accepts: [actor.Become]; empty: all.
@@ -43,10 +64,14 @@ type life struct {
 func (c *chain) exists(ref actor.Ref, spec *abi.TypeSpec) error {
 	h := c.harness
 	r := h.actors[ref]
-	switch spawned := r != nil && r.spawned || slices.Contains(c.spawned, ref); {
+	switch {
+	case slices.Contains(c.spawned, ref):
+		return actor.ErrNotAtomic.Messagef("%s was spawned in this transaction, and takes calls once that is committed; send it a message", ref)
+	case c.members[ref] != nil && c.members[ref].overlay.passed:
+		return actor.ErrPassedAway.Messagef("%s has passed away in this transaction", ref)
 	case h.gone[ref]:
 		return actor.ErrPassedAway.Messagef("%s was spawned, and has passed away", ref)
-	case spec.Spawn == abi.SpawnOnly && !spawned:
+	case spec.Spawn == abi.SpawnOnly && (r == nil || !r.spawned):
 		return actor.ErrPassedAway.Messagef("no actor has spawned %s, and the type's actors exist only so", ref)
 	}
 	return nil
@@ -67,8 +92,11 @@ func (m *member) methodSet() string {
 	return m.stored.set
 }
 
+// maxSpawned is how many actors a turn may spawn, with those that it calls.
+const maxSpawned = 64
+
 // spawn returns the ID of a new actor, or why there is none.
-func (c *chain) spawn(typ string) (id string, problem string) {
+func (c *chain) spawn(typ string) (id string, code abi.Code, problem string) {
 	h := c.harness
 	spec, known := h.types[typ]
 	for of := range h.fakes {
@@ -76,13 +104,15 @@ func (c *chain) spawn(typ string) (id string, problem string) {
 	}
 	switch {
 	case !known:
-		return "", "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
+		return "", abi.CodeInvalid, "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
 	case spec.Placement == abi.PlacementStateless:
-		return "", typ + " is stateless: its actors need not be spawned"
+		return "", abi.CodeInvalid, typ + " is stateless: its actors need not be spawned"
+	case len(c.spawned) == maxSpawned:
+		return "", abi.CodeTooMany, "a turn may spawn " + strconv.Itoa(maxSpawned) + " actors"
 	}
 	id = "spawned-" + strconv.FormatUint(h.spawned+uint64(len(c.spawned))+1, 10)
 	c.spawned = append(c.spawned, actor.Ref{Type: strings.Clone(typ), ID: id})
-	return id, ""
+	return id, 0, ""
 }
 
 // become says why the actor cannot accept a set of methods.
@@ -148,16 +178,16 @@ func (c *chain) commitLife(waiting uint64) {
 			h.actors[ref].set = *set
 		}
 		if m.overlay.passed {
-			h.passAway(ref, waiting)
+			passAway(h, ref, waiting)
 		}
 	}
 	h.events = append(h.events, c.events...)
 	for _, m := range c.sent {
-		h.post(m)
+		m.post(h)
 	}
 }
 
-func (h *Harness) passAway(ref actor.Ref, waiting uint64) {
+func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 	if h.actors[ref].spawned {
 		h.gone[ref] = true
 	}
@@ -173,6 +203,6 @@ func (h *Harness) passAway(ref actor.Ref, waiting uint64) {
 	h.Delete(ref.Type, ref.ID)
 	h.inbox = kept
 	for _, m := range ended {
-		h.undelivered(m, actor.ErrPassedAway)
+		m.undelivered(h, actor.ErrPassedAway)
 	}
 }

@@ -2,6 +2,7 @@ package actortest_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -56,7 +57,7 @@ func (e *Egg) Hatch(ctx *actor.Context, _ actor.None) (string, error) {
 	}
 	e.Weight = 7
 	for _, err := range []error{
-		ctx.State().Set("weight", 1), actor.PassAway(ctx), actor.Become(ctx, ""), actor.Claim(ctx, "egg"),
+		ctx.State().Set("weight", 1), actor.PassAway(ctx), laid(ctx), actor.Become(ctx, ""), actor.Claim(ctx, "egg"),
 		actor.SetReminder(ctx, actor.Reminder{Name: "later", Method: "Grow"}), actor.SetTimer(ctx, actor.Timer{Name: "later", Method: "Grow"}),
 	} {
 		if !errors.Is(err, actor.ErrLifeOver) {
@@ -64,6 +65,11 @@ func (e *Egg) Hatch(ctx *actor.Context, _ actor.None) (string, error) {
 		}
 	}
 	return "hatched", actor.Send(ctx, actor.Ref{Type: "Hen", ID: "h"}, "Hatched", ctx.ID())
+}
+
+func laid(ctx *actor.Context) error {
+	_, err := actor.Spawn(ctx, "Egg")
+	return err
 }
 
 // Hen lays eggs.
@@ -77,7 +83,10 @@ func (h *Hen) Lay(ctx *actor.Context, refuse bool) (actor.Ref, error) {
 	if err != nil {
 		return egg, err
 	}
-	if _, err := actor.Call[int](ctx, egg, "Grow", 5); err != nil {
+	if _, err := actor.Call[int](ctx, egg, "Grow", 5); !errors.Is(err, actor.ErrNotAtomic) {
+		return egg, fmt.Errorf("a call before it is there: %w", err)
+	}
+	if err := actor.Send(ctx, egg, "Grow", 5); err != nil {
 		return egg, err
 	}
 	if refuse {
@@ -168,6 +177,9 @@ func TestSpawnAndPassAway(t *testing.T) {
 	}
 	if egg == second || egg.Type != "Egg" {
 		t.Errorf("spawned %v and %v", egg, second)
+	}
+	if n := h.Deliver(); n != 2 {
+		t.Errorf("delivered %d", n)
 	}
 	wantState(t, h, "Egg", egg.ID, map[string]string{"weight": "5"})
 	do(t, h, "Hen", "h", "Warm", egg.ID)

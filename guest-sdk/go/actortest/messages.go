@@ -52,14 +52,14 @@ func (h *Harness) Send(typ, id, method string, in any) {
 		h.t.Fatalf("actortest: send %s.%s: the input has no JSON form: %v", typ, method, err)
 	}
 	m := &message{Message: abi.Message{Method: method, ContentType: payload.ContentType, Payload: payload.Data}, to: actor.Ref{Type: typ, ID: id}}
-	problem := h.receiverProblem(m.to, method)
+	problem := receiverProblem(h, m.to, method)
 	if spec, err := h.method(typ, method); err == nil && spec.Private {
 		problem = "the method " + method + " of " + typ + " is private"
 	}
 	if problem != "" {
 		h.t.Fatalf("actortest: send %s.%s: %s", typ, method, problem)
 	}
-	h.post(m)
+	m.post(h)
 }
 
 // Deliver delivers the messages that are due now, those that their turns send included, and
@@ -79,7 +79,7 @@ func (h *Harness) Deliver() int {
 		case delivered == maxFirings:
 			h.t.Fatalf("actortest: Deliver has delivered %d messages, last %s to %s; mend actors that answer each message with another, or give one a Delay", delivered, m.Method, m.to)
 		}
-		h.deliver(m)
+		m.deliver(h)
 	}
 }
 
@@ -88,6 +88,7 @@ type message struct {
 	abi.Message // owns its bytes; names no service
 	from, by    actor.Ref
 	to          actor.Ref
+	sent        time.Time
 	due         time.Time
 	deliverAt   time.Time
 	order       uint64 // in which messages, reminders and timers were set
@@ -116,34 +117,14 @@ func (m *message) input() actor.Payload {
 }
 
 // post puts a message into its receiver's inbox.
-func (h *Harness) post(m *message) {
-	m.due = h.now.Add(time.Duration(m.DelayNano))
+func (m *message) post(h *Harness) {
+	m.sent, m.due = h.now, h.now.Add(time.Duration(m.DelayNano))
 	if at := time.Unix(0, m.DueUnixNano).UTC(); m.DueUnixNano != 0 && at.After(h.now) {
 		m.due = at
 	}
 	h.reminded++
 	m.deliverAt, m.order = m.due, h.reminded
 	h.inbox = append(h.inbox, m)
-}
-
-// nextMessage returns the first that is delivered until a time; nil if there is none.
-func (h *Harness) nextMessage(until time.Time) *message {
-	type pair struct{ from, to actor.Ref }
-	ahead := map[pair]bool{} // has a message that later ones wait for
-	var first *message
-	for _, m := range h.inbox { // in order
-		if m.ordered() {
-			p := pair{m.from, m.to}
-			if ahead[p] {
-				continue
-			}
-			ahead[p] = true
-		}
-		if !m.deliverAt.After(until) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
-			first = m
-		}
-	}
-	return first
 }
 
 const (
@@ -154,15 +135,15 @@ const (
 )
 
 // deliver runs the turn of a message.
-func (h *Harness) deliver(m *message) {
+func (m *message) deliver(h *Harness) {
 	policy := h.types[m.to.Type].Messages
 	at := slices.Index(h.inbox, m)
 	h.inbox = slices.Delete(h.inbox, at, at+1)
 	if h.now.Sub(m.due) > durationOr(policy.AgeMillis, defaultMaxAge) {
-		h.undelivered(m, actor.NewError(actor.StatusDeadlineExceeded, "expired", "the message is older than it may be"))
+		m.undelivered(h, actor.NewError(actor.StatusDeadlineExceeded, "message_too_old", "the message is older than it may be"))
 		return
 	}
-	err := h.consume(m)
+	err := m.consume(h)
 	if err == nil {
 		return
 	}
@@ -172,7 +153,7 @@ func (h *Harness) deliver(m *message) {
 	}
 	h.t.Logf("%s: message %s, try %d: %v", m.to, m.Method, m.failures, err)
 	if int(m.failures) >= limitOr(int64(policy.Attempts), defaultAttempts) {
-		h.undelivered(m, err)
+		m.undelivered(h, err)
 		return
 	}
 	wait := durationOr(policy.IntervalMillis, defaultInterval)
@@ -193,12 +174,12 @@ func durationOr(millis int64, otherwise time.Duration) time.Duration {
 }
 
 // consume has a fake or a turn of the receiver take a message.
-func (h *Harness) consume(m *message) error {
+func (m *message) consume(h *Harness) error {
 	if f := h.fakes[method{m.to.Type, m.Method}]; f != nil {
 		_, err := f.answer(m.to.ID, actor.Payload{ContentType: m.ContentType, Data: bytes.Clone(m.Payload)})
 		return err
 	}
-	by := &cause{kind: abi.CauseMessage, due: m.due, attempt: m.failures + 1, message: m}
+	by := &cause{kind: abi.CauseMessage, due: m.sent, attempt: m.failures + 1, message: m}
 	if m.returned {
 		by.kind = abi.CauseUndelivered
 	}
@@ -208,12 +189,12 @@ func (h *Harness) consume(m *message) error {
 
 // undelivered sends a message on that nobody has consumed, or back, and keeps it as a dead
 // letter.
-func (h *Harness) undelivered(m *message, err error) {
+func (m *message) undelivered(h *Harness, err error) {
 	if forward := (actor.Ref{Type: m.ForwardType, ID: m.ForwardID}); forward.Type != "" && forward != m.to && !slices.Contains(m.path, forward) {
 		again := *m
 		again.to, again.path, again.failures = forward, append(slices.Clone(m.path), m.to), 0
 		again.DelayNano, again.DueUnixNano = 0, 0
-		h.post(&again)
+		again.post(h)
 		return
 	}
 	dead := m.exported()
@@ -230,7 +211,7 @@ func (h *Harness) comesBack(m *message, err error) {
 		Message: abi.Message{Method: m.Undelivered, ContentType: m.ContentType, Payload: m.Payload, Cookie: m.Cookie, Flags: m.Flags},
 		from:    m.to, to: m.from, returned: true, failed: codeOf(err),
 	}
-	h.post(back)
+	back.post(h)
 }
 
 // codeOf is the code of a failure, as a sender gets it.
@@ -239,7 +220,7 @@ func codeOf(err error) string {
 	if errors.As(err, &e) && e.Code != "" {
 		return e.Code
 	}
-	return abi.CallFailed
+	return "guest_error"
 }
 
 // Bounds of abi/SPEC.md section 5, Messages.
@@ -251,7 +232,7 @@ const (
 )
 
 // receiverProblem says why a method cannot take messages, empty if it can.
-func (h *Harness) receiverProblem(to actor.Ref, name string) string {
+func receiverProblem(h *Harness, to actor.Ref, name string) string {
 	if to.Type == "" || to.ID == "" || name == "" {
 		return "a message needs a type, an ID and a method"
 	}
@@ -291,7 +272,7 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	}
 	problem := ""
 	if !m.volatile() { // otherwise it is undelivered
-		problem = h.receiverProblem(m.to, m.Method)
+		problem = receiverProblem(h, m.to, m.Method)
 	}
 	size := len(m.Payload) + len(m.ContentType) + len(m.Method) + len(m.to.ID)
 	waiting := 0
@@ -314,21 +295,21 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 		problem = "the delay is below zero"
 	case m.DelayNano != 0 && m.DueUnixNano != 0:
 		problem = "the message has a delay and a time; give one of them"
-	case len(m.Payload) > maxMessage && !m.volatile():
-		problem = "the input has " + strconv.Itoa(len(m.Payload)) + " bytes; at most " + strconv.Itoa(maxMessage) + " are allowed"
 	case m.Undelivered != "":
-		if problem = h.receiverProblem(m.from, m.Undelivered); problem != "" {
+		if problem = receiverProblem(h, m.from, m.Undelivered); problem != "" {
 			problem = "undelivered: " + problem
 		}
 	}
 	if problem == "" && m.ForwardType != "" {
-		if problem = h.receiverProblem(actor.Ref{Type: m.ForwardType, ID: m.ForwardID}, m.Method); problem != "" {
+		if problem = receiverProblem(h, actor.Ref{Type: m.ForwardType, ID: m.ForwardID}, m.Method); problem != "" {
 			problem = "forward: " + problem
 		}
 	}
 	switch {
 	case problem != "":
 		return abi.CodeInvalid, problem
+	case len(m.Payload) > maxMessage && !m.volatile():
+		return abi.CodeTooLarge, "the input has " + strconv.Itoa(len(m.Payload)) + " bytes; at most " + strconv.Itoa(maxMessage) + " are allowed"
 	case o.sent == maxMessages:
 		return abi.CodeTooMany, "a turn sends at most " + strconv.Itoa(maxMessages) + " messages"
 	case o.sentBytes+size > maxMessageBytes:

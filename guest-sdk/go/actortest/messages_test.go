@@ -317,7 +317,7 @@ func TestServices(t *testing.T) {
 func TestMessagesThatCannotBe(t *testing.T) {
 	h := actortest.New(t)
 	for how, want := range map[string]string{
-		"type": `no actor type "Nobody"`, "no ID": "needs a type", "method": `no method "Fly"`, "read-only": "is read-only", "payload": "at most 65536",
+		"type": `no actor type "Nobody"`, "no ID": "needs a type", "method": `no method "Fly"`, "read-only": "is read-only",
 		"undelivered": `undelivered: actor type Shop has no method "Fly"`, "forward": "forward: no actor type", "delay": "below zero", "late": "before 2262",
 	} {
 		err := h.Call("Shop", "a", "Wrong", how, nil)
@@ -326,7 +326,7 @@ func TestMessagesThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, want %q", how, err, want)
 		}
 	}
-	for how, want := range map[string]error{"service": actor.ErrServiceNotFound, "many": actor.ErrTooMany, "bytes": actor.ErrTooLarge} {
+	for how, want := range map[string]error{"service": actor.ErrServiceNotFound, "many": actor.ErrTooMany, "payload": actor.ErrTooLarge, "bytes": actor.ErrTooLarge} {
 		if err := h.Call("Shop", "a", "Wrong", how, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v", how, err)
 		}

@@ -47,7 +47,7 @@ func (h *Harness) Advance(d time.Duration) {
 	}
 	until := h.now.Add(d)
 	for fired := 0; ; fired++ {
-		next := h.nextDue(until)
+		next := nextDue(h, until)
 		if next == nil {
 			break
 		}
@@ -75,7 +75,7 @@ type due struct {
 }
 
 // nextDue returns what is due first until a time; nil if there is nothing.
-func (h *Harness) nextDue(until time.Time) *due {
+func nextDue(h *Harness, until time.Time) *due {
 	var first *due
 	add := func(d due) {
 		if first == nil || cmp.Or(d.at.Compare(first.at), cmp.Compare(d.order, first.order)) < 0 {
@@ -89,7 +89,7 @@ func (h *Harness) nextDue(until time.Time) *due {
 		add(due{t.due, t.order, t.Name, t.actor, func() { h.fireTimer(t) }})
 	}
 	if m := h.nextMessage(until); m != nil {
-		add(due{m.deliverAt, m.order, m.Method, m.to, func() { h.deliver(m) }})
+		add(due{m.deliverAt, m.order, m.Method, m.to, func() { m.deliver(h) }})
 	}
 	return first
 }

@@ -42,8 +42,8 @@ pub struct Cause {
     pub failed: String,
     /// The name of the reminder or timer.
     pub name: String,
-    /// When the firing or the message was due; where a firing stands for several times, the
-    /// first.
+    /// When the firing was due, where it stands for several times, the first; or when the
+    /// message was sent.
     pub due: SystemTime,
     /// 1 the first time that this firing or message is tried, and always of a timer.
     pub attempt: u32,

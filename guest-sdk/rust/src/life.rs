@@ -38,8 +38,9 @@ impl ReadContext {
 }
 
 impl Context {
-    /// Makes a new actor of the type `A`, with an ID that no other actor has. It exists when
-    /// the turn has committed; a turn that runs again gets the same one.
+    /// Makes a new actor of the type `A`, with an ID that no other actor has; a turn that runs
+    /// again gets the same one. The actor exists when the turn has committed: the turn itself
+    /// can send it messages, and cannot call it ([`NOT_ATOMIC`](crate::call::NOT_ATOMIC)).
     ///
     /// # Errors
     ///

@@ -183,6 +183,7 @@ impl Egg {
         let codes = [
             ctx.state().set("weight", &1).unwrap_err(),
             ctx.pass_away().unwrap_err(),
+            ctx.spawn::<Egg>().unwrap_err(),
             ctx.become_("").unwrap_err(),
             ctx.claim("egg").unwrap_err(),
             ctx.reminders().set(Reminder::new("r", "Grow")).unwrap_err(),
@@ -197,7 +198,9 @@ impl Egg {
 impl Hen {
     fn lay(&mut self, ctx: &Context, refuse: bool) -> Result<String, Error> {
         let egg = ctx.spawn::<Egg>()?;
-        egg.message("Grow", &5).call::<i64>(ctx, self)?;
+        let early = egg.message("Grow", &5).call::<i64>(ctx, self);
+        assert_eq!(early.unwrap_err().code(), greenroom::call::NOT_ATOMIC);
+        egg.message("Grow", &5).send(ctx)?;
         if refuse {
             return Err(Error::failed_precondition("no", "no"));
         }
@@ -483,7 +486,6 @@ fn messages_that_cannot_be_say_why() {
         ("id", "needs a type"),
         ("method", "no method \"Fly\""),
         ("read-only", "is read-only"),
-        ("payload", "at most 65536"),
         (
             "undelivered",
             "undelivered: actor type Shop has no method \"Fly\"",
@@ -499,6 +501,7 @@ fn messages_that_cannot_be_say_why() {
     for (how, code) in [
         ("service", SERVICE_NOT_FOUND),
         ("many", "too_many"),
+        ("payload", "too_large"),
         ("bytes", "too_large"),
     ] {
         let e = shop.call::<()>("Wrong", how.to_string()).unwrap_err();
@@ -517,6 +520,7 @@ fn spawned_actors_stay_dead() {
     let id: String = hen.call("Lay", false).unwrap();
     let second: String = hen.call("Lay", false).unwrap();
     assert_ne!(id, second);
+    assert_eq!(host.deliver(), 2);
     let egg = host.actor_named("Egg", &id);
     assert_eq!(egg.get("weight"), Ok(Some(5)));
     do_(&host, "Hen", "h", "Warm", id.clone());

@@ -2179,12 +2179,14 @@ type Actor struct {
 	Active bool `protobuf:"varint,7,opt,name=active,proto3" json:"active,omitempty"`
 	// Invocations waiting in its mailbox. Set by GetActor only.
 	QueueDepth int32 `protobuf:"varint,8,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	// Timers that are set, in order of their names. Set by GetActor only.
+	Timers []*ActorTimer `protobuf:"bytes,9,rep,name=timers,proto3" json:"timers,omitempty"`
 	// The set of methods that the actor accepts; empty: all.
-	MethodSet string `protobuf:"bytes,9,opt,name=method_set,json=methodSet,proto3" json:"method_set,omitempty"`
+	MethodSet string `protobuf:"bytes,10,opt,name=method_set,json=methodSet,proto3" json:"method_set,omitempty"`
 	// How often the actor has passed away.
-	Life uint64 `protobuf:"varint,10,opt,name=life,proto3" json:"life,omitempty"`
+	Life uint64 `protobuf:"varint,11,opt,name=life,proto3" json:"life,omitempty"`
 	// Another actor made it.
-	Spawned       bool `protobuf:"varint,11,opt,name=spawned,proto3" json:"spawned,omitempty"`
+	Spawned       bool `protobuf:"varint,12,opt,name=spawned,proto3" json:"spawned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2275,6 +2277,13 @@ func (x *Actor) GetQueueDepth() int32 {
 	return 0
 }
 
+func (x *Actor) GetTimers() []*ActorTimer {
+	if x != nil {
+		return x.Timers
+	}
+	return nil
+}
+
 func (x *Actor) GetMethodSet() string {
 	if x != nil {
 		return x.MethodSet
@@ -2296,6 +2305,87 @@ func (x *Actor) GetSpawned() bool {
 	return false
 }
 
+// ActorTimer is a timer that the host which holds the actor keeps for it.
+type ActorTimer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The method that it runs.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// When it fires next, by the clock of that host.
+	Due *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=due,proto3" json:"due,omitempty"`
+	// The period; absent: it fires once.
+	Every *durationpb.Duration `protobuf:"bytes,4,opt,name=every,proto3" json:"every,omitempty"`
+	// How often it fires from now on; 0: no limit.
+	Left          uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTimer) Reset() {
+	*x = ActorTimer{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTimer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTimer) ProtoMessage() {}
+
+func (x *ActorTimer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
+func (*ActorTimer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ActorTimer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ActorTimer) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *ActorTimer) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 type ListActorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -2312,7 +2402,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2414,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2427,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2388,7 +2478,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2490,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2503,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2439,7 +2529,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2541,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2554,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2485,7 +2575,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2587,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2600,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2539,7 +2629,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2641,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2654,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2597,7 +2687,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2699,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2712,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2640,7 +2730,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2742,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2755,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 type ListServicesRequest struct {
@@ -2683,7 +2773,7 @@ type ListServicesRequest struct {
 
 func (x *ListServicesRequest) Reset() {
 	*x = ListServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2785,7 @@ func (x *ListServicesRequest) String() string {
 func (*ListServicesRequest) ProtoMessage() {}
 
 func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2798,7 @@ func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListServicesRequest) GetApp() string {
@@ -2750,7 +2840,7 @@ type ListServicesResponse struct {
 
 func (x *ListServicesResponse) Reset() {
 	*x = ListServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2852,7 @@ func (x *ListServicesResponse) String() string {
 func (*ListServicesResponse) ProtoMessage() {}
 
 func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2865,7 @@ func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListServicesResponse) GetServices() []*Service {
@@ -2804,7 +2894,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2906,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2919,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Service) GetName() string {
@@ -3021,7 +3111,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
-	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xee\x02\n" +
+	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa0\x03\n" +
 	"\x05Actor\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1e\n" +
@@ -3035,12 +3125,20 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06active\x18\a \x01(\bR\x06active\x12\x1f\n" +
 	"\vqueue_depth\x18\b \x01(\x05R\n" +
-	"queueDepth\x12\x1d\n" +
+	"queueDepth\x120\n" +
+	"\x06timers\x18\t \x03(\v2\x18.greenroom.v1.ActorTimerR\x06timers\x12\x1d\n" +
 	"\n" +
-	"method_set\x18\t \x01(\tR\tmethodSet\x12\x12\n" +
-	"\x04life\x18\n" +
-	" \x01(\x04R\x04life\x12\x18\n" +
-	"\aspawned\x18\v \x01(\bR\aspawned\"\xeb\x01\n" +
+	"method_set\x18\n" +
+	" \x01(\tR\tmethodSet\x12\x12\n" +
+	"\x04life\x18\v \x01(\x04R\x04life\x12\x18\n" +
+	"\aspawned\x18\f \x01(\bR\aspawned\"\xab\x01\n" +
+	"\n" +
+	"ActorTimer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12,\n" +
+	"\x03due\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12/\n" +
+	"\x05every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\"\xeb\x01\n" +
 	"\x11ListActorsRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -3111,7 +3209,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -3142,99 +3240,103 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
 	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
 	(*Actor)(nil),                 // 28: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 29: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 30: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 31: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 32: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 33: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 34: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 35: greenroom.v1.DeleteActorResponse
-	(*ListServicesRequest)(nil),   // 36: greenroom.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),  // 37: greenroom.v1.ListServicesResponse
-	(*Service)(nil),               // 38: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 39: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 42: greenroom.v1.ErrorDetail
+	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 32: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 33: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 34: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 35: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 36: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),   // 37: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),  // 38: greenroom.v1.ListServicesResponse
+	(*Service)(nil),               // 39: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 40: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 43: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	39, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	40, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	39, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	40, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	39, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	40, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	39, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	40, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	41, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	40, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	41, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	42, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
 	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	40, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	40, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	40, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	40, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	41, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	41, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	41, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	41, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
 	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	40, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	39, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	41, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	40, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	39, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	39, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	40, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	40, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	42, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	43, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	40, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	28, // 41: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 42: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	33, // 43: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 44: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	38, // 45: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
-	1,  // 46: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	40, // 47: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
-	2,  // 48: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 49: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 50: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 51: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	15, // 52: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	21, // 53: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	19, // 54: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	26, // 55: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	29, // 56: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	31, // 57: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	36, // 58: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	34, // 59: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	18, // 60: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 61: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 62: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 63: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	16, // 64: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	23, // 65: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	20, // 66: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	27, // 67: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	30, // 68: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	32, // 69: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	37, // 70: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	35, // 71: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	60, // [60:72] is the sub-list for method output_type
-	48, // [48:60] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	41, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	41, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	42, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 45: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	34, // 46: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 47: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	39, // 48: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 49: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	41, // 50: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 51: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 52: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 53: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 54: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 55: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 56: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 57: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 58: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	30, // 59: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	32, // 60: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	37, // 61: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	35, // 62: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 63: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 64: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 65: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 66: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 67: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 68: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 69: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 70: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	31, // 71: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	33, // 72: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	38, // 73: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	36, // 74: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	63, // [63:75] is the sub-list for method output_type
+	51, // [51:63] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3257,7 +3359,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

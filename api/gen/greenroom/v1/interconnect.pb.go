@@ -23,6 +23,226 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ExchangeTurnsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	App           string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTurnsRequest) Reset() {
+	*x = ExchangeTurnsRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTurnsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTurnsRequest) ProtoMessage() {}
+
+func (x *ExchangeTurnsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTurnsRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeTurnsRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExchangeTurnsRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeTurnsRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+type ExchangeTurnsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Types         []*CountedType         `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	Uncounted     uint64                 `protobuf:"varint,2,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTurnsResponse) Reset() {
+	*x = ExchangeTurnsResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTurnsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTurnsResponse) ProtoMessage() {}
+
+func (x *ExchangeTurnsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTurnsResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeTurnsResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExchangeTurnsResponse) GetTypes() []*CountedType {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *ExchangeTurnsResponse) GetUncounted() uint64 {
+	if x != nil {
+		return x.Uncounted
+	}
+	return 0
+}
+
+type CountedType struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Steps         []*CountedStep         `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedType) Reset() {
+	*x = CountedType{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedType) ProtoMessage() {}
+
+func (x *CountedType) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedType.ProtoReflect.Descriptor instead.
+func (*CountedType) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CountedType) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CountedType) GetSteps() []*CountedStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// CountedStep are the turns that ended in half a minute.
+type CountedStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts half minutes since 1970, by the clock of the host that counted.
+	Number int64  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Errors uint32 `protobuf:"varint,2,opt,name=errors,proto3" json:"errors,omitempty"`
+	// How many turns took how long: first those below 64 us, then two buckets for each
+	// octave, and last those from 16 s on.
+	Durations     []uint32 `protobuf:"varint,3,rep,packed,name=durations,proto3" json:"durations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedStep) Reset() {
+	*x = CountedStep{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedStep) ProtoMessage() {}
+
+func (x *CountedStep) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedStep.ProtoReflect.Descriptor instead.
+func (*CountedStep) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CountedStep) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *CountedStep) GetErrors() uint32 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *CountedStep) GetDurations() []uint32 {
+	if x != nil {
+		return x.Durations
+	}
+	return nil
+}
+
 type ExchangeTailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -33,7 +253,7 @@ type ExchangeTailRequest struct {
 
 func (x *ExchangeTailRequest) Reset() {
 	*x = ExchangeTailRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +265,7 @@ func (x *ExchangeTailRequest) String() string {
 func (*ExchangeTailRequest) ProtoMessage() {}
 
 func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +278,7 @@ func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTailRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExchangeTailRequest) GetHello() *ExchangeHello {
@@ -84,7 +304,7 @@ type ExchangeTailResponse struct {
 
 func (x *ExchangeTailResponse) Reset() {
 	*x = ExchangeTailResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +316,7 @@ func (x *ExchangeTailResponse) String() string {
 func (*ExchangeTailResponse) ProtoMessage() {}
 
 func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +329,7 @@ func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTailResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExchangeTailResponse) GetTail() *TailResponse {
@@ -148,7 +368,7 @@ type ExchangeHello struct {
 
 func (x *ExchangeHello) Reset() {
 	*x = ExchangeHello{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -160,7 +380,7 @@ func (x *ExchangeHello) String() string {
 func (*ExchangeHello) ProtoMessage() {}
 
 func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -173,7 +393,7 @@ func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeHello.ProtoReflect.Descriptor instead.
 func (*ExchangeHello) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExchangeHello) GetCluster() string {
@@ -252,7 +472,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +484,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +497,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExchangeRequest) GetInvocations() []*ForwardedInvocation {
@@ -341,7 +561,7 @@ type ForwardedInvocation struct {
 
 func (x *ForwardedInvocation) Reset() {
 	*x = ForwardedInvocation{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +573,7 @@ func (x *ForwardedInvocation) String() string {
 func (*ForwardedInvocation) ProtoMessage() {}
 
 func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +586,7 @@ func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedInvocation.ProtoReflect.Descriptor instead.
 func (*ForwardedInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ForwardedInvocation) GetId() uint64 {
@@ -508,7 +728,7 @@ type ForwardedOrigin struct {
 
 func (x *ForwardedOrigin) Reset() {
 	*x = ForwardedOrigin{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +740,7 @@ func (x *ForwardedOrigin) String() string {
 func (*ForwardedOrigin) ProtoMessage() {}
 
 func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +753,7 @@ func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedOrigin.ProtoReflect.Descriptor instead.
 func (*ForwardedOrigin) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ForwardedOrigin) GetActorType() string {
@@ -604,7 +824,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +836,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +849,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -722,7 +942,7 @@ type ForwardedMessage struct {
 
 func (x *ForwardedMessage) Reset() {
 	*x = ForwardedMessage{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +954,7 @@ func (x *ForwardedMessage) String() string {
 func (*ForwardedMessage) ProtoMessage() {}
 
 func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +967,7 @@ func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
 func (*ForwardedMessage) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForwardedMessage) GetFrom() *ForwardedActor {
@@ -802,7 +1022,7 @@ type ForwardedActor struct {
 
 func (x *ForwardedActor) Reset() {
 	*x = ForwardedActor{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1034,7 @@ func (x *ForwardedActor) String() string {
 func (*ForwardedActor) ProtoMessage() {}
 
 func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1047,7 @@ func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
 func (*ForwardedActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForwardedActor) GetType() string {
@@ -859,7 +1079,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1091,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1104,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -940,7 +1160,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1172,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1185,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -1005,7 +1225,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1237,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1250,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -1115,7 +1335,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1347,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1360,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1172,7 +1392,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1404,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1417,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 type ExchangeTimerRequest struct {
@@ -1217,7 +1437,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1449,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1462,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1305,7 +1525,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1537,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1550,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1397,7 +1617,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1629,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1642,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1463,7 +1683,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1695,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1708,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1516,7 +1736,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1748,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1761,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1569,7 +1789,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1801,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1814,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1622,7 +1842,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1854,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1867,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1678,7 +1898,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1910,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1923,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1742,7 +1962,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1974,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1987,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1809,7 +2029,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2041,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2054,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1863,7 +2083,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +2095,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2108,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1913,7 +2133,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2145,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2158,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
 }
 
 type ExchangeReleaseResponse struct {
@@ -1951,7 +2171,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2183,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2196,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1990,7 +2210,20 @@ var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"w\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"[\n" +
+	"\x14ExchangeTurnsRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\"f\n" +
+	"\x15ExchangeTurnsResponse\x12/\n" +
+	"\x05types\x18\x01 \x03(\v2\x19.greenroom.v1.CountedTypeR\x05types\x12\x1c\n" +
+	"\tuncounted\x18\x02 \x01(\x04R\tuncounted\"R\n" +
+	"\vCountedType\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12/\n" +
+	"\x05steps\x18\x02 \x03(\v2\x19.greenroom.v1.CountedStepR\x05steps\"[\n" +
+	"\vCountedStep\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x16\n" +
+	"\x06errors\x18\x02 \x01(\rR\x06errors\x12\x1c\n" +
+	"\tdurations\x18\x03 \x03(\rR\tdurations\"w\n" +
 	"\x13ExchangeTailRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12-\n" +
 	"\x04tail\x18\x02 \x01(\v2\x19.greenroom.v1.TailRequestR\x04tail\"F\n" +
@@ -2147,7 +2380,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\"\x18\n" +
 	"\x16ExchangeNoticeResponse\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xc0\x05\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\x97\x06\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
@@ -2156,7 +2389,9 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
 	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponse\x12\\\n" +
 	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponse\x12S\n" +
-	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01\x12U\n" +
+	"\n" +
+	"CountTurns\x12\".greenroom.v1.ExchangeTurnsRequest\x1a#.greenroom.v1.ExchangeTurnsResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -2170,112 +2405,121 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
-	(*ExchangeTailRequest)(nil),     // 0: greenroom.v1.ExchangeTailRequest
-	(*ExchangeTailResponse)(nil),    // 1: greenroom.v1.ExchangeTailResponse
-	(*ExchangeHello)(nil),           // 2: greenroom.v1.ExchangeHello
-	(*ExchangeRequest)(nil),         // 3: greenroom.v1.ExchangeRequest
-	(*ForwardedInvocation)(nil),     // 4: greenroom.v1.ForwardedInvocation
-	(*ForwardedOrigin)(nil),         // 5: greenroom.v1.ForwardedOrigin
-	(*ForwardedFiring)(nil),         // 6: greenroom.v1.ForwardedFiring
-	(*ForwardedMessage)(nil),        // 7: greenroom.v1.ForwardedMessage
-	(*ForwardedActor)(nil),          // 8: greenroom.v1.ForwardedActor
-	(*FiringProgress)(nil),          // 9: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 10: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 11: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 12: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 13: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 14: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 15: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 16: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 17: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 18: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 19: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 20: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 21: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 22: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 23: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 24: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 25: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 26: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 27: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 28: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 29: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 30: greenroom.v1.ActorKey
-	(Consistency)(0),                // 31: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 33: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 34: google.protobuf.Duration
-	(*Actor)(nil),                   // 35: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 36: greenroom.v1.StateEntry
+	(*ExchangeTurnsRequest)(nil),    // 0: greenroom.v1.ExchangeTurnsRequest
+	(*ExchangeTurnsResponse)(nil),   // 1: greenroom.v1.ExchangeTurnsResponse
+	(*CountedType)(nil),             // 2: greenroom.v1.CountedType
+	(*CountedStep)(nil),             // 3: greenroom.v1.CountedStep
+	(*ExchangeTailRequest)(nil),     // 4: greenroom.v1.ExchangeTailRequest
+	(*ExchangeTailResponse)(nil),    // 5: greenroom.v1.ExchangeTailResponse
+	(*ExchangeHello)(nil),           // 6: greenroom.v1.ExchangeHello
+	(*ExchangeRequest)(nil),         // 7: greenroom.v1.ExchangeRequest
+	(*ForwardedInvocation)(nil),     // 8: greenroom.v1.ForwardedInvocation
+	(*ForwardedOrigin)(nil),         // 9: greenroom.v1.ForwardedOrigin
+	(*ForwardedFiring)(nil),         // 10: greenroom.v1.ForwardedFiring
+	(*ForwardedMessage)(nil),        // 11: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 12: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 13: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 14: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 15: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 16: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 17: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 18: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 19: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 20: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 21: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 22: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 23: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 24: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 25: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 26: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 27: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 28: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 29: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 30: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 31: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 32: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 33: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 34: greenroom.v1.ActorKey
+	(Consistency)(0),                // 35: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 37: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 38: google.protobuf.Duration
+	(*Actor)(nil),                   // 39: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 40: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
-	2,  // 0: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	29, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
-	4,  // 3: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
-	2,  // 4: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	31, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	6,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	5,  // 8: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	7,  // 9: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
-	27, // 10: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	32, // 11: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	9,  // 12: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	7,  // 13: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
-	8,  // 14: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
-	8,  // 15: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
-	32, // 16: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
-	32, // 17: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	32, // 18: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	11, // 19: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	2,  // 20: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	33, // 21: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	2,  // 22: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 23: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 24: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 25: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	15, // 26: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	34, // 27: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	34, // 28: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	34, // 29: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	15, // 30: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	34, // 31: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	2,  // 32: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 33: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	35, // 34: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	36, // 35: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	2,  // 36: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	21, // 37: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	32, // 38: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 39: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	30, // 40: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	2,  // 41: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	24, // 42: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	32, // 43: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	3,  // 44: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	12, // 45: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	17, // 46: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	14, // 47: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	19, // 48: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	22, // 49: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	23, // 50: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	0,  // 51: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	10, // 52: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	13, // 53: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	18, // 54: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	16, // 55: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	20, // 56: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	26, // 57: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	25, // 58: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	1,  // 59: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	52, // [52:60] is the sub-list for method output_type
-	44, // [44:52] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	6,  // 0: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	2,  // 1: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
+	3,  // 2: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
+	6,  // 3: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	33, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	8,  // 6: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
+	6,  // 7: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	35, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	10, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	9,  // 11: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
+	11, // 12: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	31, // 13: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	36, // 14: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	13, // 15: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	11, // 16: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	12, // 17: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	12, // 18: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	36, // 19: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 20: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	36, // 21: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	15, // 22: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	6,  // 23: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 24: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	6,  // 25: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 26: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	6,  // 27: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 28: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	19, // 29: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	38, // 30: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	38, // 31: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	38, // 32: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	19, // 33: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	38, // 34: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	6,  // 35: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 36: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	39, // 37: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	40, // 38: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	6,  // 39: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	25, // 40: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	36, // 41: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	6,  // 42: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	34, // 43: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	6,  // 44: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 45: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	36, // 46: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	7,  // 47: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	16, // 48: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	21, // 49: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	18, // 50: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	23, // 51: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	26, // 52: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	27, // 53: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	4,  // 54: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	0,  // 55: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	14, // 56: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	17, // 57: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	22, // 58: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	20, // 59: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	24, // 60: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	30, // 61: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	29, // 62: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	5,  // 63: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	1,  // 64: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	56, // [56:65] is the sub-list for method output_type
+	47, // [47:56] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2291,7 +2535,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

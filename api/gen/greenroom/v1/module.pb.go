@@ -72,7 +72,7 @@ func (x UploadProgress_Stage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UploadProgress_Stage.Descriptor instead.
 func (UploadProgress_Stage) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9, 0}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type Module struct {
@@ -719,6 +719,133 @@ func (*UploadRequest_Header) isUploadRequest_Content() {}
 
 func (*UploadRequest_Chunk) isUploadRequest_Content() {}
 
+type UploadModuleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Content:
+	//
+	//	*UploadModuleRequest_Header
+	//	*UploadModuleRequest_Chunk
+	Content       isUploadModuleRequest_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadModuleRequest) Reset() {
+	*x = UploadModuleRequest{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadModuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadModuleRequest) ProtoMessage() {}
+
+func (x *UploadModuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadModuleRequest.ProtoReflect.Descriptor instead.
+func (*UploadModuleRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UploadModuleRequest) GetContent() isUploadModuleRequest_Content {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *UploadModuleRequest) GetHeader() *UploadHeader {
+	if x != nil {
+		if x, ok := x.Content.(*UploadModuleRequest_Header); ok {
+			return x.Header
+		}
+	}
+	return nil
+}
+
+func (x *UploadModuleRequest) GetChunk() []byte {
+	if x != nil {
+		if x, ok := x.Content.(*UploadModuleRequest_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+type isUploadModuleRequest_Content interface {
+	isUploadModuleRequest_Content()
+}
+
+type UploadModuleRequest_Header struct {
+	Header *UploadHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
+}
+
+type UploadModuleRequest_Chunk struct {
+	// At most 1 MiB each.
+	Chunk []byte `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+func (*UploadModuleRequest_Header) isUploadModuleRequest_Content() {}
+
+func (*UploadModuleRequest_Chunk) isUploadModuleRequest_Content() {}
+
+type UploadModuleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Module        *Module                `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadModuleResponse) Reset() {
+	*x = UploadModuleResponse{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadModuleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadModuleResponse) ProtoMessage() {}
+
+func (x *UploadModuleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadModuleResponse.ProtoReflect.Descriptor instead.
+func (*UploadModuleResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UploadModuleResponse) GetModule() *Module {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
 type UploadHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -732,7 +859,7 @@ type UploadHeader struct {
 
 func (x *UploadHeader) Reset() {
 	*x = UploadHeader{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +871,7 @@ func (x *UploadHeader) String() string {
 func (*UploadHeader) ProtoMessage() {}
 
 func (x *UploadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +884,7 @@ func (x *UploadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadHeader.ProtoReflect.Descriptor instead.
 func (*UploadHeader) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UploadHeader) GetApp() string {
@@ -794,7 +921,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +933,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +946,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UploadResponse) GetEvent() isUploadResponse_Event {
@@ -873,7 +1000,7 @@ type UploadProgress struct {
 
 func (x *UploadProgress) Reset() {
 	*x = UploadProgress{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1012,7 @@ func (x *UploadProgress) String() string {
 func (*UploadProgress) ProtoMessage() {}
 
 func (x *UploadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1025,7 @@ func (x *UploadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadProgress.ProtoReflect.Descriptor instead.
 func (*UploadProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UploadProgress) GetStage() UploadProgress_Stage {
@@ -926,7 +1053,7 @@ type GetModuleRequest struct {
 
 func (x *GetModuleRequest) Reset() {
 	*x = GetModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1065,7 @@ func (x *GetModuleRequest) String() string {
 func (*GetModuleRequest) ProtoMessage() {}
 
 func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1078,7 @@ func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleRequest.ProtoReflect.Descriptor instead.
 func (*GetModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetModuleRequest) GetApp() string {
@@ -979,7 +1106,7 @@ type GetModuleResponse struct {
 
 func (x *GetModuleResponse) Reset() {
 	*x = GetModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1118,7 @@ func (x *GetModuleResponse) String() string {
 func (*GetModuleResponse) ProtoMessage() {}
 
 func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1131,7 @@ func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleResponse.ProtoReflect.Descriptor instead.
 func (*GetModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetModuleResponse) GetModule() *Module {
@@ -1032,7 +1159,7 @@ type ListModulesRequest struct {
 
 func (x *ListModulesRequest) Reset() {
 	*x = ListModulesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1171,7 @@ func (x *ListModulesRequest) String() string {
 func (*ListModulesRequest) ProtoMessage() {}
 
 func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1184,7 @@ func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesRequest.ProtoReflect.Descriptor instead.
 func (*ListModulesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListModulesRequest) GetApp() string {
@@ -1091,7 +1218,7 @@ type ListModulesResponse struct {
 
 func (x *ListModulesResponse) Reset() {
 	*x = ListModulesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1230,7 @@ func (x *ListModulesResponse) String() string {
 func (*ListModulesResponse) ProtoMessage() {}
 
 func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1243,7 @@ func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesResponse.ProtoReflect.Descriptor instead.
 func (*ListModulesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModulesResponse) GetModules() []*Module {
@@ -1143,7 +1270,7 @@ type DownloadRequest struct {
 
 func (x *DownloadRequest) Reset() {
 	*x = DownloadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1282,7 @@ func (x *DownloadRequest) String() string {
 func (*DownloadRequest) ProtoMessage() {}
 
 func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1295,7 @@ func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DownloadRequest) GetApp() string {
@@ -1196,7 +1323,7 @@ type DownloadResponse struct {
 
 func (x *DownloadResponse) Reset() {
 	*x = DownloadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1335,7 @@ func (x *DownloadResponse) String() string {
 func (*DownloadResponse) ProtoMessage() {}
 
 func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1348,7 @@ func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadResponse.ProtoReflect.Descriptor instead.
 func (*DownloadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DownloadResponse) GetSize() int64 {
@@ -1248,7 +1375,7 @@ type DeleteModuleRequest struct {
 
 func (x *DeleteModuleRequest) Reset() {
 	*x = DeleteModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1387,7 @@ func (x *DeleteModuleRequest) String() string {
 func (*DeleteModuleRequest) ProtoMessage() {}
 
 func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1400,7 @@ func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteModuleRequest) GetApp() string {
@@ -1298,7 +1425,7 @@ type DeleteModuleResponse struct {
 
 func (x *DeleteModuleResponse) Reset() {
 	*x = DeleteModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1437,7 @@ func (x *DeleteModuleResponse) String() string {
 func (*DeleteModuleResponse) ProtoMessage() {}
 
 func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1450,7 @@ func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
 }
 
 type DeployRequest struct {
@@ -1346,7 +1473,7 @@ type DeployRequest struct {
 
 func (x *DeployRequest) Reset() {
 	*x = DeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1485,7 @@ func (x *DeployRequest) String() string {
 func (*DeployRequest) ProtoMessage() {}
 
 func (x *DeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1498,7 @@ func (x *DeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployRequest.ProtoReflect.Descriptor instead.
 func (*DeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeployRequest) GetApp() string {
@@ -1429,7 +1556,7 @@ type TypePlacement struct {
 
 func (x *TypePlacement) Reset() {
 	*x = TypePlacement{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1568,7 @@ func (x *TypePlacement) String() string {
 func (*TypePlacement) ProtoMessage() {}
 
 func (x *TypePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1581,7 @@ func (x *TypePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypePlacement.ProtoReflect.Descriptor instead.
 func (*TypePlacement) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TypePlacement) GetType() string {
@@ -1482,7 +1609,7 @@ type DeployResponse struct {
 
 func (x *DeployResponse) Reset() {
 	*x = DeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1621,7 @@ func (x *DeployResponse) String() string {
 func (*DeployResponse) ProtoMessage() {}
 
 func (x *DeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1634,7 @@ func (x *DeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployResponse.ProtoReflect.Descriptor instead.
 func (*DeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeployResponse) GetDeployments() []*Deployment {
@@ -1539,7 +1666,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1678,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1691,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RollbackRequest) GetApp() string {
@@ -1612,7 +1739,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1751,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1764,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RollbackResponse) GetDeployment() *Deployment {
@@ -1666,7 +1793,7 @@ type UndeployRequest struct {
 
 func (x *UndeployRequest) Reset() {
 	*x = UndeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1805,7 @@ func (x *UndeployRequest) String() string {
 func (*UndeployRequest) ProtoMessage() {}
 
 func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1818,7 @@ func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployRequest.ProtoReflect.Descriptor instead.
 func (*UndeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UndeployRequest) GetApp() string {
@@ -1728,7 +1855,7 @@ type UndeployResponse struct {
 
 func (x *UndeployResponse) Reset() {
 	*x = UndeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1867,7 @@ func (x *UndeployResponse) String() string {
 func (*UndeployResponse) ProtoMessage() {}
 
 func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1880,7 @@ func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployResponse.ProtoReflect.Descriptor instead.
 func (*UndeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UndeployResponse) GetDeployments() []*Deployment {
@@ -1782,7 +1909,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1921,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1934,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1848,7 +1975,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1987,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2000,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -1899,7 +2026,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2038,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2051,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -1943,7 +2070,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2082,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2095,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -1988,7 +2115,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2127,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2140,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -2040,7 +2167,7 @@ type ListAppsRequest struct {
 
 func (x *ListAppsRequest) Reset() {
 	*x = ListAppsRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2179,7 @@ func (x *ListAppsRequest) String() string {
 func (*ListAppsRequest) ProtoMessage() {}
 
 func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2192,7 @@ func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsRequest.ProtoReflect.Descriptor instead.
 func (*ListAppsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListAppsRequest) GetPageSize() int32 {
@@ -2092,7 +2219,7 @@ type ListAppsResponse struct {
 
 func (x *ListAppsResponse) Reset() {
 	*x = ListAppsResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2231,7 @@ func (x *ListAppsResponse) String() string {
 func (*ListAppsResponse) ProtoMessage() {}
 
 func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2244,7 @@ func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsResponse.ProtoReflect.Descriptor instead.
 func (*ListAppsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAppsResponse) GetApps() []*App {
@@ -2148,7 +2275,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[32]
+	mi := &file_greenroom_v1_module_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2287,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[32]
+	mi := &file_greenroom_v1_module_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2300,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *App) GetName() string {
@@ -2268,7 +2395,13 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\rUploadRequest\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
 	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\x8e\x01\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\x80\x01\n" +
+	"\x13UploadModuleRequest\x124\n" +
+	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
+	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"D\n" +
+	"\x14UploadModuleResponse\x12,\n" +
+	"\x06module\x18\x01 \x01(\v2\x14.greenroom.v1.ModuleR\x06module\"\x8e\x01\n" +
 	"\fUploadHeader\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12\x1b\n" +
 	"\x04size\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04size\x120\n" +
@@ -2379,9 +2512,10 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x05types\x18\x02 \x01(\x03R\x05types\x12\x18\n" +
 	"\amodules\x18\x03 \x01(\x03R\amodules\x12;\n" +
 	"\vdeployed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deployedAt2\xf3\x06\n" +
+	"deployedAt2\xcc\a\n" +
 	"\rModuleService\x12G\n" +
-	"\x06Upload\x12\x1b.greenroom.v1.UploadRequest\x1a\x1c.greenroom.v1.UploadResponse(\x010\x01\x12Q\n" +
+	"\x06Upload\x12\x1b.greenroom.v1.UploadRequest\x1a\x1c.greenroom.v1.UploadResponse(\x010\x01\x12W\n" +
+	"\fUploadModule\x12!.greenroom.v1.UploadModuleRequest\x1a\".greenroom.v1.UploadModuleResponse(\x01\x12Q\n" +
 	"\tGetModule\x12\x1e.greenroom.v1.GetModuleRequest\x1a\x1f.greenroom.v1.GetModuleResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\vListModules\x12 .greenroom.v1.ListModulesRequest\x1a!.greenroom.v1.ListModulesResponse\"\x03\x90\x02\x01\x12K\n" +
 	"\bDownload\x12\x1d.greenroom.v1.DownloadRequest\x1a\x1e.greenroom.v1.DownloadResponse0\x01\x12U\n" +
@@ -2406,7 +2540,7 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
@@ -2416,87 +2550,93 @@ var file_greenroom_v1_module_proto_goTypes = []any{
 	(*Method)(nil),                // 5: greenroom.v1.Method
 	(*Deployment)(nil),            // 6: greenroom.v1.Deployment
 	(*UploadRequest)(nil),         // 7: greenroom.v1.UploadRequest
-	(*UploadHeader)(nil),          // 8: greenroom.v1.UploadHeader
-	(*UploadResponse)(nil),        // 9: greenroom.v1.UploadResponse
-	(*UploadProgress)(nil),        // 10: greenroom.v1.UploadProgress
-	(*GetModuleRequest)(nil),      // 11: greenroom.v1.GetModuleRequest
-	(*GetModuleResponse)(nil),     // 12: greenroom.v1.GetModuleResponse
-	(*ListModulesRequest)(nil),    // 13: greenroom.v1.ListModulesRequest
-	(*ListModulesResponse)(nil),   // 14: greenroom.v1.ListModulesResponse
-	(*DownloadRequest)(nil),       // 15: greenroom.v1.DownloadRequest
-	(*DownloadResponse)(nil),      // 16: greenroom.v1.DownloadResponse
-	(*DeleteModuleRequest)(nil),   // 17: greenroom.v1.DeleteModuleRequest
-	(*DeleteModuleResponse)(nil),  // 18: greenroom.v1.DeleteModuleResponse
-	(*DeployRequest)(nil),         // 19: greenroom.v1.DeployRequest
-	(*TypePlacement)(nil),         // 20: greenroom.v1.TypePlacement
-	(*DeployResponse)(nil),        // 21: greenroom.v1.DeployResponse
-	(*RollbackRequest)(nil),       // 22: greenroom.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 23: greenroom.v1.RollbackResponse
-	(*UndeployRequest)(nil),       // 24: greenroom.v1.UndeployRequest
-	(*UndeployResponse)(nil),      // 25: greenroom.v1.UndeployResponse
-	(*HistoryRequest)(nil),        // 26: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 27: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 28: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 29: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 30: greenroom.v1.ServedType
-	(*ListAppsRequest)(nil),       // 31: greenroom.v1.ListAppsRequest
-	(*ListAppsResponse)(nil),      // 32: greenroom.v1.ListAppsResponse
-	(*App)(nil),                   // 33: greenroom.v1.App
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*UploadModuleRequest)(nil),   // 8: greenroom.v1.UploadModuleRequest
+	(*UploadModuleResponse)(nil),  // 9: greenroom.v1.UploadModuleResponse
+	(*UploadHeader)(nil),          // 10: greenroom.v1.UploadHeader
+	(*UploadResponse)(nil),        // 11: greenroom.v1.UploadResponse
+	(*UploadProgress)(nil),        // 12: greenroom.v1.UploadProgress
+	(*GetModuleRequest)(nil),      // 13: greenroom.v1.GetModuleRequest
+	(*GetModuleResponse)(nil),     // 14: greenroom.v1.GetModuleResponse
+	(*ListModulesRequest)(nil),    // 15: greenroom.v1.ListModulesRequest
+	(*ListModulesResponse)(nil),   // 16: greenroom.v1.ListModulesResponse
+	(*DownloadRequest)(nil),       // 17: greenroom.v1.DownloadRequest
+	(*DownloadResponse)(nil),      // 18: greenroom.v1.DownloadResponse
+	(*DeleteModuleRequest)(nil),   // 19: greenroom.v1.DeleteModuleRequest
+	(*DeleteModuleResponse)(nil),  // 20: greenroom.v1.DeleteModuleResponse
+	(*DeployRequest)(nil),         // 21: greenroom.v1.DeployRequest
+	(*TypePlacement)(nil),         // 22: greenroom.v1.TypePlacement
+	(*DeployResponse)(nil),        // 23: greenroom.v1.DeployResponse
+	(*RollbackRequest)(nil),       // 24: greenroom.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 25: greenroom.v1.RollbackResponse
+	(*UndeployRequest)(nil),       // 26: greenroom.v1.UndeployRequest
+	(*UndeployResponse)(nil),      // 27: greenroom.v1.UndeployResponse
+	(*HistoryRequest)(nil),        // 28: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 29: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 30: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 31: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 32: greenroom.v1.ServedType
+	(*ListAppsRequest)(nil),       // 33: greenroom.v1.ListAppsRequest
+	(*ListAppsResponse)(nil),      // 34: greenroom.v1.ListAppsResponse
+	(*App)(nil),                   // 35: greenroom.v1.App
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	34, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	36, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
 	5,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
 	4,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
 	3,  // 4: greenroom.v1.ActorType.co_locate:type_name -> greenroom.v1.CoLocate
-	34, // 5: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	36, // 5: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
 	4,  // 6: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
 	4,  // 7: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
-	8,  // 8: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
-	10, // 9: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
-	1,  // 10: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
-	0,  // 11: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
-	1,  // 12: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
-	6,  // 13: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
-	1,  // 14: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
-	20, // 15: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
-	6,  // 16: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	6,  // 17: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	6,  // 18: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	6,  // 19: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	30, // 20: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 21: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	6,  // 22: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	33, // 23: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
-	34, // 24: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
-	7,  // 25: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	11, // 26: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	13, // 27: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	15, // 28: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	17, // 29: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	19, // 30: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	22, // 31: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	24, // 32: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
-	26, // 33: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	28, // 34: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	31, // 35: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
-	9,  // 36: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	12, // 37: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	14, // 38: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	16, // 39: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	18, // 40: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	21, // 41: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	23, // 42: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	25, // 43: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
-	27, // 44: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	29, // 45: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	32, // 46: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
-	36, // [36:47] is the sub-list for method output_type
-	25, // [25:36] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	10, // 8: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
+	10, // 9: greenroom.v1.UploadModuleRequest.header:type_name -> greenroom.v1.UploadHeader
+	1,  // 10: greenroom.v1.UploadModuleResponse.module:type_name -> greenroom.v1.Module
+	12, // 11: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
+	1,  // 12: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
+	0,  // 13: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
+	1,  // 14: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
+	6,  // 15: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
+	1,  // 16: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
+	22, // 17: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
+	6,  // 18: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	6,  // 19: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
+	6,  // 20: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	6,  // 21: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	32, // 22: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 23: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	6,  // 24: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	35, // 25: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
+	36, // 26: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
+	7,  // 27: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	8,  // 28: greenroom.v1.ModuleService.UploadModule:input_type -> greenroom.v1.UploadModuleRequest
+	13, // 29: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	15, // 30: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	17, // 31: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	19, // 32: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	21, // 33: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	24, // 34: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	26, // 35: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
+	28, // 36: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	30, // 37: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	33, // 38: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
+	11, // 39: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	9,  // 40: greenroom.v1.ModuleService.UploadModule:output_type -> greenroom.v1.UploadModuleResponse
+	14, // 41: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	16, // 42: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	18, // 43: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	20, // 44: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	23, // 45: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	25, // 46: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	27, // 47: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
+	29, // 48: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	31, // 49: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	34, // 50: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
+	39, // [39:51] is the sub-list for method output_type
+	27, // [27:39] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -2508,7 +2648,11 @@ func file_greenroom_v1_module_proto_init() {
 		(*UploadRequest_Header)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
-	file_greenroom_v1_module_proto_msgTypes[8].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[7].OneofWrappers = []any{
+		(*UploadModuleRequest_Header)(nil),
+		(*UploadModuleRequest_Chunk)(nil),
+	}
+	file_greenroom_v1_module_proto_msgTypes[10].OneofWrappers = []any{
 		(*UploadResponse_Progress)(nil),
 		(*UploadResponse_Module)(nil),
 	}
@@ -2518,7 +2662,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

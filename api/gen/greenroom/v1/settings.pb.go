@@ -151,8 +151,10 @@ type TypeLimit struct {
 	// places in turn.
 	Concurrency int32 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// The key: actor, token (that admitted the call), or empty for all calls together.
-	Per           string                 `protobuf:"bytes,5,opt,name=per,proto3" json:"per,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Per       string                 `protobuf:"bytes,5,opt,name=per,proto3" json:"per,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// The pool in which turns wait for a processor; empty: as the server and the manifest say.
+	Pool          string `protobuf:"bytes,7,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +229,13 @@ func (x *TypeLimit) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *TypeLimit) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
 }
 
 // TypePause is a type that is paused.
@@ -1365,6 +1374,7 @@ type SetLimitRequest struct {
 	Rate          *Rate                  `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`
 	Concurrency   int32                  `protobuf:"varint,5,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	Per           string                 `protobuf:"bytes,6,opt,name=per,proto3" json:"per,omitempty"`
+	Pool          string                 `protobuf:"bytes,7,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1437,6 +1447,13 @@ func (x *SetLimitRequest) GetConcurrency() int32 {
 func (x *SetLimitRequest) GetPer() string {
 	if x != nil {
 		return x.Per
+	}
+	return ""
+}
+
+func (x *SetLimitRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
 	}
 	return ""
 }
@@ -1771,7 +1788,7 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
 	"\x04rate\x18\x02 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x129\n" +
 	"\n" +
-	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xce\x01\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xe2\x01\n" +
 	"\tTypeLimit\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12&\n" +
@@ -1779,7 +1796,8 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\vconcurrency\x18\x04 \x01(\x05R\vconcurrency\x12\x10\n" +
 	"\x03per\x18\x05 \x01(\tR\x03per\x129\n" +
 	"\n" +
-	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"r\n" +
+	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
+	"\x04pool\x18\a \x01(\tR\x04pool\"r\n" +
 	"\tTypePause\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06refuse\x18\x02 \x01(\bR\x06refuse\x129\n" +
@@ -1846,14 +1864,15 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\x11UnsetQuotaRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\"\x14\n" +
-	"\x12UnsetQuotaResponse\"\x91\x02\n" +
+	"\x12UnsetQuotaResponse\"\xc4\x02\n" +
 	"\x0fSetLimitRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x125\n" +
 	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x06method\x12&\n" +
 	"\x04rate\x18\x04 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x12 \n" +
 	"\vconcurrency\x18\x05 \x01(\x05R\vconcurrency\x12\x19\n" +
-	"\x03per\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x03per\"\x12\n" +
+	"\x03per\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x03per\x121\n" +
+	"\x04pool\x18\a \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x04pool\"\x12\n" +
 	"\x10SetLimitResponse\"\xae\x01\n" +
 	"\x11UnsetLimitRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +

@@ -331,8 +331,26 @@ impl Chain {
         let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
         let size = payload.body.len() as u64;
         check_size(Status::InvalidArgument, "payload", size, limit)?;
-        let spawned = self.spawned.borrow().contains(key);
-        host.check_alive(key, spec.spawn_only, spawned)?;
+        if self.spawned.borrow().contains(key) {
+            let message = format!(
+                "{} {} was spawned in this transaction, and takes calls once that is committed; send it a message",
+                key.actor_type, key.id
+            );
+            return Err(refuse(
+                Status::FailedPrecondition,
+                call::NOT_ATOMIC,
+                message,
+            ));
+        }
+        host.check_alive(key, spec.spawn_only)?;
+        let known = self.members.borrow().get(key).cloned();
+        if known.map_or(false, |member| member.passed.get()) {
+            let message = format!(
+                "{} {} has passed away in this transaction",
+                key.actor_type, key.id
+            );
+            return Err(refuse(Status::NotFound, life::PASSED_AWAY, message));
+        }
         let row = host.row(key);
         if row.schema > spec.state_schema {
             return Err(Error::new(
@@ -430,7 +448,7 @@ impl Chain {
             }
             Some(Asks::Message(m)) => {
                 frame.cause = m.cause();
-                frame.due_unix_nano = m.due;
+                frame.due_unix_nano = m.sent;
                 frame.attempt = m.failures + 1;
                 frame.cookie = m.cookie;
                 frame.failed = &m.failed;

@@ -19,6 +19,9 @@ const MAX_INBOX: usize = 10_000;
 /// The longest name of an event, in bytes.
 const MAX_EVENT_NAME: usize = 128;
 
+/// How many actors a turn may spawn, with those that it calls.
+const MAX_SPAWNED: usize = 64;
+
 /// The longest name of a service, in bytes.
 const MAX_SERVICE: usize = 256;
 
@@ -105,6 +108,11 @@ impl Acts<'_> {
             return self.turn.refuse(problem);
         }
         let size = m.payload.len() + m.content_type.len() + m.method.len() + letter.to.id.len();
+        if m.payload.len() > MAX_MESSAGE && !letter.volatile {
+            let size = m.payload.len();
+            let problem = format!("the input has {size} bytes; at most {MAX_MESSAGE} are allowed");
+            return self.refuse(Code::TOO_LARGE, problem);
+        }
         let (sent, bytes) = self.turn.sent.get();
         if sent == MAX_MESSAGES {
             let problem = format!("a turn sends at most {MAX_MESSAGES} messages");
@@ -138,12 +146,6 @@ impl Acts<'_> {
         }
         if m.delay != 0 && m.at != 0 {
             return Err("the message has a delay and a time; give one of them".to_string());
-        }
-        if m.input.body.len() > MAX_MESSAGE && !m.volatile {
-            let size = m.input.body.len();
-            return Err(format!(
-                "the input has {size} bytes; at most {MAX_MESSAGE} are allowed"
-            ));
         }
         if let Some(from) = m.from.as_ref().filter(|_| !m.undelivered.is_empty()) {
             self.host
@@ -189,7 +191,7 @@ impl Acts<'_> {
     }
 
     pub(super) fn spawn(&self, actor_type: &str) -> Result<String, Code> {
-        self.may_act()?;
+        self.may_live()?;
         let world = &self.host.0;
         let entry = world.types.borrow().get(actor_type).copied();
         let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
@@ -205,6 +207,10 @@ impl Acts<'_> {
             _ => {}
         }
         let mut spawned = self.chain.spawned.borrow_mut();
+        if spawned.len() == MAX_SPAWNED {
+            let problem = format!("a turn may spawn {MAX_SPAWNED} actors");
+            return self.refuse(Code::TOO_MANY, problem);
+        }
         let id = format!(
             "spawned-{}",
             world.society.spawned.get() + spawned.len() + 1

@@ -1,7 +1,6 @@
 //! The messages of a host in memory, and who stands for which service.
 
 use super::{Host, APP};
-use crate::call;
 use crate::codec::{self, time};
 use crate::context::Key;
 use crate::convert::Payload;
@@ -92,6 +91,7 @@ pub(super) struct Letter {
     /// Whether it comes back to its sender, and with which code.
     pub(super) returned: bool,
     pub(super) failed: String,
+    pub(super) sent: i64,
     pub(super) due: i64,
     pub(super) deliver_at: i64,
     /// In which messages, reminders and timers were set.
@@ -116,6 +116,7 @@ impl Letter {
             path: Vec::new(),
             returned: false,
             failed: String::new(),
+            sent: 0,
             due: 0,
             deliver_at: 0,
             order: 0,
@@ -255,6 +256,7 @@ impl Host {
     /// Puts a message into its receiver's inbox.
     pub(super) fn post(&self, mut letter: Letter) {
         let now = self.0.now.get();
+        letter.sent = now;
         letter.due = now.saturating_add(letter.delay).max(letter.at);
         letter.deliver_at = letter.due;
         letter.order = self.0.reminders.next_order();
@@ -277,7 +279,7 @@ impl Host {
         };
         if now - letter.due > millis(policy.age_ms, AGE_MS) {
             let text = "the message is older than it may be";
-            return self.undelivered(letter, Error::deadline_exceeded("expired", text));
+            return self.undelivered(letter, Error::deadline_exceeded("message_too_old", text));
         }
         let error = match self.consume(&letter) {
             Ok(()) => return,
@@ -339,7 +341,7 @@ impl Host {
     /// Sends a message back to its sender, if that has asked for it.
     fn comes_back(&self, letter: &Letter, error: &Error) {
         let code = match error.code() {
-            "" => call::FAILED,
+            "" => "guest_error",
             code => code,
         };
         let back = letter.from.clone().map(|from| Letter {
@@ -398,15 +400,10 @@ impl Host {
     }
 
     /// Why there is no such actor.
-    pub(super) fn check_alive(
-        &self,
-        key: &Key,
-        spawn_only: bool,
-        spawned: bool,
-    ) -> Result<(), Error> {
+    pub(super) fn check_alive(&self, key: &Key, spawn_only: bool) -> Result<(), Error> {
         let text = if self.0.society.gone.borrow().contains(key) {
             "was spawned, and has passed away"
-        } else if spawn_only && !spawned && !self.row(key).spawned {
+        } else if spawn_only && !self.row(key).spawned {
             "was not spawned, and the type's actors exist only so"
         } else {
             return Ok(());

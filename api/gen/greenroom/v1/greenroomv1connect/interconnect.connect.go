@@ -57,6 +57,9 @@ const (
 	// InterconnectServiceTailLogsProcedure is the fully-qualified name of the InterconnectService's
 	// TailLogs RPC.
 	InterconnectServiceTailLogsProcedure = "/greenroom.v1.InterconnectService/TailLogs"
+	// InterconnectServiceCountTurnsProcedure is the fully-qualified name of the InterconnectService's
+	// CountTurns RPC.
+	InterconnectServiceCountTurnsProcedure = "/greenroom.v1.InterconnectService/CountTurns"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -87,6 +90,8 @@ type InterconnectServiceClient interface {
 	// TailLogs is LogService.Tail for what the receiver itself remembers and runs. From
 	// protocol 3 on.
 	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest]) (*connect.ServerStreamForClient[v1.ExchangeTailResponse], error)
+	// CountTurns is what the receiver counted of the turns of an app in the last hour.
+	CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -148,6 +153,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("TailLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		countTurns: connect.NewClient[v1.ExchangeTurnsRequest, v1.ExchangeTurnsResponse](
+			httpClient,
+			baseURL+InterconnectServiceCountTurnsProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("CountTurns")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -161,6 +172,7 @@ type interconnectServiceClient struct {
 	releaseReminders *connect.Client[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse]
 	noticeReminders  *connect.Client[v1.ExchangeNoticeRequest, v1.ExchangeNoticeResponse]
 	tailLogs         *connect.Client[v1.ExchangeTailRequest, v1.ExchangeTailResponse]
+	countTurns       *connect.Client[v1.ExchangeTurnsRequest, v1.ExchangeTurnsResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -203,6 +215,11 @@ func (c *interconnectServiceClient) TailLogs(ctx context.Context, req *connect.R
 	return c.tailLogs.CallServerStream(ctx, req)
 }
 
+// CountTurns calls greenroom.v1.InterconnectService.CountTurns.
+func (c *interconnectServiceClient) CountTurns(ctx context.Context, req *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error) {
+	return c.countTurns.CallUnary(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -231,6 +248,8 @@ type InterconnectServiceHandler interface {
 	// TailLogs is LogService.Tail for what the receiver itself remembers and runs. From
 	// protocol 3 on.
 	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest], *connect.ServerStream[v1.ExchangeTailResponse]) error
+	// CountTurns is what the receiver counted of the turns of an app in the last hour.
+	CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error)
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -288,6 +307,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("TailLogs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceCountTurnsHandler := connect.NewUnaryHandler(
+		InterconnectServiceCountTurnsProcedure,
+		svc.CountTurns,
+		connect.WithSchema(interconnectServiceMethods.ByName("CountTurns")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -306,6 +331,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceNoticeRemindersHandler.ServeHTTP(w, r)
 		case InterconnectServiceTailLogsProcedure:
 			interconnectServiceTailLogsHandler.ServeHTTP(w, r)
+		case InterconnectServiceCountTurnsProcedure:
+			interconnectServiceCountTurnsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -345,4 +372,8 @@ func (UnimplementedInterconnectServiceHandler) NoticeReminders(context.Context, 
 
 func (UnimplementedInterconnectServiceHandler) TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest], *connect.ServerStream[v1.ExchangeTailResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.TailLogs is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.CountTurns is not implemented"))
 }

@@ -35,6 +35,9 @@ const (
 const (
 	// ModuleServiceUploadProcedure is the fully-qualified name of the ModuleService's Upload RPC.
 	ModuleServiceUploadProcedure = "/greenroom.v1.ModuleService/Upload"
+	// ModuleServiceUploadModuleProcedure is the fully-qualified name of the ModuleService's
+	// UploadModule RPC.
+	ModuleServiceUploadModuleProcedure = "/greenroom.v1.ModuleService/UploadModule"
 	// ModuleServiceGetModuleProcedure is the fully-qualified name of the ModuleService's GetModule RPC.
 	ModuleServiceGetModuleProcedure = "/greenroom.v1.ModuleService/GetModule"
 	// ModuleServiceListModulesProcedure is the fully-qualified name of the ModuleService's ListModules
@@ -65,6 +68,9 @@ type ModuleServiceClient interface {
 	// header, the others the bytes in order. The server reports its progress and,
 	// last, the module. Uploading the same bytes again is cheap and succeeds.
 	Upload(context.Context) *connect.BidiStreamForClient[v1.UploadRequest, v1.UploadResponse]
+	// UploadModule is Upload without a report of its progress: for clients without HTTP/2,
+	// and for browsers.
+	UploadModule(context.Context) *connect.ClientStreamForClient[v1.UploadModuleRequest, v1.UploadModuleResponse]
 	// GetModule describes one module.
 	GetModule(context.Context, *connect.Request[v1.GetModuleRequest]) (*connect.Response[v1.GetModuleResponse], error)
 	// ListModules lists the modules of an app in order of their digests.
@@ -107,6 +113,12 @@ func NewModuleServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+ModuleServiceUploadProcedure,
 			connect.WithSchema(moduleServiceMethods.ByName("Upload")),
+			connect.WithClientOptions(opts...),
+		),
+		uploadModule: connect.NewClient[v1.UploadModuleRequest, v1.UploadModuleResponse](
+			httpClient,
+			baseURL+ModuleServiceUploadModuleProcedure,
+			connect.WithSchema(moduleServiceMethods.ByName("UploadModule")),
 			connect.WithClientOptions(opts...),
 		),
 		getModule: connect.NewClient[v1.GetModuleRequest, v1.GetModuleResponse](
@@ -180,6 +192,7 @@ func NewModuleServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 // moduleServiceClient implements ModuleServiceClient.
 type moduleServiceClient struct {
 	upload       *connect.Client[v1.UploadRequest, v1.UploadResponse]
+	uploadModule *connect.Client[v1.UploadModuleRequest, v1.UploadModuleResponse]
 	getModule    *connect.Client[v1.GetModuleRequest, v1.GetModuleResponse]
 	listModules  *connect.Client[v1.ListModulesRequest, v1.ListModulesResponse]
 	download     *connect.Client[v1.DownloadRequest, v1.DownloadResponse]
@@ -195,6 +208,11 @@ type moduleServiceClient struct {
 // Upload calls greenroom.v1.ModuleService.Upload.
 func (c *moduleServiceClient) Upload(ctx context.Context) *connect.BidiStreamForClient[v1.UploadRequest, v1.UploadResponse] {
 	return c.upload.CallBidiStream(ctx)
+}
+
+// UploadModule calls greenroom.v1.ModuleService.UploadModule.
+func (c *moduleServiceClient) UploadModule(ctx context.Context) *connect.ClientStreamForClient[v1.UploadModuleRequest, v1.UploadModuleResponse] {
+	return c.uploadModule.CallClientStream(ctx)
 }
 
 // GetModule calls greenroom.v1.ModuleService.GetModule.
@@ -253,6 +271,9 @@ type ModuleServiceHandler interface {
 	// header, the others the bytes in order. The server reports its progress and,
 	// last, the module. Uploading the same bytes again is cheap and succeeds.
 	Upload(context.Context, *connect.BidiStream[v1.UploadRequest, v1.UploadResponse]) error
+	// UploadModule is Upload without a report of its progress: for clients without HTTP/2,
+	// and for browsers.
+	UploadModule(context.Context, *connect.ClientStream[v1.UploadModuleRequest]) (*connect.Response[v1.UploadModuleResponse], error)
 	// GetModule describes one module.
 	GetModule(context.Context, *connect.Request[v1.GetModuleRequest]) (*connect.Response[v1.GetModuleResponse], error)
 	// ListModules lists the modules of an app in order of their digests.
@@ -291,6 +312,12 @@ func NewModuleServiceHandler(svc ModuleServiceHandler, opts ...connect.HandlerOp
 		ModuleServiceUploadProcedure,
 		svc.Upload,
 		connect.WithSchema(moduleServiceMethods.ByName("Upload")),
+		connect.WithHandlerOptions(opts...),
+	)
+	moduleServiceUploadModuleHandler := connect.NewClientStreamHandler(
+		ModuleServiceUploadModuleProcedure,
+		svc.UploadModule,
+		connect.WithSchema(moduleServiceMethods.ByName("UploadModule")),
 		connect.WithHandlerOptions(opts...),
 	)
 	moduleServiceGetModuleHandler := connect.NewUnaryHandler(
@@ -362,6 +389,8 @@ func NewModuleServiceHandler(svc ModuleServiceHandler, opts ...connect.HandlerOp
 		switch r.URL.Path {
 		case ModuleServiceUploadProcedure:
 			moduleServiceUploadHandler.ServeHTTP(w, r)
+		case ModuleServiceUploadModuleProcedure:
+			moduleServiceUploadModuleHandler.ServeHTTP(w, r)
 		case ModuleServiceGetModuleProcedure:
 			moduleServiceGetModuleHandler.ServeHTTP(w, r)
 		case ModuleServiceListModulesProcedure:
@@ -393,6 +422,10 @@ type UnimplementedModuleServiceHandler struct{}
 
 func (UnimplementedModuleServiceHandler) Upload(context.Context, *connect.BidiStream[v1.UploadRequest, v1.UploadResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.Upload is not implemented"))
+}
+
+func (UnimplementedModuleServiceHandler) UploadModule(context.Context, *connect.ClientStream[v1.UploadModuleRequest]) (*connect.Response[v1.UploadModuleResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.UploadModule is not implemented"))
 }
 
 func (UnimplementedModuleServiceHandler) GetModule(context.Context, *connect.Request[v1.GetModuleRequest]) (*connect.Response[v1.GetModuleResponse], error) {

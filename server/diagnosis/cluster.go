@@ -1,44 +1,28 @@
-package main
+package diagnosis
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
-
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler"
 )
 
-// clusterFindings judge the cluster of the server, if it has one.
-func clusterFindings(ctx context.Context, c *cli) []finding {
-	resp, err := listHosts(ctx, c, &greenroomv1.ListHostsRequest{Reach: true})
-	refused := connect.CodeOf(err) == connect.CodePermissionDenied
-	if refused { // that is for admins; the rest is not
-		resp, err = listHosts(ctx, c, &greenroomv1.ListHostsRequest{})
-	}
-	switch connect.CodeOf(err) {
-	case connect.CodeUnimplemented, connect.CodeNotFound:
-		return nil // on an embedded store, or older
-	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
-		return nil // the check of the token says so, or it is for something else
-	}
-	if err != nil {
-		return []finding{{Check: "cluster", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
-	}
-	findings := judgeCluster(resp)
-	if refused && len(resp.Hosts) > 1 {
-		findings[0].Found += "; which of them reach which is said to the token of an admin"
-	}
-	return findings
-}
+// Verdicts of findings.
+const (
+	verdictOK   = greenroomv1.Verdict_VERDICT_OK
+	verdictWarn = greenroomv1.Verdict_VERDICT_WARN
+	verdictFail = greenroomv1.Verdict_VERDICT_FAIL
+)
 
-// judgeCluster says what is wrong in a cluster: of the whole, and then of each server.
-func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
-	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
+// clockWarn is how far clocks differ before logs of two servers are hard to read together.
+const clockWarn = 2 * time.Second
+
+// Cluster judges the whole cluster first, and then each server.
+func Cluster(resp *greenroomv1.ListHostsResponse) []*greenroomv1.Finding {
+	f := &greenroomv1.Finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
 	switch {
 	case !resp.LeaderAnswered && nobodyLeads(resp.Hosts):
 		f.Verdict, f.Found = verdictFail, f.Found+"; none of them may lead: all were started with --roles host"
@@ -46,7 +30,7 @@ func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	case !resp.LeaderAnswered:
 		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
 		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
-	case len(resp.Hosts) > 0 && len(takers(resp)) == 0:
+	case len(resp.Hosts) > 0 && len(Takers(resp)) == 0:
 		f.Verdict, f.Found = verdictFail, f.Found+"; none of them takes actors: those that run any drain"
 		f.Remedy = "start one of them again, or another one: a server that drains takes nothing until then"
 	case len(resp.Missing) > 0:
@@ -55,7 +39,7 @@ func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	case len(resp.Hosts) > 1 && len(resp.Reach) == len(resp.Hosts) && !slices.ContainsFunc(resp.Reach, func(r *greenroomv1.HostReach) bool { return !r.Answered || len(r.Unreachable) > 0 }):
 		f.Found += "; each reaches all others"
 	}
-	findings := []finding{f}
+	findings := []*greenroomv1.Finding{f}
 	leader := ""
 	for _, h := range resp.Hosts {
 		if h.Leader {
@@ -64,14 +48,14 @@ func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	}
 	for _, h := range resp.Hosts {
 		if !resp.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
-			findings = append(findings, finding{
+			findings = append(findings, &greenroomv1.Finding{
 				Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("the lease of %s at %s is over", h.HostId, h.Address),
 				Remedy: "it has crashed, is frozen, or does not reach the database; what it held goes to the others",
 			})
 			continue
 		}
 		if resp.LeaderAnswered && !h.Connected {
-			findings = append(findings, finding{
+			findings = append(findings, &greenroomv1.Finding{
 				Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s at %s does not reach the leader at %s", h.HostId, h.Address, leader),
 				Remedy: "let servers reach each other's --advertise addresses; its log says what is in the way",
 			})
@@ -91,8 +75,8 @@ func nobodyLeads(hosts []*greenroomv1.ClusterHost) bool {
 
 // reachFindings say which servers cannot reach a server, and whether it says whom it
 // cannot reach itself.
-func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []finding {
-	var findings []finding
+func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []*greenroomv1.Finding {
+	var findings []*greenroomv1.Finding
 	var by []string // who cannot reach it
 	var why string  // the first one's
 	for _, r := range resp.Reach {
@@ -103,7 +87,7 @@ func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsRespon
 			}
 		}
 		if r.HostId == h.HostId && !r.Answered {
-			findings = append(findings, finding{
+			findings = append(findings, &greenroomv1.Finding{
 				Check: "host " + h.Name, Verdict: verdictWarn, Found: fmt.Sprintf("%s at %s does not say which others it reaches", h.HostId, h.Address),
 				Remedy: "the server that was asked cannot reach it, or it is of an older version; ask it itself with --server",
 			})
@@ -115,7 +99,7 @@ func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsRespon
 		if strings.Contains(why, "certificate") { // somebody answers there
 			remedy = "give all servers the same --cluster-name and --cluster-key-file, or certificates of one authority; if it is not this server that answers there, set its --advertise"
 		}
-		findings = append(findings, finding{
+		findings = append(findings, &greenroomv1.Finding{
 			Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s is not reached at %s by %s: %s", h.HostId, h.Address, strings.Join(by, ", "), why),
 			Remedy: remedy,
 		})
@@ -124,7 +108,7 @@ func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsRespon
 }
 
 // hostClockFindings judge a server's clock by the database's.
-func hostClockFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []finding {
+func hostClockFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []*greenroomv1.Finding {
 	var ahead time.Duration
 	if h.Answering {
 		ahead = time.Duration(resp.ClockAheadMs) * time.Millisecond
@@ -141,7 +125,7 @@ func hostClockFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsRe
 	if ahead < 0 {
 		word = "behind"
 	}
-	return []finding{{
+	return []*greenroomv1.Finding{{
 		Check: "host " + h.Name, Verdict: verdictWarn,
 		Found:  fmt.Sprintf("the clock of %s is %v %s the database's: harmless for the cluster, which counts on no clock but the database's", h.HostId, ahead.Abs().Round(time.Second), word),
 		Remedy: "set it by NTP all the same, for the times in logs and the validity of certificates",
@@ -156,4 +140,21 @@ func hostName(id string, resp *greenroomv1.ListHostsResponse) string {
 		}
 	}
 	return id
+}
+
+// Takers returns the servers that take actors now: they run them, do not drain, and have
+// their lease.
+func Takers(all *greenroomv1.ListHostsResponse) (hosts []*greenroomv1.ClusterHost) {
+	for _, h := range all.Hosts {
+		if RunsActors(h) && !h.Draining && all.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// RunsActors reports whether a server is more than a scheduler. One that names no role
+// does both.
+func RunsActors(h *greenroomv1.ClusterHost) bool {
+	return len(h.Roles) == 0 || slices.Contains(h.Roles, scheduler.RoleHost)
 }

@@ -1,4 +1,4 @@
-package main
+package diagnosis
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// TestJudgeCluster: what doctor finds in a cluster of three.
-func TestJudgeCluster(t *testing.T) {
+// TestCluster: what doctor finds in a cluster of three.
+func TestCluster(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	healthy := func() *greenroomv1.ListHostsResponse {
 		resp := &greenroomv1.ListHostsResponse{Now: timestamppb.New(now), LeaderEpoch: 4, LeaderAnswered: true}
@@ -105,8 +105,8 @@ func TestJudgeCluster(t *testing.T) {
 			resp := healthy()
 			tt.change(resp)
 			var got []string
-			for _, f := range judgeCluster(resp) {
-				got = append(got, string(f.Verdict)+" "+f.Check+" "+f.Found)
+			for _, f := range Cluster(resp) {
+				got = append(got, strings.TrimPrefix(f.Verdict.String(), "VERDICT_")+" "+f.Check+" "+f.Found)
 				if f.Verdict != verdictOK && f.Remedy == "" {
 					t.Errorf("%s: nothing to do about it", f.Found)
 				}

@@ -1,0 +1,106 @@
+import { useState } from "preact/hooks";
+import { actors, modules } from "../api";
+import { useLoad } from "../load";
+import { href, type Route } from "../route";
+import { bytes, Name, Time } from "../text";
+import { Empty, Field, Page, Pages, Section, Show, Table } from "../ui";
+
+// Actors lists the actors of a type by the prefix of their IDs.
+export function Actors({ route }: { route: Route }) {
+  const { app } = route;
+  const types = useLoad((signal) => modules.listTypes({ app }, { signal }), [app]);
+  return (
+    <Page title="Actors">
+      <Show of={types}>
+        {(l) => {
+          const names = l.types.map((t) => t.type?.name ?? "");
+          const type = route.names[0] ?? names[0];
+          if (!type) {
+            return (
+              <Empty>
+                No type is deployed in this app, so it has no actors to look at. <a href={href(app, "types")}>Deploy one.</a>
+              </Empty>
+            );
+          }
+          return <List app={app} type={type} names={names.includes(type) ? names : [type, ...names]} prefix={route.query.get("prefix") ?? ""} />;
+        }}
+      </Show>
+    </Page>
+  );
+}
+
+function List({ app, type, names, prefix }: { app: string; type: string; names: string[]; prefix: string }) {
+  const [typed, setTyped] = useState(prefix);
+  const [open, setOpen] = useState("");
+  const [page, setPage] = useState({ prefix, token: "" });
+  const token = page.prefix === prefix ? page.token : "";
+  const list = useLoad((signal) => actors.listActors({ app, type, prefix, pageSize: 100, pageToken: token }, { signal }), [app, type, prefix, token]);
+  return (
+    <>
+      <div class="search">
+        <form
+          role="search"
+          onSubmit={(e) => {
+            e.preventDefault();
+            location.hash = href(app, "actors", [type], { prefix: typed });
+          }}
+        >
+          <div class="field">
+            <label for="type">Type</label>
+            <select id="type" value={type} onChange={(e) => (location.hash = href(app, "actors", [e.currentTarget.value]))}>
+              {names.map((n) => (
+                <option key={n}>{n}</option>
+              ))}
+            </select>
+          </div>
+          <Field label="ID begins with" type="search" value={typed} maxLength={512} onInput={(e) => setTyped(e.currentTarget.value)} />
+          <button type="submit">Search</button>
+        </form>
+        <form
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (open) location.hash = href(app, "actors", [type, open]);
+          }}
+        >
+          <Field label="Open the actor with the ID" value={open} maxLength={512} onInput={(e) => setOpen(e.currentTarget.value)} />
+          <button type="submit">Open</button>
+        </form>
+      </div>
+      <Section title="Actors with stored state" note="Every ID is an actor. These have been called and have stored something.">
+        <Show of={list}>
+          {(l) => (
+            <>
+              <Table
+                label="Actors"
+                keyOf={(a) => a.key?.id ?? ""}
+                rows={l.actors}
+                empty={
+                  l.nextPageToken
+                    ? "Many actors in a row were deleted here; continue with the next page."
+                    : prefix
+                      ? "No actor's ID begins with this. Change the search, or open one by its ID."
+                      : "No actor of this type has stored anything yet. Open one by an ID of your choice, and call it."
+                }
+                columns={[
+                  {
+                    name: "ID",
+                    cell: (a) => (
+                      <a href={href(app, "actors", [type, a.key?.id ?? ""])}>
+                        <Name of={a.key?.id ?? ""} />
+                      </a>
+                    ),
+                  },
+                  { name: "Version", number: true, cell: (a) => String(a.version) },
+                  { name: "State", number: true, cell: (a) => bytes(a.stateSize) },
+                  { name: "Generation", number: true, cell: (a) => String(a.generation) },
+                  { name: "Changed", cell: (a) => <Time at={a.updatedAt} /> },
+                ]}
+              />
+              <Pages first={token === ""} next={l.nextPageToken} onFirst={() => setPage({ prefix, token: "" })} onNext={() => setPage({ prefix, token: l.nextPageToken })} />
+            </>
+          )}
+        </Show>
+      </Section>
+    </>
+  );
+}
