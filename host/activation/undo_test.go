@@ -47,6 +47,7 @@ func TestChainKeepsOneStateOfAnActorToTakeBack(t *testing.T) {
 type openTurn struct{ replaced int }
 
 func (o *openTurn) Replace(*overlay.State, uint64) { o.replaced++ }
+func (*openTurn) SideEffects() turn.SideEffects    { return turn.SideEffects{} }
 func (o *openTurn) GoOnFrom(*turn.SideEffects)     {}
 
 // TestTurnThatIsOverIsNotChanged: what called turns have left to a turn is not taken back when that is over,

@@ -34,6 +34,8 @@ var largeTypes = map[string]large{
 	"guest-sdk/go/actortest.turnHost": {44, 6, "the host functions of the ABI, one method each"},
 	"host/turn.Turn":                  {61, 15, "the host functions of the ABI, one method each"},
 	"server/metrics.Metrics":          {17, 30, "one field for each metric"},
+	"store/embedded.Store":            {8, 18, "one type for each family of keys"},
+	"store/sqlstore.Store":            {2, 18, "one type for each family of tables"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
 }

@@ -34,7 +34,7 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 		n, err := store.Copy(f.ctx(), movable(stores[i]), movable(s), func(n store.CopyCounts) { last = n })
 		f.ok(err)
 		if expect := (store.CopyCounts{
-			Actors: 4 + many, Tombstones: 2, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 3, DeadLetters: 1, Buckets: 3,
+			Actors: 4 + many, Tombstones: 2, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 4, DeadLetters: 1, Buckets: 3,
 		}); n != expect || last != n {
 			t.Fatalf("copied %+v, and said %+v at last; want %+v", n, last, expect)
 		}
