@@ -47,7 +47,7 @@ func hostFuncs() []hostFunc {
 	one, none := []api.ValueType{i32}, []api.ValueType(nil)
 	wide := []api.ValueType{i64}
 	args := func(n int) []api.ValueType {
-		return []api.ValueType{i32, i32, i32, i32, i32}[:n]
+		return []api.ValueType{i32, i32, i32, i32, i32, i32}[:n]
 	}
 	return []hostFunc{
 		{abi.FuncStateGet, args(4), wide, fuelMap, stateGet},
