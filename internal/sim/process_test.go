@@ -253,6 +253,10 @@ func (p *process) join() {
 // nothing stands for the parts of the server that nobody calls.
 type nothing struct{ rpc.Modules }
 
+func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
+	return nil, nil
+}
+
 func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return nil, "", nil
 }
