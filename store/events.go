@@ -1,24 +1,10 @@
 package store
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
-
-// Events is the part of a [Store] that keeps the events which commits publish.
-type Events interface {
-	// ReadEvents returns events of an actor in their order, and the newest position that was
-	// trimmed as it was after they were read: events up to there may be missing.
-	ReadEvents(ctx context.Context, q actor.EventQuery) (actor.EventPage, error)
-	// NewestEvent returns the position of an actor's newest event, also of one that was
-	// trimmed; the zero value if there was none.
-	NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error)
-	// TrimEvents removes the oldest events of an actor that go beyond what is kept. The position
-	// of the newest of them stays. Done twice it is the same.
-	TrimEvents(ctx context.Context, key actor.Key, keep actor.EventsKept) error
-}
 
 // MaxKeptEvents is the highest [actor.EventsKept].Count.
 const MaxKeptEvents = 10_000
