@@ -199,7 +199,9 @@ func (reminders) ReminderNames(context.Context, actor.Key, string, int) ([]strin
 }
 
 // Inbox implements [host.Reminders]: nobody sends messages.
-func (reminders) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) { return 0, 0, nil }
+func (reminders) Inbox(context.Context, actor.Key) (messages int, bytes int64, err error) {
+	return 0, 0, nil
+}
 
 // EarlierMessage implements [host.Reminders].
 func (reminders) EarlierMessage(context.Context, actor.ReminderName) (bool, error) { return false, nil }

@@ -314,7 +314,7 @@ type noActors struct{}
 func (noActors) HandOver(context.Context, func(actor.Key) bool) error { return nil }
 
 func (noActors) InChains() []actor.Key { return nil }
-func (noActors) DropAll()                                             {}
+func (noActors) DropAll()              {}
 
 // countedStore counts statements.
 type countedStore struct {
