@@ -646,7 +646,7 @@ func (f *fixture) cluster() {
 		cfg := node.Config{
 			StoreURL: database, CompileTime: patient, Logger: slog.New(slog.DiscardHandler),
 			Cluster: &node.ClusterConfig{HostName: name, Lease: 30 * time.Second}, // which a busy machine does not lose
-			Server: server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
+			Server:  server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
 		}
 		cfg.Limits.TurnDeadline = patient
 		n, err := node.New(cfg)
