@@ -34,7 +34,7 @@ import (
 
 var (
 	screenshots = flag.String("screenshots", "", "`folder` for pictures of the pages, for people to look at")
-	many        = flag.Int("actors", 100_000, "how many actors are stored beside those that the test makes, a multiple of 2,000")
+	many        = flag.Int("actors", 100_000, "how many actors are stored beside those that the test makes: 100,000 or more, a multiple of 2,000")
 )
 
 const (
@@ -644,8 +644,9 @@ func (f *fixture) cluster() {
 	database := pgtest.URL(f)
 	for _, name := range []string{"web-1", "web-2"} {
 		cfg := node.Config{
-			StoreURL: database, CompileTime: patient, Logger: slog.New(slog.DiscardHandler), Cluster: &node.ClusterConfig{HostName: name},
-			Server: server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
+			StoreURL: database, CompileTime: patient, Logger: slog.New(slog.DiscardHandler),
+			Cluster: &node.ClusterConfig{HostName: name, Lease: 30 * time.Second}, // which a busy machine does not lose
+			Server:  server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
 		}
 		cfg.Limits.TurnDeadline = patient
 		n, err := node.New(cfg)
