@@ -22,7 +22,7 @@ import (
 func (s *fakeStore) applyReminders(c *actor.Commit) {
 	for i := range c.Rows {
 		for n := range s.reminders {
-			if c.Rows[i].Delete && n.Key == c.Rows[i].Key && !(c.Rows[i].NewLife && actor.IsMessageName(n.Name)) {
+			if c.Rows[i].Delete && n.Key == c.Rows[i].Key && (!c.Rows[i].NewLife || !actor.IsMessageName(n.Name)) {
 				delete(s.reminders, n)
 			}
 		}

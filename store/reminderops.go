@@ -77,7 +77,7 @@ func validateReminders(c *actor.Commit, bad func(problem string, args ...any) er
 			return 0, err
 		}
 		for j := range c.Rows {
-			if w := &c.Rows[j]; w.Delete && w.Key == r.Key && !(w.NewLife && r.Message != nil) {
+			if w := &c.Rows[j]; w.Delete && w.Key == r.Key && (!w.NewLife || r.Message == nil) {
 				return 0, bad("sets the reminder %q of %s, which it deletes", r.Name, r.Key)
 			}
 		}
@@ -132,7 +132,7 @@ func ReminderOps(c *actor.Commit) []ReminderOp {
 	add := func(op ReminderOp) {
 		for j := range c.Rows {
 			w := &c.Rows[j]
-			op.Deleted = op.Deleted || w.Delete && w.Key == op.Key && !(w.NewLife && actor.IsMessageName(op.Name))
+			op.Deleted = op.Deleted || w.Delete && w.Key == op.Key && (!w.NewLife || !actor.IsMessageName(op.Name))
 		}
 		ops = append(ops, op)
 	}

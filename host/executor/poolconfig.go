@@ -32,8 +32,9 @@ type PoolConfig struct {
 }
 
 const (
-	// MaxPools and MaxWeight bound a configuration.
-	MaxPools  = 32
+	// MaxPools is how many pools a configuration has at most.
+	MaxPools = 32
+	// MaxWeight is the highest weight.
 	MaxWeight = 1000
 
 	defaultWeight, batchWeight = 8, 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -144,7 +143,7 @@ func (s *subscriber) want(t *testing.T, want ...string) {
 }
 
 func testFeed(s *events, shared bool, keep Retention) *Feed {
-	return New(Config{Store: s, Shared: shared, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Retention: func(string, string) Retention { return keep }})
+	return New(Config{Store: s, Shared: shared, Logger: slog.New(slog.DiscardHandler), Retention: func(string, string) Retention { return keep }})
 }
 
 func (s *events) publishIn(f *Feed, texts ...string) {

@@ -47,10 +47,10 @@ const passedAway = "the actor has passed away in this turn, and nothing follows"
 // mayLive says why the turn may not change the life of its actor, 0 if it may.
 func (t *Turn) mayLive() abi.Code {
 	t.reminders.problem = ""
-	switch code := t.mayWrite(); {
-	case code == abi.CodeOver:
+	switch code := t.mayWrite(); code {
+	case abi.CodeOver:
 		return t.refuse(code, passedAway)
-	case code == abi.CodeNoState:
+	case abi.CodeNoState:
 		return t.refuse(code, "the type is placed stateless, and its actors have no life")
 	default:
 		return code

@@ -101,7 +101,7 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 		}
 		if err != nil {
 			cancel()
-			<-ended
+			_ = <-ended // it ends with ctx
 			return err
 		}
 	}

@@ -3,8 +3,9 @@ package recent
 import "time"
 
 const (
-	// Step is how long a step is, and Steps how many are remembered, with the one that is under way.
-	Step  = 30 * time.Second
+	// Step is how long a step is.
+	Step = 30 * time.Second
+	// Steps is how many are remembered, with the one that is under way.
 	Steps = 120
 )
 
