@@ -73,6 +73,7 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 	ended := make(chan error, 1)
 	taken := make(chan error)
 	go func() {
+		defer close(ended)
 		ended <- s.Feed.Subscribe(ctx, key, *after, func(events []actor.Event) error {
 			select {
 			case sent <- events:
@@ -101,7 +102,8 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 		}
 		if err != nil {
 			cancel()
-			_ = <-ended // it ends with ctx
+			for range ended { // it ends with ctx
+			}
 			return err
 		}
 	}
