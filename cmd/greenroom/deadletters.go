@@ -130,6 +130,7 @@ func deadLetterCommand(c *cli, retry bool) *cobra.Command {
 	var of deadLetterFlags
 	cmd := &cobra.Command{
 		Use:     "drop DEADLETTER…",
+		Args:    cobra.ArbitraryArgs, // or --all
 		Aliases: []string{"delete"},
 		Short:   "Drop dead letters",
 		Long:    "Drop dead letters: their methods do not run. This cannot be undone.",
