@@ -124,7 +124,7 @@ type Reply struct {
 	// another one than they asked and its address is known. Hosts leave it empty; who
 	// passes calls on sets it, also with an error.
 	Host string
-	// Joined is the one of [Origin.Waits] in whose chain the turn ran, and with which it is
+	// Joined is the first one of [Origin.Waits] in whose chain the turn ran, and with which it is
 	// committed. Empty: the turn is committed, or only read.
 	Joined string
 	// Callbacks means that the turn's commit may have recorded calls that have joined chains which

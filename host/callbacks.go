@@ -56,13 +56,39 @@ func (cb *callbacks) elsewhere(t *lane.Run, c *call.Call, readOnly bool) (actor.
 	}
 	ch.PruneUndo(undone, before.Undo)
 	reply, err := cb.forwarding.outcome(t, c, a, readOnly)
-	if err == nil && !readOnly && waitsForOuter(t, a.reply.Joined) {
+	if err == nil && !readOnly {
+		err = cb.innerCommitted(t, before)
+	}
+	switch {
+	case err != nil || readOnly || a.reply.Joined == "":
+	case waitsForOuter(t, a.reply.Joined):
 		err = passOn(ch, call.NewCallback(c, reply))
+	default:
+		ch.Inner = append(ch.Inner, activation.Inner{Call: c.KeyedCall(), Wait: a.reply.Joined})
 	}
 	if err == nil && (a.reply.Callbacks || a.err != nil) && !readOnly {
 		err = cb.callBackAgain(t, c)
 	}
 	return reply, err
+}
+
+// innerCommitted has the chain run again if a callback since a savepoint has called into a chain that was to
+// commit the call, and has ended without it. Such a chain has run again, and has got a recorded reply where it
+// had waited for the callback. An error ends the turn t.
+func (cb *callbacks) innerCommitted(t *lane.Run, since activation.Savepoint) (err error) {
+	calls := t.Chain.OverSince(since, waitsFor(t))
+	if len(calls) == 0 {
+		return nil
+	}
+	all := false
+	t.Waiting(func() { all, err = cb.forwarding.recordings.Committed(t.Context(), calls) })
+	switch {
+	case err != nil:
+		return &decidedError{err: call.OfTurn(err)}
+	case !all:
+		return fmt.Errorf("%w: a turn that was called back by a callback has run again without that", actor.ErrStale)
+	}
+	return nil
 }
 
 // passOn has the chain record a callback of an outer one. An error ends the turn that calls.
@@ -135,7 +161,7 @@ func (cb *callbacks) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (en
 		out.Err = actor.ErrDeadline
 	}
 	if !in.Elsewhere && err == nil {
-		out.Reply.Joined = w.Name
+		out.Reply.Joined = cb.waits.Outermost(c.Inv.Origin.Waits, w)
 	}
 	cancel() // before the context is its caller's again
 	out.Stats.Runs -= earlierRuns(t)

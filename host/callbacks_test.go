@@ -170,6 +170,100 @@ func TestRerunOfTheTurnInTheMiddle(t *testing.T) {
 	})
 }
 
+// addAndCall adds to an actor's number, and then calls others: "ID.Method".
+func addAndCall(n int64, others ...string) hosttest.Func {
+	return func(t *hosttest.Turn) error {
+		if _, err := t.Add("n", n); err != nil {
+			return err
+		}
+		for _, other := range others {
+			id, method, _ := strings.Cut(other, ".")
+			if _, err := t.Call("T", id, method, ""); err != nil {
+				return err
+			}
+		}
+		return t.Reply("called")
+	}
+}
+
+// staleWhen has another writer set an actor to 100 when another one is first written.
+func (hs *hosts) staleWhen(id, written string) {
+	hs.staleOnce(id)
+	hs.store.mu.Lock()
+	defer hs.store.mu.Unlock()
+	stale := hs.store.wrote
+	hs.store.wrote = func(k actor.Key, before, after actor.Row) {
+		if k.ID == written {
+			stale(k, before, after)
+		}
+	}
+}
+
+// TestRerunOfATurnThatACallbackCalledBack: what a callback of a waiting chain has called in a chain that waits for
+// the callback takes effect once, whichever of the chains runs again. A run that gets the recorded reply of a turn
+// does not wait for the callbacks of that.
+func TestRerunOfATurnThatACallbackCalledBack(t *testing.T) {
+	for _, c := range []struct {
+		methods        map[string]hosttest.Func
+		begin          string // the actor
+		stale, written string
+		want           map[string]int64
+		left           map[string]int64 // without a key
+	}{
+		{
+			methods: map[string]hosttest.Func{"Begin": addAndCall(1, "b.Middle"), "Middle": addAndCall(1, "a.Back", "d.Inner"), "Back": addAndCall(2, "b.Inner"), "Inner": addAndCall(4)},
+			begin:   "a", stale: "b", written: "d",
+			want: map[string]int64{"a": 3, "b": 105, "d": 4}, left: map[string]int64{"a": 0, "b": 101, "d": 4},
+		},
+		{ // with the record of a turn between
+			methods: map[string]hosttest.Func{
+				"Begin": addAndCall(1, "b.Middle"), "Middle": addAndCall(1, "c.Between"), "Between": addAndCall(1, "a.Back"),
+				"Back": addAndCall(2, "b.Inner"), "Inner": addAndCall(4),
+			},
+			begin: "a", stale: "b", written: "c",
+			want: map[string]int64{"a": 3, "b": 105, "c": 1}, left: map[string]int64{"a": 0, "b": 101, "c": 1},
+		},
+		{ // back to the first chain by way of two that wait
+			methods: map[string]hosttest.Func{
+				"Begin": addAndCall(1, "c.Middle"), "Middle": addAndCall(1, "b.Back"), "Back": addAndCall(2, "a.Far"),
+				"Far": addAndCall(1, "c.Again"), "Again": addAndCall(2, "b.Inner"), "Inner": addAndCall(4),
+			},
+			begin: "b", stale: "b", written: "c",
+			want: map[string]int64{"b": 107, "c": 3, "a": 1}, left: map[string]int64{"b": 100, "c": 3, "a": 1},
+		},
+		{
+			methods: map[string]hosttest.Func{
+				"Begin": addAndCall(1, "c.Middle"), "Middle": addAndCall(1, "b.Back"), "Back": addAndCall(2, "a.Far"),
+				"Far": addAndCall(1, "c.Again"), "Again": addAndCall(2, "b.Inner"), "Inner": addAndCall(4),
+			},
+			begin: "b", stale: "c", written: "a",
+			want: map[string]int64{"b": 7, "c": 103, "a": 1}, left: map[string]int64{"b": 0, "c": 101, "a": 1},
+		},
+	} {
+		for _, key := range []string{"k", ""} {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				for _, s := range hs.stages {
+					s.world.Deploy("app", "T", withMethods(c.methods, "Back", "Again", "Inner"))
+				}
+				hs.staleWhen(c.stale, c.written)
+				reply, err := hs.invoke(t.Context(), c.begin, "Begin", "", key)
+				want := c.want
+				if key == "" {
+					want = c.left
+					wantCondition(t, err, actor.ErrLeft)
+				} else if reply != "called" || err != nil {
+					t.Errorf("%s is stale: %q, %v", c.stale, reply, err)
+				}
+				if hs.want(t, want); hs.store.wrote != nil {
+					t.Errorf("%s was not stale", c.stale)
+				}
+				hs.settled(t)
+			})
+		}
+	}
+}
+
 // TestRerunOfTheWaitingChain: the next run gets the recorded reply of the turn in the middle, and has what
 // that has called back as well; or it fails, if that comes to something else now.
 func TestRerunOfTheWaitingChain(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Savepoint is how much called turns have done.
-type Savepoint struct{ Undo, tokens, records, Ran int }
+type Savepoint struct{ Undo, tokens, records, Ran, inner int }
 
 // Member returns what the chain has of an actor, nil if nothing.
 func (ch *Chain) Member(key actor.Key) *Enlisted {
@@ -148,7 +148,7 @@ func (ch *Chain) Activations() []*Activation {
 
 // Savepoint returns what RollBack goes back to.
 func (ch *Chain) Savepoint() Savepoint {
-	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records), len(ch.Ran)}
+	return Savepoint{len(ch.Undo), len(ch.Tokens), len(ch.Records), len(ch.Ran), len(ch.Inner)}
 }
 
 // RollBack takes back what called turns have done since a savepoint, and returns the tokens of the
@@ -164,7 +164,23 @@ func (ch *Chain) RollBack(to Savepoint, next func() uint64) (tokens []actor.Remi
 	}
 	tokens = ch.Tokens[to.tokens:]
 	ch.Undo, ch.Tokens, ch.Records, ch.Ran = ch.Undo[:to.Undo], ch.Tokens[:to.tokens], ch.Records[:to.records], ch.Ran[:to.Ran]
+	ch.Inner = ch.Inner[:to.inner]
 	return tokens
+}
+
+// OverSince removes and returns the inner calls since a savepoint whose chains have ended: they have joined none
+// of the waits that are still open.
+func (ch *Chain) OverSince(sp Savepoint, open []string) (over []actor.KeyedCall) {
+	kept := ch.Inner[:sp.inner]
+	for _, in := range ch.Inner[sp.inner:] {
+		if slices.Contains(open, in.Wait) {
+			kept = append(kept, in)
+		} else {
+			over = append(over, in.Call)
+		}
+	}
+	ch.Inner = kept
+	return over
 }
 
 // PruneUndo drops the entries of a call that has ended which are not needed to take back the turn

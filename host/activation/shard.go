@@ -527,9 +527,17 @@ type Chain struct {
 	Fuel, OfAll, FuelLimit uint64
 	Records                []calledRecord          // the called turns to record
 	Ran                    []actor.KeyedCall       // the callbacks that have taken effect in the chain, in order
+	Inner                  []Inner                 // the calls that have joined a chain which this one waits for
 	Callbacks              []call.Callback         // the calls that have joined a chain which waits for this one
 	Name                   string                  // what [chain.Chain.SetName] was given
 	named                  map[actor.KeyedCall]int // how many calls have got a key of NameCall, by actor and method
+}
+
+// Inner is a call of a callback that has joined the chain which waits for the callback, under the name of its
+// wait. That chain commits it, unless it runs again and does not make the callback again.
+type Inner struct {
+	Call actor.KeyedCall
+	Wait string
 }
 
 // calledRecord is a called turn that the chain's commit records: another run may find its actor at another host.

@@ -75,6 +75,19 @@ func (ws *Waits) Find(names []string, a *activation.Activation) (found *Wait, er
 	return found, nil
 }
 
+// Outermost returns the first of the named waits that is of the chain of w. A chain between two waits of that chain
+// finds the chain among those that wait for it by this name.
+func (ws *Waits) Outermost(names []string, w *Wait) string {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, name := range names {
+		if other := ws.open[name]; other != nil && other.chain == w.chain {
+			return name
+		}
+	}
+	return w.Name
+}
+
 // ErrOver is the error of a call that nothing waits for any more.
 var ErrOver = fmt.Errorf("%w: the turn that waited for it is over", actor.ErrCanceled)
 

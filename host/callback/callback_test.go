@@ -25,7 +25,9 @@ func TestFind(t *testing.T) {
 		return ws.Begin(ch)
 	}
 	a, b, c := new(activation.Activation), new(activation.Activation), new(activation.Activation)
-	outer, middle, inner := begin(ws, a), begin(others, b), begin(ws, c)
+	chainOf := graph.Begin(0)
+	chainOf.Hold(a)
+	outer, middle, inner := ws.Begin(&activation.Chain{Chain: chainOf}), begin(others, b), begin(ws, c)
 	names := []string{outer.Name, middle.Name, inner.Name}
 	for of, want := range map[*activation.Activation]*callback.Wait{a: outer, b: nil, c: inner, nil: nil} {
 		if w, err := ws.Find(names, of); w != want || err != nil {
@@ -34,6 +36,12 @@ func TestFind(t *testing.T) {
 	}
 	if strings.HasPrefix(middle.Name, "here") || len(outer.Name) > actor.MaxWaitLen {
 		t.Errorf("the waits are %q", names)
+	}
+	again := ws.Begin(&activation.Chain{Chain: chainOf})
+	for w, want := range map[*callback.Wait]string{again: outer.Name, inner: inner.Name} {
+		if name := ws.Outermost(append(names, again.Name), w); name != want {
+			t.Errorf("the outermost wait of the chain of %s is %s, want %s", w.Name, name, want)
+		}
 	}
 	middle.End()
 	if w, err := ws.Find(names, a); w != outer || err != nil {

@@ -93,6 +93,23 @@ func (rec *Recordings) LookUp(ctx context.Context, c *call.Call) (r call.Result,
 	return rec.AsRecorded(c, found, err)
 }
 
+// Committed asks the store whether all of some calls are recorded.
+func (rec *Recordings) Committed(ctx context.Context, calls []actor.KeyedCall) (all bool, err error) {
+	found, err := rec.store.Committer.LoadIdempotency(ctx, calls)
+	if err != nil {
+		return false, errLookUp(err)
+	}
+	for i := range found {
+		if found[i].Err != nil {
+			return false, errLookUp(found[i].Err)
+		}
+		if !found[i].Found {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // Callbacks asks the store for the callbacks of a recorded call.
 func (rec *Recordings) Callbacks(ctx context.Context, c *call.Call) ([]call.Callback, error) {
 	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.Callbacks()})
