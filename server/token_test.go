@@ -90,6 +90,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.SettingsService/PauseType":                        edge.RoleDeploy,
 	"/greenroom.v1.SettingsService/ResumeType":                       edge.RoleDeploy,
 	"/greenroom.v1.ActorService/Subscribe":                           edge.RoleRead,
+	"/greenroom.v1.ActorService/ListServices":                        edge.RoleRead,
 	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
 	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,
 	"/greenroom.v1.ClusterService/Where":                             edge.RoleRead,

@@ -236,6 +236,14 @@ func (r retrying) Inbox(ctx context.Context, key actor.Key, limit int) (size sto
 	return size, err
 }
 
+func (r retrying) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
+	err = retry(func() error {
+		page, err = r.Store.ReadEvents(ctx, q)
+		return err
+	})
+	return page, err
+}
+
 func (r retrying) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) (letters []actor.DeadLetter, err error) {
 	err = retry(func() error {
 		letters, err = r.Store.ListDeadLetters(ctx, q)
