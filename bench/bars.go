@@ -54,5 +54,5 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), fair.Pools(), chains.Bars(), messages.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools())
 }
