@@ -407,6 +407,38 @@ func TestCopyOfACallback(t *testing.T) {
 	}
 }
 
+// TestCopyOfABrokenCallback: a callback whose connection breaks while it runs is taken back, and its copy
+// runs. What the first one has called at another host is called once.
+func TestCopyOfABrokenCallback(t *testing.T) {
+	for _, key := range []string{"k", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			hs.outcomes = []string{"", "broken"}
+			backs := 0
+			methods := map[string]hosttest.Func{
+				"Begin": addAndCall(1, "b.Middle"), "Middle": addAndCall(1, "a.Back"), "Inner": addAndCall(4),
+				"Back": func(t *hosttest.Turn) error {
+					if err := addAndCall(2, "b-other.Inner")(t); err != nil {
+						return err
+					}
+					if backs++; backs == 1 {
+						hs.broken()
+					}
+					return addAndCall(2, "b-third.Inner")(t)
+				},
+			}
+			for _, s := range hs.stages {
+				s.world.Deploy("app", "T", withMethods(methods, "Back"))
+			}
+			if reply, err := hs.invoke(t.Context(), "a", "Begin", "", key); reply != "called" || err != nil || backs != 2 {
+				t.Errorf("%q, %v, and %d runs of the callback", reply, err, backs)
+			}
+			hs.want(t, map[string]int64{"a": 5, "b": 1, "b-other": 4, "b-third": 4})
+			hs.settled(t)
+		})
+	}
+}
+
 // TestUnknownOutcomeOfACallThatCalledBack: whether what has called back is committed is not known. Nothing
 // of the waiting chain remains; a repetition has all of it.
 func TestUnknownOutcomeOfACallThatCalledBack(t *testing.T) {

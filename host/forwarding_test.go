@@ -26,7 +26,8 @@ type hosts struct {
 	mu       sync.Mutex
 	moved    map[string]int
 	sent     []actor.Invocation // between the hosts
-	outcomes []string           // of what is sent next: "lost", "repeated", "stuck", "late", "busy"
+	outcomes []string           // of what is sent next: "lost", "repeated", "broken", "stuck", "late", "busy"
+	broken   func()             // ends the call whose outcome is "broken", which is repeated then
 	late     []func()           // has calls arrive that are late
 	// meanwhile, if not nil, happens while a call is late.
 	meanwhile func()
@@ -99,6 +100,12 @@ func (p *peersOf) Begin(ctx context.Context, inv actor.Invocation, to host.Recei
 		return s.Begin(ctx, inv, lostReceiver{to})
 	case "repeated": // after its first answer was lost
 		return s.Begin(ctx, inv, repeatedReceiver{func() { s.Begin(ctx, inv, to) }})
+	case "broken": // while it ran
+		first, broken := context.WithCancel(ctx)
+		p.mu.Lock()
+		p.broken = broken
+		p.mu.Unlock()
+		return s.Begin(first, inv, repeatedReceiver{func() { s.Begin(ctx, inv, to) }})
 	case "stuck":
 		return s.Begin(ctx, inv, noReceiver{})
 	case "late": // though its caller has given it up

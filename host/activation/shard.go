@@ -525,12 +525,12 @@ type Chain struct {
 	// Fuel is what called turns have used, and OfAll the part of it that the calls of an OpAll turn
 	// have used, which have the limits of their types. FuelLimit bounds the rest; 0: no bound.
 	Fuel, OfAll, FuelLimit uint64
-	Records                []calledRecord          // the called turns to record
-	Ran                    []actor.KeyedCall       // the callbacks that have taken effect in the chain, in order
-	Inner                  []Inner                 // the calls that have joined a chain which this one waits for
-	Callbacks              []call.Callback         // the calls that have joined a chain which waits for this one
-	Name                   string                  // what [chain.Chain.SetName] was given
-	named                  map[actor.KeyedCall]int // how many calls have got a key of NameCall, by actor and method
+	Records                []calledRecord    // the called turns to record
+	Ran                    []actor.KeyedCall // the callbacks that have taken effect in the chain, in order
+	Inner                  []Inner           // the calls that have joined a chain which this one waits for
+	Callbacks              []call.Callback   // the calls that have joined a chain which waits for this one
+	Name                   string            // what [chain.Chain.SetName] was given
+	naming                 naming            // of calls
 }
 
 // Inner is a call of a callback that has joined the chain which waits for the callback, under the name of its
