@@ -63,12 +63,6 @@ func (ch *Chain) NameAs(name string) {
 	ch.SetName(name)
 }
 
-// naming is what the keys of NameCall depend on, beside what began the chain.
-type naming struct {
-	within string                  // the callback that makes the calls; empty: none
-	given  map[actor.KeyedCall]int // how many calls have got a key, by actor and method
-}
-
 // NameWithin has the calls that a callback makes named by the callback's key, and counted from
 // there, until back is called: a copy of the callback that runs after a connection has broken finds
 // the calls of the one before it.

@@ -533,6 +533,12 @@ type Chain struct {
 	naming                 naming            // of calls
 }
 
+// naming is what the keys of NameCall depend on, beside what began the chain.
+type naming struct {
+	within string                  // the callback that makes the calls; empty: none
+	given  map[actor.KeyedCall]int // how many calls have got a key, by actor and method
+}
+
 // Inner is a call of a callback that has joined the chain which waits for the callback, under the name of its
 // wait. That chain commits it, unless it runs again and does not make the callback again.
 type Inner struct {
