@@ -118,7 +118,7 @@ func TestMessageValidate(t *testing.T) {
 	}
 }
 
-// The causes of turns are told from what asks for them, and a message is a firing.
+// TestCausesOfMessages checks the cause of an invocation that delivers a message or its failure. It has a Firing.
 func TestCausesOfMessages(t *testing.T) {
 	for _, c := range []struct {
 		inv  Invocation

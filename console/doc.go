@@ -12,7 +12,7 @@
 //   - `go build` needs neither Node nor a network; `make generated` checks that dist is up to date.
 //   - The pages load nothing from another origin, run no inline script and have no inline style:
 //     [Handler] sends a Content-Security-Policy that forbids it.
-//   - Names, states and log lines of others are text, never markup. Characters that change the
-//     direction of text, or that nobody sees, are shown by their numbers (src/text.tsx).
+//   - Names, states and log lines of others are text, never markup. Invisible characters,
+//     and those that change the direction of text, are shown as code points (src/text.tsx).
 //   - The token stays in the tab's session storage and goes to the server's own origin alone.
 package console

@@ -167,7 +167,7 @@ func pauseText(p *greenroomv1.TypePause) string {
 	return "calls wait"
 }
 
-// notePauses says which types are paused. Who may not see the settings is told nothing.
+// notePauses prints which types are paused. It prints nothing if the token may not read the settings.
 func notePauses(ctx context.Context, c *cli) {
 	s, err := settings(ctx, c)
 	if err != nil {

@@ -48,8 +48,8 @@ func third(b *bar.B, c *rig.Cluster, actors int) (rate float64) {
 	return b.Measure("three servers, 1,024 outstanding", 1, wire.Role, s).Rate() / 3
 }
 
-// begin begins calls at a steady rate, which go on whatever happens. end ends them, and returns
-// the outcome of each.
+// begin begins calls at a steady rate, which go on whatever happens. end stops it, and returns
+// one entry for each call.
 func begin(b *bar.B, s wire.Spec, p load.TracePlan) (end func() trace) {
 	p.Timeout = callTimeout
 	var begun bool

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 )
 
-// trace is the outcomes of calls.
+// trace has one entry for each call, with its outcome.
 type trace []load.Traced
 
 // those returns the calls that a condition holds for.

@@ -26,9 +26,8 @@ const (
 	group = 256
 	// workers are the connections of the transaction per turn.
 	workers = 64
-	// overParts is what a turn may cost in proportion to its parts, each of which
-	// no host on the same engine, store and wire can do without, measured in the
-	// same run.
+	// overParts bounds the cost of a turn divided by the cost of its engine, store
+	// and wire alone, measured in the same run.
 	overParts = 1.5
 )
 

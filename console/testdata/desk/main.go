@@ -1,4 +1,4 @@
-// Command desk is a guest whose actors store, log and remind as they are told to.
+// Command desk is a guest whose actors store, log and set reminders as their payload says.
 package main
 
 import (
@@ -24,7 +24,7 @@ type Order struct {
 	Fail   string          `json:"fail"`   // code of an error
 }
 
-// Do does what it is told.
+// Do carries out the operations of its payload.
 func (d *Desk) Do(ctx *actor.Context, in Order) (string, error) {
 	state := ctx.State()
 	var err error

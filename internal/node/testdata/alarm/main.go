@@ -56,7 +56,7 @@ type Setting struct {
 	CatchUp bool `json:"catch_up"` // on each missed time
 }
 
-// Do does what it is told.
+// Do carries out the operations of its payload.
 func (a *Alarm) Do(ctx *actor.Context, in Order) (string, error) {
 	for _, name := range in.Cancel {
 		if err := actor.CancelReminder(ctx, name); err != nil {
