@@ -1,7 +1,6 @@
 package guarantees
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,10 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
-	"github.com/greenroom-run/greenroom/scheduler/reminder"
-	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
@@ -120,41 +116,7 @@ func messages(t *testing.T, s store.Store) {
 		Methods:  map[string]hosttest.Func{"Take": func(*hosttest.Turn) error { return hosttest.Fail("never") }},
 	})
 
-	to := &onBoth{t: t, store: s, delivered: map[actor.ReminderStep]actor.Firing{}, committed: map[actor.ReminderStep]int{}}
-	ended := make(chan struct{}, 1)
-	var services []*reminder.Service
-	for i := range 2 {
-		cfg := reminder.Config{
-			Store: r.store, Deliverer: remindertest.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
-			Events: reminder.Events{Delivered: func(reminder.DeliveryEnd) {
-				select {
-				case ended <- struct{}{}:
-				default:
-				}
-			}},
-		}
-		if s.Shared() {
-			cfg.Members = &remindertest.Leased{Rows: r.store, ID: cfg.Host}
-		}
-		svc, err := reminder.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.reminders = &reminders{svc, r.store}
-		to.hosts = append(to.hosts, r.host(t, host.Limits{}))
-		services = append(services, svc)
-	}
-	for _, svc := range services { // they stop before their hosts
-		if err := svc.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			r.store.Calm()
-			if err := svc.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	to, services, ended := startBoth(t, r, s)
 
 	const most = 20
 	waves := int64(0)

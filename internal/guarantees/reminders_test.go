@@ -187,41 +187,7 @@ func firings(t *testing.T, s store.Store) {
 		r.world.Deploy(r.app, placement, guests.actor(placement))
 	}
 
-	to := &onBoth{t: t, store: s, delivered: map[actor.ReminderStep]actor.Firing{}, committed: map[actor.ReminderStep]int{}}
-	ended := make(chan struct{}, 1)
-	var services []*reminder.Service
-	for i := range 2 {
-		cfg := reminder.Config{
-			Store: r.store, Deliverer: remindertest.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
-			Events: reminder.Events{Delivered: func(reminder.DeliveryEnd) {
-				select {
-				case ended <- struct{}{}:
-				default:
-				}
-			}},
-		}
-		if s.Shared() {
-			cfg.Members = &remindertest.Leased{Rows: r.store, ID: cfg.Host}
-		}
-		svc, err := reminder.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.reminders = &reminders{svc, r.store}
-		to.hosts = append(to.hosts, r.host(t, host.Limits{}))
-		services = append(services, svc)
-	}
-	for _, svc := range services { // they stop before their hosts
-		if err := svc.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			r.store.Calm()
-			if err := svc.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	to, services, ended := startBoth(t, r, s)
 
 	// How many operations the turns come to is a matter of timing: they go on until they
 	// have met what is planned.
@@ -326,4 +292,43 @@ func counted(t *testing.T, h *host.Host, key actor.Key) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// startBoth starts two hosts on the store s, each with its reminders. ended has a value after a delivery.
+func startBoth(t *testing.T, r *rig, s store.Store) (to *onBoth, services []*reminder.Service, ended chan struct{}) {
+	to = &onBoth{t: t, store: s, delivered: map[actor.ReminderStep]actor.Firing{}, committed: map[actor.ReminderStep]int{}}
+	ended = make(chan struct{}, 1)
+	for i := range 2 {
+		cfg := reminder.Config{
+			Store: r.store, Deliverer: remindertest.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
+			Events: reminder.Events{Delivered: func(reminder.DeliveryEnd) {
+				select {
+				case ended <- struct{}{}:
+				default:
+				}
+			}},
+		}
+		if s.Shared() {
+			cfg.Members = &remindertest.Leased{Rows: r.store, ID: cfg.Host}
+		}
+		svc, err := reminder.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.reminders = &reminders{svc, r.store}
+		to.hosts = append(to.hosts, r.host(t, host.Limits{}))
+		services = append(services, svc)
+	}
+	for _, svc := range services { // they stop before their hosts
+		if err := svc.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			r.store.Calm()
+			if err := svc.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return to, services, ended
 }
