@@ -9,12 +9,17 @@ import (
 
 // Name names the ordered messages of a commit that is complete: each by the version of its
 // sender's row that the commit writes, and by its place among the messages of that sender. A
-// message that has a name keeps it.
+// message that has a name keeps it. It changes no reminder of the list that c came with, which
+// turns look through while the commit is under way.
 func Name(c *actor.Commit) {
+	if !slices.ContainsFunc(c.Reminders.Set, unnamed) {
+		return
+	}
+	c.Reminders.Set = slices.Clone(c.Reminders.Set)
 	var places map[actor.Key]int
 	for i := range c.Reminders.Set {
 		r := &c.Reminders.Set[i]
-		if r.Message == nil || r.Name != "" {
+		if !unnamed(*r) {
 			continue
 		}
 		sender := senderOf(r.Message)
@@ -30,6 +35,8 @@ func Name(c *actor.Commit) {
 		places[sender]++
 	}
 }
+
+func unnamed(r actor.Reminder) bool { return r.Message != nil && r.Name == "" }
 
 // writes returns the version of an actor's row that a commit writes; 0 if it writes none.
 func writes(c *actor.Commit, key actor.Key) uint64 {

@@ -405,7 +405,7 @@ func (w *Workers) landed(b *activation.Batch, err error, now time.Time) {
 		})
 		switch {
 		case err == nil:
-			w.cfg.Committed(&b.Reminders)
+			w.cfg.Committed(&b.Sent.Reminders)
 			b.Announce(w.cfg.Published)
 		case call.Refused(err): // at once, or once it was settled
 			w.cfg.Refused(&b.Reminders)

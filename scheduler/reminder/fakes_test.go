@@ -118,8 +118,11 @@ func (m *memory) commitThen(c *actor.Commit, then func()) error {
 		return err
 	}
 	then()
-	if m.lose != nil {
-		return m.lose()
+	m.mu.Lock()
+	lose := m.lose
+	m.mu.Unlock()
+	if lose != nil {
+		return lose()
 	}
 	return nil
 }

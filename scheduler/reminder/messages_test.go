@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +53,8 @@ func names(list []committed) (names []string) {
 func TestMessageIsDeliveredWithoutARead(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
+		w.send(s, "zoe", "amy", 1, true, nil)
+		after(time.Second) // the bucket of both is there, and was read
 		var fired []actor.Firing
 		w.host.turn = func(f actor.Firing) error { fired = append(fired, f); return nil }
 		before := w.store.loads()
@@ -107,6 +111,9 @@ func TestMessagesBeyondMemoryAreRead(t *testing.T) {
 func TestMessagesOfOneSenderInOrder(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
+		w.send(s, "amy", "amy", 1, true, nil)
+		after(time.Second) // the bucket is there, and was read: no message is known before its notice
+		first := len(w.host.list())
 		running := map[string]int{}
 		var mu = make(chan struct{}, 1)
 		w.host.turn = func(f actor.Firing) error {
@@ -123,24 +130,21 @@ func TestMessagesOfOneSenderInOrder(t *testing.T) {
 			return nil
 		}
 		const n = 20
-		var effects []actor.ReminderEffects
+		var notice actor.ReminderEffects // one for all, so that none is delivered before all are known
 		for i := range n {
 			for _, from := range []string{"ann", "zoe"} {
-				r := w.send(s, from, "bob", uint64(i+1), false, nil)
-				effects = append(effects, actor.ReminderEffects{Set: []actor.Reminder{r}})
+				notice.Set = append(notice.Set, w.send(s, from, "bob", uint64(i+1), false, nil))
 			}
 		}
-		slices.Reverse(effects)
-		for i := range effects {
-			s.Committed(&effects[i])
-		}
+		slices.Reverse(notice.Set)
+		s.Committed(&notice)
 		after(10500 * time.Millisecond)
-		if got := w.host.list(); len(got) != 20 {
+		if got := w.host.list()[first:]; len(got) != 20 {
 			t.Errorf("in the time of 10 turns %d messages of two senders were consumed", len(got))
 		}
 		after(time.Hour)
 		byName := map[string][]string{}
-		for _, name := range names(w.host.list()) {
+		for _, name := range names(w.host.list()[first:]) {
 			sender, _ := actor.SenderOfOrdered(name)
 			byName[sender] = append(byName[sender], name)
 		}
@@ -159,14 +163,24 @@ func TestMessagesOfOneSenderInOrder(t *testing.T) {
 func TestFailingMessageHoldsUpItsSenderOnly(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
+		var mu sync.Mutex
 		var began []string
 		fails := true
 		w.host.turn = func(f actor.Firing) error {
+			mu.Lock()
+			defer mu.Unlock()
 			began = append(began, fmt.Sprint(f.Message.From.ID, f.Method))
 			if fails && f.Method == "First" {
 				return &actor.GuestError{Code: "no"}
 			}
 			return nil
+		}
+		// next returns the turns that began since, and says whether First fails from now on.
+		next := func(failing bool) (turns []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			turns, began, fails = began, nil, failing
+			return turns
 		}
 		policy := actor.FailurePolicy{Interval: time.Minute, Attempts: 3}
 		method := func(name string) func(*actor.ReminderSpec) {
@@ -179,22 +193,23 @@ func TestFailingMessageHoldsUpItsSenderOnly(t *testing.T) {
 		after(time.Second)
 		w.send(s, "ann", "carol", 3, true, method("Elsewhere"))
 		after(time.Second)
-		if want := []string{"annFirst", "zoeOther", "annElsewhere"}; !slices.Equal(began, want) {
-			t.Fatalf("turns %q, want %q", began, want)
+		if got, want := next(true), []string{"annFirst", "zoeOther", "annElsewhere"}; !slices.Equal(got, want) {
+			t.Fatalf("turns %q, want %q", got, want)
 		}
 		after(60 * time.Second)
-		fails = false
+		if got, want := next(false), []string{"annFirst"}; !slices.Equal(got, want) {
+			t.Fatalf("turns %q, want %q", got, want)
+		}
 		after(61 * time.Second)
-		if want := []string{"annFirst", "zoeOther", "annElsewhere", "annFirst", "annFirst", "annSecond"}; !slices.Equal(began, want) {
-			t.Fatalf("turns %q, want %q", began, want)
+		if got, want := next(true), []string{"annFirst", "annSecond"}; !slices.Equal(got, want) {
+			t.Fatalf("turns %q, want %q", got, want)
 		}
 
-		began, fails = nil, true
 		w.send(s, "ann", "bob", 4, true, method("First"))
 		w.send(s, "ann", "bob", 5, true, method("Second"))
 		after(time.Hour)
-		if want := []string{"annFirst", "annFirst", "annFirst", "annSecond"}; !slices.Equal(began, want) || len(w.store.dead) != 1 {
-			t.Fatalf("turns %q, want %q; dead letters %+v", began, want, w.store.dead)
+		if got, want := next(true), []string{"annFirst", "annFirst", "annFirst", "annSecond"}; !slices.Equal(got, want) || len(w.store.dead) != 1 {
+			t.Fatalf("turns %q, want %q; dead letters %+v", got, want, w.store.dead)
 		}
 		if d := w.store.dead[0]; d.Reminder.Message == nil || d.Reminder.Failures != 2 || d.Reason != "no" {
 			t.Errorf("%+v", d)
@@ -402,9 +417,9 @@ func TestSendFromOutside(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
 		a := NewAdmin(s, &adminStore{memory: w.store})
-		turns := 0
+		var turns atomic.Int32
 		w.host.turn = func(f actor.Firing) error {
-			if turns++; f.Step.Ordered || f.Message.From.ID != "" {
+			if turns.Add(1); f.Step.Ordered || f.Message.From.ID != "" {
 				t.Errorf("%+v", f)
 			}
 			return nil
@@ -423,7 +438,12 @@ func TestSendFromOutside(t *testing.T) {
 		if _, _, err := a.Send(t.Context(), other, "key"); !errors.Is(err, actor.ErrKeyReused) {
 			t.Errorf("with another payload: %v", err)
 		}
-		w.store.lose = func() error { return actor.ErrAmbiguous }
+		loses := func(lose func() error) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.lose = lose
+		}
+		loses(func() error { return actor.ErrAmbiguous })
 		lost, repeated, err := a.Send(t.Context(), spec, "lost")
 		if err != nil || repeated {
 			t.Errorf("with its answer lost: %v, %t, %v", lost, repeated, err)
@@ -431,10 +451,10 @@ func TestSendFromOutside(t *testing.T) {
 		if _, _, err := a.Send(t.Context(), spec, ""); err != nil {
 			t.Errorf("without a key, with its answer lost: %v", err)
 		}
-		w.store.lose = nil
+		loses(nil)
 		after(time.Minute)
-		if turns != 3 || w.store.left() != 0 {
-			t.Errorf("%d turns of three messages, %d are left", turns, w.store.left())
+		if n := turns.Load(); n != 3 || w.store.left() != 0 {
+			t.Errorf("%d turns of three messages, %d are left", n, w.store.left())
 		}
 		var bad *actor.ArgumentError
 		if _, _, err := a.Send(t.Context(), spec, "ü"); !errors.As(err, &bad) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -52,6 +53,10 @@ func TestDeliveryOfABucketThatStays(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
 		r := w.set(s, "n", true, once(time.Hour))
+		synctest.Wait() // no read of the rows is under way, which would end the lapse
+		s.tenure.mu.Lock()
+		s.tenure.lapsed = true // nothing is taken from memory meanwhile
+		s.tenure.mu.Unlock()
 		s.pending.mu.Lock()
 		b := s.pending.owned[r.ID.Bucket()]
 		b.leaving = true
