@@ -69,6 +69,13 @@ func NewTrace() *Trace {
 	return &Trace{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: newSpanID(), TraceFlags: trace.FlagsRandom})}
 }
 
+// IsSampled reports whether spans of the trace are recorded; false for nil.
+func (t *Trace) IsSampled() bool { return t != nil && t.SpanContext.IsSampled() }
+
+// Parent returns the ID of the span that t's is a child of; zero for the first span of a trace, and
+// where that is not known.
+func (t *Trace) Parent() trace.SpanID { return t.parent }
+
 // NewSpan returns the trace of a tracer's span whose parent is t; t may be nil.
 func (t *Trace) NewSpan(sc trace.SpanContext) *Trace {
 	span := &Trace{SpanContext: sc}

@@ -52,6 +52,8 @@ type (
 	PlacedReceiver = call.PlacedReceiver
 	// TurnEnd is one finished invocation.
 	TurnEnd = call.TurnEnd
+	// Phase is a part of a turn.
+	Phase = call.Phase
 	// ChainStats is what a turn and those that it has called were together.
 	ChainStats = call.ChainStats
 	// Committer is what the host needs of a store.

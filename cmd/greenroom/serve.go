@@ -24,6 +24,7 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/spans"
 )
 
 // defaultDataDir is where serve keeps its data if nobody says otherwise.
@@ -242,6 +243,10 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 	if err != nil {
 		return node.Config{}, err
 	}
+	recorder, err := spans.FromEnvironment(context.Background(), binaryVersion(), logger)
+	if err != nil {
+		return node.Config{}, err
+	}
 	overrides, err := parseOverrides(f.overrides)
 	if err != nil {
 		return node.Config{}, err
@@ -280,6 +285,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 			Tokens:          tokens,
 			Insecure:        f.insecure,
 			AllowedOrigins:  f.corsOrigins,
+			Spans:           recorder,
 			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
 			MaxConnections:  f.maxConnections,

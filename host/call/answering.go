@@ -68,7 +68,7 @@ func (an *Answering) Conclude(c *Call, r Result) (actor.Reply, error) {
 	}
 	end := TurnEnd{
 		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace,
-		Lane: r.Stats.Lane, Runs: r.Stats.Runs, Fuel: r.Stats.Fuel, Err: r.Err,
+		Lane: r.Stats.Lane, Runs: r.Stats.Runs, Fuel: r.Stats.Fuel, Phases: r.Stats.Phases, Err: r.Err,
 	}
 	now := r.Stats.Ended
 	if now.IsZero() {
@@ -113,6 +113,8 @@ type TurnEnd struct {
 	Runs int
 	// Fuel is what all runs used together, without the turns that they have called.
 	Fuel uint64
+	// Phases are the parts of the turn in their order; nil if its trace is not sampled.
+	Phases []Phase
 	// Err is what Invoke returns.
 	Err error
 }

@@ -214,6 +214,7 @@ type Stats struct {
 	Runs      int
 	Fuel      uint64
 	Chain     *ChainRecord // of all runs; nil: it has called nothing
+	Phases    []Phase      // nil: its trace is not sampled
 }
 
 // KeyedCall names c for the store.

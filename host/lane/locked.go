@@ -135,6 +135,9 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		return actor.Reply{}, err
 	}
 	err = ll.inTransaction(ctx, c.Inv.Key, run)
+	if c.Stats.Phases != nil {
+		c.Stats.Commits(time.Now())
+	}
 	if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
 		ll.Runs.reminders.Refused(&made.Reminders)
 	}

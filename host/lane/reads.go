@@ -160,7 +160,9 @@ func (rd *Reads) committed(ctx context.Context, c *call.Call, s *serving.Type, s
 // an instance with the state in its hands: it counts for Config.CallMemory until
 // the call is answered.
 func (rd *Reads) load(ctx context.Context, c *call.Call, opts actor.LoadOptions) (*residency.Row, error) {
+	end := c.Phase(call.PhaseLoad)
 	l, err := rd.Store.Load(ctx, c.Inv.Key, opts)
+	end()
 	if err != nil {
 		return nil, err
 	}

@@ -173,6 +173,7 @@ func (t *Run) before() turn.Before {
 func (t *Run) On(ctx context.Context, in *instance.Instance) error {
 	t.Of.Stats.Runs++
 	t.instance = in
+	end := t.Of.Phase(call.PhaseGuest)
 	var err error
 	switch before := t.before(); t.Of.Op {
 	case call.OpAll:
@@ -182,6 +183,7 @@ func (t *Run) On(ctx context.Context, in *instance.Instance) error {
 	default:
 		err = t.Run(ctx, in.Guest, before)
 	}
+	end()
 	t.slot.Leave(t.Fuel().Used)
 	t.Served.Rules.Spend(t.Fuel().Used)
 	err = in.Explain(err)

@@ -215,7 +215,9 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 			return o
 		}
 	}
+	end := c.Phase(call.PhaseLoad)
 	l, err := ts.row(ctx, a, s)
+	end()
 	switch {
 	case errors.Is(err, call.ErrDropped):
 		return call.Outcome{Retry: true}

@@ -46,7 +46,8 @@ type EgressRequest struct {
 
 // EgressEnd is one finished request.
 type EgressEnd struct {
-	Key actor.Key
+	Key   actor.Key
+	Trace *actor.Trace // its span; nil: it is in no trace
 	// Outcome is a code of abi/SPEC.md section 6, "ok" if there was an answer.
 	Outcome  string
 	Duration time.Duration // from the guest's call, waiting for commits included
@@ -90,11 +91,12 @@ func (t *Turn) given(what string, name []byte, declared []string, get func(ctx c
 // HTTP implements [engine.Calls].
 func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	began := time.Now() // of the machine, as deadlines are
-	answer, err := t.request(r)
+	span := t.spec.Trace.Child()
+	answer, err := t.request(r, span)
 	if err != nil {
 		return abi.HTTPResponse{}, err
 	}
-	end := EgressEnd{Key: t.spec.Key, Outcome: answer.Code, Duration: time.Since(began), Sent: len(r.Body), Received: len(answer.Body)}
+	end := EgressEnd{Key: t.spec.Key, Trace: span, Outcome: answer.Code, Duration: time.Since(began), Sent: len(r.Body), Received: len(answer.Body)}
 	if answer.Status != 0 {
 		end.Outcome = "ok"
 	}
@@ -105,14 +107,14 @@ func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	return answer, nil
 }
 
-func (t *Turn) request(r *abi.HTTPRequest) (answer abi.HTTPResponse, err error) {
+func (t *Turn) request(r *abi.HTTPRequest, span *actor.Trace) (answer abi.HTTPResponse, err error) {
 	if t.env.Egress == nil {
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "this host sends no requests"}, nil
 	}
 	engine.Outside(t.ctx, func() {
 		answer, err = t.env.Egress.Do(t.ctx, EgressRequest{
 			App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
-			Trace: t.spec.Trace.Child(),
+			Trace: span,
 		})
 	})
 	return answer, err

@@ -176,6 +176,7 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 	}
 	for _, c := range did.Answer {
 		c.Result.Stats.Ended = now
+		c.Result.Stats.Commits(now)
 		c.Answer(&then.answered)
 	}
 	for _, c := range did.Confirm {
@@ -221,6 +222,7 @@ func (w *Workers) reconsider(a *activation.Activation, calls []activation.Depend
 	case !a.Outdated() && w.cfg.Ownership.CurrentSince(a, now, now): // under the lease
 		for _, seen := range calls {
 			seen.Call.Result.Stats.Ended = now
+			seen.Call.Result.Stats.Commits(now)
 			seen.Call.Answer(&then.answered)
 		}
 	case next == nil:
@@ -272,6 +274,7 @@ func (w *Workers) sendDoubtful(l *call.Answers) {
 				c.Result = known
 			}
 			c.Result.Stats.Ended = time.Now()
+			c.Result.Stats.Commits(c.Result.Stats.Ended)
 			work := c.Home.Work // before the call is its caller's
 			w.cfg.Answering.Answer(c)
 			work.Done()

@@ -148,6 +148,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("egress", func(context.Context) error { requests.Close(); return nil })
 
+	recorder := n.cfg.Server.Spans
+	n.onStop("spans", recorder.Stop) // after what they are of
 	counted, logs := metrics.New(), rpc.NewLogs()
 	n.metrics = counted
 	lines := &guestLogs{logs: logs, logger: n.cfg.Logger, also: n.cfg.GuestLog, counts: make(map[host.Scope]int)}
@@ -163,7 +165,7 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
@@ -205,7 +207,7 @@ func (n *Node) start(ctx context.Context) error {
 		cfg.Gauges.StoreRetries = database.Retries
 	}
 	var c *cluster
-	fires := &firings{h}
+	fires := &firings{h, recorder}
 	if n.cfg.Cluster == nil { // or another host may have the memory for it
 		cfg.CheckCall = h.CheckCall
 	} else {

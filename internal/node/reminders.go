@@ -7,12 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/rpc"
+	"github.com/greenroom-run/greenroom/server/spans"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -99,12 +102,33 @@ func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderNam
 }
 
 // firings delivers due reminders to the hosts of their actors, each in a trace of its own.
-type firings struct{ host rpc.Host }
+type firings struct {
+	host  rpc.Host
+	spans *spans.Recorder
+}
 
 // Deliver implements [reminder.Deliverer].
 func (d *firings) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
-	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: actor.NewTrace()}
+	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: d.spans.Begin()}
+	if inv.Trace.IsSampled() {
+		ended = d.recorded(&inv, ended)
+	}
 	return d.host.Begin(ctx, inv, answered(ended)).GiveUp
+}
+
+// recorded returns ended, after the span of the firing was recorded.
+func (d *firings) recorded(inv *actor.Invocation, ended func(error)) func(error) {
+	s := spans.Span{Trace: inv.Trace, Name: "reminder " + inv.Key.Type + "." + inv.Method, Kind: trace.SpanKindConsumer, Began: time.Now()}
+	if inv.Firing.Message != nil {
+		s.Name = "message " + inv.Key.Type + "." + inv.Method
+	}
+	return func(err error) {
+		if s.Ended = time.Now(); err != nil {
+			s.Failed = err.Error()
+		}
+		d.spans.Record(s)
+		ended(err)
+	}
 }
 
 // answered tells how a call has ended.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/server/metrics"
+	"github.com/greenroom-run/greenroom/server/spans"
 )
 
 // Defaults of [Config].
@@ -56,6 +57,8 @@ type Config struct {
 	// Metrics is filled with what happens here, and served at /metrics.
 	// Defaults to a fresh one.
 	Metrics *metrics.Metrics
+	// Spans records the spans of requests. Defaults to none.
+	Spans *spans.Recorder
 	// Peers makes this a host of a cluster. Defaults to none: it is alone.
 	Peers *Peers
 	// Logger defaults to [slog.Default].

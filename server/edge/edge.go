@@ -152,7 +152,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		Route:          route,
 		Control:        http.NewResponseController(w),
 		ID:             newRequestID(),
-		Trace:          traceOfRequest(r.Header),
+		Trace:          e.traceOfRequest(route, r.Header),
 		peers:          peers,
 		requestUse:     requestUse{declared: r.ContentLength, enveloped: route.rpc && isEnveloped(r)},
 		requestBody:    requestBody{body: r.Body, bodyLeft: route.MaxBody},
@@ -190,6 +190,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 			status = failure.StatusClientClosedRequest
 		}
 		route.metrics.Served(status, took)
+		x.recordSpan(began, status, took)
 		level := slog.LevelDebug
 		if x.Caller.Name != "" && route.role >= RoleDeploy {
 			level = slog.LevelInfo // who changes what runs is on record

@@ -16,9 +16,13 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/spans"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -107,13 +111,30 @@ const (
 )
 
 // traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
-// none. One that is named twice is none.
-func traceOfRequest(h http.Header) *actor.Trace {
-	parents := h[headerTraceparent]
-	if len(parents) != 1 {
+// none. One that is named twice is none. A call that names none may begin a trace.
+func (e *Edge) traceOfRequest(route *Route, h http.Header) *actor.Trace {
+	var parent *actor.Trace
+	if parents := h[headerTraceparent]; len(parents) == 1 {
+		parent = actor.ParseTrace(parents[0], h[headerTracestate]...)
+	}
+	if parent == nil && (!route.Calls || route.LongLived) {
 		return nil
 	}
-	return actor.ParseTrace(parents[0], h[headerTracestate]...).Child()
+	return e.Conf.Spans.Arrived(parent)
+}
+
+// recordSpan records the span of a request that was answered.
+func (x *Exchange) recordSpan(began time.Time, status int, took time.Duration) {
+	if !x.Trace.IsSampled() {
+		return
+	}
+	s := spans.Span{Trace: x.Trace, Name: x.Route.name, Kind: trace.SpanKindServer, Began: began, Ended: began.Add(took), Attributes: []attribute.KeyValue{
+		attribute.Int("http.response.status_code", status), attribute.String("greenroom.request_id", x.ID),
+	}}
+	if status >= http.StatusBadRequest {
+		s.Failed = http.StatusText(status)
+	}
+	x.Edge.Conf.Spans.Record(s)
 }
 
 // timeoutOf is what a request says that its caller gave it; false if it does not, or not

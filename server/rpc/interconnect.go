@@ -270,11 +270,20 @@ type peerEdge struct {
 	accepted *routing.Accepted
 }
 
+// trace returns the trace of an invocation. The host that it comes from has decided whether it is
+// sampled.
+func (e *peerEdge) trace(in *invokestream.Invocation) *actor.Trace {
+	if in.Traceparent == "" {
+		return nil
+	}
+	return e.x.Edge.Conf.Spans.Arrived(actor.ParseTrace(in.Traceparent, in.Tracestate))
+}
+
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
 		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Token: in.Caller,
-		Trace: actor.ParseTrace(in.Traceparent, in.Tracestate).Child(),
+		Trace: e.trace(in),
 	}
 	if in.Consistency == greenroomv1.Consistency_CONSISTENCY_STRONG {
 		inv.Consistency = actor.ConsistencyStrong

@@ -29,6 +29,7 @@ func newStreamConfig(s *Services) *stream.Config {
 		Draining:       s.draining,
 		Counters:       metrics.Streams{Metrics: s.edge.Metrics},
 		Logger:         s.edge.Log,
+		Spans:          s.edge.Conf.Spans,
 	}
 }
 
@@ -74,8 +75,10 @@ const maxContentType = 255
 // and what the route of a unary call needs.
 func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Token: e.x.Caller.Name, Trace: e.x.Trace}
-	if in.Traceparent != "" {
-		inv.Trace = actor.ParseTrace(in.Traceparent, in.Tracestate).Child()
+	if r := e.x.Edge.Conf.Spans; in.Traceparent != "" {
+		inv.Trace = r.Arrived(actor.ParseTrace(in.Traceparent, in.Tracestate))
+	} else if r != nil { // a span each
+		inv.Trace = r.Arrived(e.x.Trace)
 	}
 	inv.Key.App = edge.AppOf(in.Key.App)
 	if err := inv.Key.Validate(); err != nil {

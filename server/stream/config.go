@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/fair"
+	"github.com/greenroom-run/greenroom/server/spans"
 )
 
 // Config is what the streams of a server have in common. All fields are required.
@@ -28,6 +29,8 @@ type Config struct {
 	Draining context.Context
 	// Counters count streams and messages.
 	Counters Counters
+	// Spans records the spans of invocations; nil: none.
+	Spans *spans.Recorder
 	// Logger logs panics, and, for debugging, why a stream ended.
 	Logger *slog.Logger
 }

@@ -9,9 +9,13 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/spans"
 )
 
 // task is an invocation of a stream on its way. It is the [host.Receiver] of its
@@ -23,6 +27,7 @@ type task struct {
 	inv    actor.Invocation
 	err    error // why it is refused
 
+	arrived time.Time
 	context taskContext
 	timer   *time.Timer // nil without a deadline
 
@@ -53,7 +58,7 @@ func (st *stream) newTasks(all []*task, invs []invokestream.Invocation) []*task 
 	arrived := time.Now()
 	for i := range invs {
 		in := &invs[i]
-		t := &task{stream: st, id: in.ID}
+		t := &task{stream: st, id: in.ID, arrived: arrived}
 		t.context.stream = st.ctx
 		if in.TimeoutMS > 0 {
 			t.context.timeout = time.Duration(in.TimeoutMS) * time.Millisecond
@@ -104,6 +109,7 @@ func (t *task) Answer(reply actor.Reply, err error) {
 		out = t.failure(err)
 	}
 	out.Host = reply.Host
+	t.recordSpan(err)
 	if t.timer != nil {
 		t.timer.Stop()
 	}
@@ -111,6 +117,21 @@ func (t *task) Answer(reply actor.Reply, err error) {
 	t.stream.mu.Lock()
 	defer t.stream.mu.Unlock()
 	t.finish(out)
+}
+
+// recordSpan records the span of a task that was answered.
+func (t *task) recordSpan(err error) {
+	if !t.inv.Trace.IsSampled() {
+		return
+	}
+	s := spans.Span{
+		Trace: t.inv.Trace, Name: "invoke " + t.inv.Key.Type + "." + t.inv.Method, Kind: trace.SpanKindServer, Began: t.arrived, Ended: time.Now(),
+		Attributes: []attribute.KeyValue{attribute.String("greenroom.request_id", t.requestID())},
+	}
+	if err != nil {
+		s.Failed = err.Error()
+	}
+	t.stream.conf.Spans.Record(s)
 }
 
 // finish gives the task's reply to the writer, unless the task has one already. Its
