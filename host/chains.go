@@ -388,7 +388,11 @@ func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted
 	if a.WarmFor(m.Served) {
 		m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
 	} else {
-		t.Waiting(func() { m.Row, err = cs.turns.Enlist(ctx, a, m.Served) })
+		t.Waiting(func() {
+			if err = t.Chain.AwaitSpawn(ctx, a.Key); err == nil {
+				m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+			}
+		})
 	}
 	m.Rev = a.Rev
 	return err

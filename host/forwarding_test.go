@@ -462,7 +462,7 @@ func TestFiringsInACircleOverHosts(t *testing.T) {
 		planner, attempts := reminder.NewPlanner(), [2]int{}
 		for n, s := range hs.stages {
 			s.world.Deploy("app", "T", cross)
-			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1)}
+			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1), Vector: someVector}
 			r, err := planner.Prepare(actor.ReminderSpec{Key: key([]string{"a", "b"}[n]), Name: "n", Method: "Cross", Payload: actor.Payload{Data: []byte([]string{"b", "a"}[n])}}, id, time.Now())
 			if err != nil {
 				t.Fatal(err)
