@@ -765,6 +765,13 @@ func (a *Activation) spawns(key actor.Key) bool {
 	return false
 }
 
+// ChainWaits reports whether a chain waits for the actor.
+func (a *Activation) ChainWaits() bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	return a.Calls.Has((*call.Call).Enlists)
+}
+
 // PauseFor pauses before a turn that goes again after a conflict, once for all
 // the calls that do. It reports false when ctx ended first.
 func (a *Activation) PauseFor(ctx context.Context, c *call.Call) bool {
