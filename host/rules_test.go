@@ -301,3 +301,44 @@ func TestChainGoesBeforeTurnsThatWait(t *testing.T) {
 		}
 	})
 }
+
+// TestRulesOfCallsOfOtherHosts: a turn that a turn of another host calls waits for nothing, since that one is held meanwhile.
+func TestRulesOfCallsOfOtherHosts(t *testing.T) {
+	eachPlacement(t, func(t *testing.T, placement string) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Hold": g.wait, "Add": func(*hosttest.Turn) error { return nil }}})
+		called := func(id string) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Add", Origin: &actor.Origin{From: key("there"), Chain: "c", Depth: 1}})
+				ended <- err
+			}()
+			return ended
+		}
+		began := time.Now()
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Concurrency: 1}}})
+		held := s.start(t.Context(), "a", "Hold")
+		<-g.entered
+		if err := <-called("b"); err != nil {
+			t.Errorf("while the place is taken: %v", err)
+		}
+		busy := called("a")
+		synctest.Wait()
+		book.rule(t, s, paused(false))
+		if err := <-called("b"); !errors.Is(err, actor.ErrTypePaused) {
+			t.Errorf("while the type is paused: %v", err)
+		}
+		close(g.leave)
+		if a := <-held; a.err != nil {
+			t.Error(a.err)
+		}
+		if err := <-busy; err != nil && !errors.Is(err, actor.ErrTypePaused) {
+			t.Errorf("that waited for its actor: %v", err)
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("something has waited for %v", waited)
+		}
+	})
+}

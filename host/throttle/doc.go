@@ -16,7 +16,7 @@
 // gives the actor up, or a chain waits for the actor. A turn that waits has no slot, no instance and no lock of a row, but it keeps its place at the head of
 // the actor's mailbox.
 //
-// A turn that another turn calls is admitted like any call, but never waits here, since its callers are held meanwhile:
+// A turn that another turn calls, of this host or of another one, is admitted like any call, but never waits here, since its callers are held meanwhile:
 // a paused type refuses it, and it has no place of a concurrency.
 //
 // # Rates
