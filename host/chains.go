@@ -325,7 +325,7 @@ func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
 func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
-	if ch.Name != "" && cs.graph.Holds(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
+	if ch.Name != "" && cs.callbacks.waits.Circle(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
 		err = notReentrant(&a.Key)
 	} else {
 		err = cs.awaitTurn(ch, c)

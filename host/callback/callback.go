@@ -75,6 +75,23 @@ func (ws *Waits) Find(names []string, a *activation.Activation) (found *Wait, er
 	return found, nil
 }
 
+// Circle reports whether a chain of this host with a name has an actor, and waits for another host: a call with that
+// name which is none of its callbacks comes by way of a host that passes no waits on. A chain that does not wait
+// has nothing to do with such a call: its caller has given it up, and calls again.
+func (ws *Waits) Circle(name string, a *activation.Activation) bool {
+	if !ws.Graph.Holds(name, a) {
+		return false
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.open {
+		if w.chain.Has(a) {
+			return true
+		}
+	}
+	return false
+}
+
 // Outermost returns the first of the named waits that is of the chain of w. A chain between two waits of that chain
 // finds the chain among those that wait for it by this name.
 func (ws *Waits) Outermost(names []string, w *Wait) string {
