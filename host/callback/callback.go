@@ -14,6 +14,7 @@ package callback
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -117,6 +118,7 @@ type Wait struct {
 	queue   []*call.Call // guarded by Waits.mu
 
 	outcomes map[actor.KeyedCall]Outcome
+	bytes    int // of outcomes
 }
 
 // Outcome is the end of a call with an idempotency key.
@@ -124,6 +126,15 @@ type Outcome struct {
 	Sum   [sha256.Size]byte // of its payload
 	Reply actor.Reply
 	Err   error
+}
+
+// size returns what the outcome takes in memory, in bytes, roughly.
+func (o *Outcome) size() int {
+	size := call.RecordCost + len(o.Reply.Payload.Data)
+	if guest := (*actor.GuestError)(nil); errors.As(o.Err, &guest) {
+		size += len(guest.Detail.Data)
+	}
+	return size
 }
 
 // Put hands a call to the wait. [actor.ErrCanceled]: the wait is over.
@@ -178,10 +189,15 @@ func (w *Wait) Known(c actor.KeyedCall) (o Outcome, ok bool) {
 	return o, ok
 }
 
-// Keep keeps the outcome of a call with an idempotency key, for its copies.
-func (w *Wait) Keep(c actor.KeyedCall, o Outcome) {
+// Keep keeps the outcome of a call with an idempotency key, for its copies. [actor.ErrChainTooLarge]: the outcomes that
+// the wait has take more than a commit may: nothing else bounds what a turn that calls back without end has the host keep.
+func (w *Wait) Keep(c actor.KeyedCall, o Outcome) error {
+	if w.bytes += o.size(); w.bytes > actor.MaxCommitBytes {
+		return fmt.Errorf("%w: the replies of callbacks have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
+	}
 	if w.outcomes == nil {
 		w.outcomes = make(map[actor.KeyedCall]Outcome)
 	}
 	w.outcomes[c] = o
+	return nil
 }
