@@ -407,7 +407,7 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 		}
 		if a != nil {
 			a.Hold = hold
-			if o := c.Inv.Origin; o != nil && ad.waits.Graph.Holds(o.Chain, a) {
+			if o := c.Inv.Origin; o != nil && ad.waits.Circle(o.Chain, a) {
 				s.Mu.Unlock()
 				return nil, false, notReentrant(&c.Inv.Key)
 			}

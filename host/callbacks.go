@@ -169,7 +169,9 @@ func (cb *callbacks) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (en
 		t.Chain.Ran = append(t.Chain.Ran, c.KeyedCall())
 	}
 	if keyed && (err == nil || call.Unrecorded(out.Err)) {
-		w.Keep(c.KeyedCall(), callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err})
+		if full := w.Keep(c.KeyedCall(), callback.Outcome{Sum: sum, Reply: out.Reply, Err: out.Err}); full != nil {
+			ends, out.Reply, out.Err = &decidedError{err: full}, actor.Reply{}, callback.ErrOver
+		}
 	}
 	cb.answer(c, out)
 	return ends

@@ -439,6 +439,40 @@ func TestCopyOfABrokenCallback(t *testing.T) {
 	}
 }
 
+// TestRepliesOfCallbacks: a turn that calls back without end does not have the host keep more replies than a commit may
+// have: the waiting chain ends.
+func TestRepliesOfCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		ran := 0
+		methods := map[string]hosttest.Func{
+			"Begin": addAndCall(1, "b.Middle"),
+			"Large": func(t *hosttest.Turn) error {
+				ran++
+				return t.Reply(strings.Repeat("x", 1<<20))
+			},
+			"Middle": func(t *hosttest.Turn) error {
+				for range 100 {
+					if _, err := t.Call("T", "a", "Large", ""); err != nil {
+						return err
+					}
+				}
+				return t.Reply("called")
+			},
+		}
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "T", withMethods(methods, "Large"))
+		}
+		_, err := hs.invoke(t.Context(), "a", "Begin", "", "")
+		wantCondition(t, err, actor.ErrChainTooLarge)
+		if ran > actor.MaxCommitBytes>>20 {
+			t.Errorf("%d turns have run", ran)
+		}
+		hs.want(t, map[string]int64{"a": 0, "b": 0})
+		hs.settled(t)
+	})
+}
+
 // TestUnknownOutcomeOfACallThatCalledBack: whether what has called back is committed is not known. Nothing
 // of the waiting chain remains; a repetition has all of it.
 func TestUnknownOutcomeOfACallThatCalledBack(t *testing.T) {

@@ -325,7 +325,7 @@ func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
 func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
-	if ch.Name != "" && cs.graph.Holds(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
+	if ch.Name != "" && cs.callbacks.waits.Circle(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
 		err = notReentrant(&a.Key)
 	} else {
 		err = cs.awaitTurn(ch, c)
@@ -388,7 +388,11 @@ func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted
 	if a.WarmFor(m.Served) {
 		m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
 	} else {
-		t.Waiting(func() { m.Row, err = cs.turns.Enlist(ctx, a, m.Served) })
+		t.Waiting(func() {
+			if err = t.Chain.AwaitSpawn(ctx, a.Key); err == nil {
+				m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+			}
+		})
 	}
 	m.Rev = a.Rev
 	return err

@@ -131,9 +131,11 @@ func (s *fakeStore) Commit(ctx context.Context, commits []actor.Commit) []error 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := make([]error, len(commits))
+	errs := store.ValidateGroup(commits)
 	for i := range commits {
-		errs[i] = s.apply(&commits[i])
+		if errs[i] == nil {
+			errs[i] = s.apply(&commits[i])
+		}
 	}
 	return errs
 }

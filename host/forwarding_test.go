@@ -448,6 +448,58 @@ func TestCircleOverHosts(t *testing.T) {
 	})
 }
 
+// TestCallAfterOneThatWasGivenUp: a call of an actor whose turn a call of the same chain began, and has given up, waits for
+// the end of that turn.
+func TestCallAfterOneThatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		busy, stops := newGate(), make(chan struct{})
+		runs := 0
+		methods := map[string]hosttest.Func{
+			"Begin": func(t *hosttest.Turn) error {
+				m := message("b", "Slow", 50)
+				r, _, err := t.Calls.Call(&m)
+				if err != nil {
+					t.End(err)
+				}
+				go func() {
+					synctest.Wait() // until the next call waits
+					close(stops)
+				}()
+				reply, err := t.Call("T", "b", "Slow", "")
+				return errors.Join(err, t.Reply(r.Code+", "+reply))
+			},
+			"Slow": func(t *hosttest.Turn) error {
+				if err := addAndCall(1, "b1.Inner")(t); err != nil {
+					return err
+				}
+				if runs++; runs == 1 {
+					<-stops // a guest is not stopped at once
+				}
+				return nil
+			},
+			"Inner": addAndCall(1), "Gate": busy.wait,
+		}
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "T", withMethods(methods))
+		}
+		first := hs.stages[1].start(t.Context(), "b", "Gate") // so that the call is begun and not run where it is begun
+		<-busy.entered
+		go func() {
+			synctest.Wait()
+			close(busy.leave)
+		}()
+		if reply, err := hs.invoke(t.Context(), "a", "Begin", "", ""); reply != "timeout, called" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		hs.want(t, map[string]int64{"b": 1, "b1": 1})
+		if a := <-first; a.err != nil || runs != 2 {
+			t.Errorf("%v, and %d runs", a.err, runs)
+		}
+		hs.settled(t)
+	})
+}
+
 // TestFiringsInACircleOverHosts: two reminders that are due at once, and whose turns call each other's
 // actors at two hosts, both fire before their attempts are used up.
 func TestFiringsInACircleOverHosts(t *testing.T) {
@@ -462,7 +514,7 @@ func TestFiringsInACircleOverHosts(t *testing.T) {
 		planner, attempts := reminder.NewPlanner(), [2]int{}
 		for n, s := range hs.stages {
 			s.world.Deploy("app", "T", cross)
-			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1)}
+			id := actor.ReminderID{Prefix: 1, Token: uint32(n + 1), Vector: someVector}
 			r, err := planner.Prepare(actor.ReminderSpec{Key: key([]string{"a", "b"}[n]), Name: "n", Method: "Cross", Payload: actor.Payload{Data: []byte([]string{"b", "a"}[n])}}, id, time.Now())
 			if err != nil {
 				t.Fatal(err)

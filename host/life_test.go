@@ -111,6 +111,46 @@ func TestCallOfSpawned(t *testing.T) {
 	}
 }
 
+// TestCallOfSpawnedBeforeItsCommit: a turn that knows of an actor from a turn which is not committed yet, and which
+// has spawned it, calls it once that is committed.
+func TestCallOfSpawnedBeforeItsCommit(t *testing.T) {
+	for _, spawn := range []string{"", abi.SpawnOnly} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, host.Config{})
+			s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+				"Add": add,
+				"Make": func(t *hosttest.Turn) error {
+					id, err := t.Spawn("Child")
+					return errors.Join(err, t.Set("child", id))
+				},
+				"Use": func(t *hosttest.Turn) error {
+					id, err := t.Get("child")
+					if err != nil {
+						return err
+					}
+					reply, err := t.Call("Child", id, "Add", "")
+					return errors.Join(err, t.Reply(reply))
+				},
+			}})
+			s.world.Deploy("app", "Child", hosttest.Actor{Life: hosttest.Life{Spawn: spawn}, Methods: map[string]hosttest.Func{"Add": add}})
+			hold := make(chan struct{})
+			s.store.setHold(hold)
+			var answers []<-chan answer
+			for _, method := range []string{"Add", "Make", "Use", "Use"} { // the commit of the first is under way, and the others wait for it
+				answers = append(answers, s.start(t.Context(), "a", method))
+				synctest.Wait()
+			}
+			s.store.setHold(nil)
+			close(hold)
+			for i, want := range []string{"1", "", "1", "2"} {
+				if a := <-answers[i]; a.reply != want || a.err != nil {
+					t.Errorf("call %d: %q, %v, want %q", i, a.reply, a.err, want)
+				}
+			}
+		})
+	}
+}
+
 // hooked notes in the order of its turns what runs.
 type hooked struct {
 	mu  sync.Mutex

@@ -63,6 +63,9 @@ type fakeReminders struct {
 	more      int          // messages in each inbox beside those that are there
 }
 
+// someVector is that of all reminders.
+var someVector = actor.Vector([]byte("vectored"))
+
 func newReminders(s *fakeStore) *fakeReminders {
 	return &fakeReminders{fakeStore: s, few: 1000, committed: make(chan actor.ReminderEffects, 100)}
 }
@@ -73,7 +76,7 @@ func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (act
 	}
 	due := time.Now().Add(spec.Schedule.After)
 	return actor.Reminder{
-		ID: actor.ReminderID{Prefix: 1, Token: f.tokens.Add(1)}, Version: 1, ReminderSpec: spec,
+		ID: actor.ReminderID{Prefix: 1, Token: f.tokens.Add(1), Vector: someVector}, Version: 1, ReminderSpec: spec,
 		ReminderProgress: actor.ReminderProgress{Due: due, FireAt: due, Left: 1},
 	}, nil
 }

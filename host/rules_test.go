@@ -232,3 +232,113 @@ func TestLimitsAndQuotas(t *testing.T) {
 		}
 	})
 }
+
+// TestChainGoesBeforeTurnsThatWait: a turn that waits for a place of a concurrency, or for the end of a pause, does not hold
+// up a chain that waits for its actor and may have the place. The calls of the actor keep their order.
+func TestChainGoesBeforeTurnsThatWait(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		for _, pauses := range []bool{false, true} {
+			book := &rulebook{}
+			s := newStage(t, host.Config{Rules: book})
+			g, busy := newGate(), newGate()
+			a := scriptedActor()
+			a.Placement, a.Instance = placement, abi.InstanceShared
+			a.Methods["Begin"] = func(t *hosttest.Turn) error {
+				g.wait(t)
+				reply, err := t.Call("T", "b", "Do", script(opAdd(1)))
+				if refused := (*actor.GuestError)(nil); errors.As(err, &refused) {
+					reply, err = refused.Code, nil
+				}
+				return errors.Join(err, t.Reply(reply))
+			}
+			a.Methods["Gate"] = busy.wait
+			var order []string
+			a.Methods["Note"] = func(t *hosttest.Turn) error {
+				order = append(order, string(t.Frame.Payload))
+				return nil
+			}
+			s.world.Deploy("app", "T", a)
+			if !pauses {
+				book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Concurrency: 1}}})
+			}
+			chain := s.start(t.Context(), "a", "Begin")
+			<-g.entered
+			var ends []chan error
+			if pauses { // the actor has a turn, so that others of it and the chain wait for that
+				s.start(t.Context(), "b", "Gate")
+				<-busy.entered
+			}
+			for _, payload := range []string{"1", "2", "3"} {
+				ended := make(chan error, 1)
+				go func() {
+					_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("b"), Method: "Note", Payload: actor.Payload{Data: []byte(payload)}})
+					ended <- err
+				}()
+				ends = append(ends, ended)
+				synctest.Wait()
+			}
+			close(g.leave) // a turn of a type placed any begins again at its first call
+			synctest.Wait()
+			want := "1"
+			if pauses {
+				want = "type_paused"
+				book.rule(t, s, paused(false))
+				busy.leave <- struct{}{}
+			}
+			began := time.Now()
+			if a := <-chain; a.reply != want || a.err != nil || time.Since(began) > time.Second {
+				t.Errorf("paused %t: the chain ended with %q, %v after %v, want %q", pauses, a.reply, a.err, time.Since(began), want)
+			}
+			book.rule(t, s, actor.Rules{})
+			for _, end := range ends {
+				if err := <-end; err != nil {
+					t.Error(err)
+				}
+			}
+			if fmt.Sprint(order) != "[1 2 3]" {
+				t.Errorf("the other calls ran in the order %q", order)
+			}
+		}
+	})
+}
+
+// TestRulesOfCallsOfOtherHosts: a turn that a turn of another host calls waits for nothing, since that one is held meanwhile.
+func TestRulesOfCallsOfOtherHosts(t *testing.T) {
+	eachPlacement(t, func(t *testing.T, placement string) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Hold": g.wait, "Add": func(*hosttest.Turn) error { return nil }}})
+		called := func(id string) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Add", Origin: &actor.Origin{From: key("there"), Chain: "c", Depth: 1}})
+				ended <- err
+			}()
+			return ended
+		}
+		began := time.Now()
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Concurrency: 1}}})
+		held := s.start(t.Context(), "a", "Hold")
+		<-g.entered
+		if err := <-called("b"); err != nil {
+			t.Errorf("while the place is taken: %v", err)
+		}
+		busy := called("a")
+		synctest.Wait()
+		book.rule(t, s, paused(false))
+		if err := <-called("b"); !errors.Is(err, actor.ErrTypePaused) {
+			t.Errorf("while the type is paused: %v", err)
+		}
+		close(g.leave)
+		if a := <-held; a.err != nil {
+			t.Error(a.err)
+		}
+		if err := <-busy; err != nil && !errors.Is(err, actor.ErrTypePaused) {
+			t.Errorf("that waited for its actor: %v", err)
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("something has waited for %v", waited)
+		}
+	})
+}

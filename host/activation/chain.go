@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -35,6 +36,21 @@ func (ch *Chain) Spawned(key actor.Key) bool {
 		}
 	}
 	return false
+}
+
+// AwaitSpawn waits until an actor is committed that an earlier turn of the chain's actors has spawned: before that the
+// store has no row of it. [call.ErrDropped]: what the chain has seen is dropped instead. Other errors are those of ctx.
+func (ch *Chain) AwaitSpawn(ctx context.Context, key actor.Key) error {
+	for _, m := range ch.Members {
+		if m.Activation.spawns(key) {
+			dropped, err := m.Activation.AwaitCommits(ctx)
+			if dropped {
+				err = call.ErrDropped
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // Changed reports whether called turns have changed any actor.

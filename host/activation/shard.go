@@ -753,6 +753,25 @@ func (a *Activation) Touches(step *actor.ReminderStep) bool {
 	return false
 }
 
+// spawns reports whether what the activation has not committed yet spawns an actor.
+func (a *Activation) spawns(key actor.Key) bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	for _, f := range [...]*Flight{a.Member.Pending(), a.Member.Flight()} {
+		if f != nil && slices.ContainsFunc(f.Payload.Spawned, func(row actor.RowWrite) bool { return row.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
+// ChainWaits reports whether a chain waits for the actor.
+func (a *Activation) ChainWaits() bool {
+	a.Shard.Mu.Lock()
+	defer a.Shard.Mu.Unlock()
+	return a.Calls.Has((*call.Call).Enlists)
+}
+
 // PauseFor pauses before a turn that goes again after a conflict, once for all
 // the calls that do. It reports false when ctx ended first.
 func (a *Activation) PauseFor(ctx context.Context, c *call.Call) bool {

@@ -284,6 +284,9 @@ func (c *Call) MethodOf(s *serving.Type) (serving.Method, error) {
 	return m, err
 }
 
+// Enlists reports whether the call gives its actor to a chain.
+func (c *Call) Enlists() bool { return c.Op == OpEnlist }
+
 // FromOutside reports whether no actor of the app asks for the turn.
 func (c *Call) FromOutside() bool {
 	switch c.Cause {

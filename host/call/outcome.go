@@ -27,7 +27,7 @@ type Outcome struct {
 	Since time.Time
 	Fails bool
 	// Retry asks for the call to be run once more, after those that were dropped. Deadlock means that
-	// another chain waits for the actor, and is to have it before.
+	// a chain waits for the actor, and is to have it before.
 	Retry, Deadlock bool
 }
 

@@ -14,6 +14,7 @@ package callback
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,6 +76,23 @@ func (ws *Waits) Find(names []string, a *activation.Activation) (found *Wait, er
 	return found, nil
 }
 
+// Circle reports whether a chain of this host with a name has an actor, and waits for another host: a call with that
+// name which is none of its callbacks comes by way of a host that passes no waits on. A chain that does not wait
+// has nothing to do with such a call: its caller has given it up, and calls again.
+func (ws *Waits) Circle(name string, a *activation.Activation) bool {
+	if !ws.Graph.Holds(name, a) {
+		return false
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.open {
+		if w.chain.Has(a) {
+			return true
+		}
+	}
+	return false
+}
+
 // Outermost returns the first of the named waits that is of the chain of w. A chain between two waits of that chain
 // finds the chain among those that wait for it by this name.
 func (ws *Waits) Outermost(names []string, w *Wait) string {
@@ -100,6 +118,7 @@ type Wait struct {
 	queue   []*call.Call // guarded by Waits.mu
 
 	outcomes map[actor.KeyedCall]Outcome
+	bytes    int // of outcomes
 }
 
 // Outcome is the end of a call with an idempotency key.
@@ -107,6 +126,15 @@ type Outcome struct {
 	Sum   [sha256.Size]byte // of its payload
 	Reply actor.Reply
 	Err   error
+}
+
+// size returns what the outcome takes in memory, in bytes, roughly.
+func (o *Outcome) size() int {
+	size := call.RecordCost + len(o.Reply.Payload.Data)
+	if guest := (*actor.GuestError)(nil); errors.As(o.Err, &guest) {
+		size += len(guest.Detail.Data)
+	}
+	return size
 }
 
 // Put hands a call to the wait. [actor.ErrCanceled]: the wait is over.
@@ -161,10 +189,15 @@ func (w *Wait) Known(c actor.KeyedCall) (o Outcome, ok bool) {
 	return o, ok
 }
 
-// Keep keeps the outcome of a call with an idempotency key, for its copies.
-func (w *Wait) Keep(c actor.KeyedCall, o Outcome) {
+// Keep keeps the outcome of a call with an idempotency key, for its copies. [actor.ErrChainTooLarge]: the outcomes that
+// the wait has take more than a commit may: nothing else bounds what a turn that calls back without end has the host keep.
+func (w *Wait) Keep(c actor.KeyedCall, o Outcome) error {
+	if w.bytes += o.size(); w.bytes > actor.MaxCommitBytes {
+		return fmt.Errorf("%w: the replies of callbacks have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)
+	}
 	if w.outcomes == nil {
 		w.outcomes = make(map[actor.KeyedCall]Outcome)
 	}
 	w.outcomes[c] = o
+	return nil
 }

@@ -55,6 +55,29 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestCircle: a call in the name of a chain comes back to it while the chain waits for another host, and at no other time.
+func TestCircle(t *testing.T) {
+	var graph chain.Graph[*activation.Activation]
+	ws := callback.New(&graph, "here")
+	a, b := new(activation.Activation), new(activation.Activation)
+	ch, other := &activation.Chain{Chain: graph.Begin(0)}, &activation.Chain{Chain: graph.Begin(0)}
+	ch.NameAs("name")
+	ch.Hold(a)
+	other.Hold(b)
+	ws.Begin(other)
+	want := func(waits bool) {
+		t.Helper()
+		if ws.Circle("name", a) != waits || ws.Circle("another", a) || ws.Circle("name", b) {
+			t.Errorf("Circle says %t, %t and %t", ws.Circle("name", a), ws.Circle("another", a), ws.Circle("name", b))
+		}
+	}
+	want(false)
+	w := ws.Begin(ch)
+	want(true)
+	w.End()
+	want(false)
+}
+
 // TestQueue: a wait has a bounded number of calls. Each is taken, or left when it ends.
 func TestQueue(t *testing.T) {
 	var graph chain.Graph[*activation.Activation]

@@ -12,7 +12,7 @@ import (
 func RuledBy(c *call.Call, now time.Time) throttle.Call {
 	return throttle.Call{
 		Method: c.Inv.Method, ID: c.Inv.Key.ID, Token: c.Inv.Token, Now: now,
-		Called: c.Op == call.OpEnlist, Firing: c.Cause.Fires(),
+		Called: c.Op == call.OpEnlist || c.Inv.Origin != nil, Firing: c.Cause.Fires(),
 	}
 }
 

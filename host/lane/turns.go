@@ -301,7 +301,15 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 // now is when it begins.
 func (ts *Turns) Run(a *activation.Activation, c *call.Call, now time.Time) call.Outcome {
 	if s, err := ts.next(a); err == nil && Waits(c, s) {
-		leave, err := Entry(c, s, func() error { return ts.Ownership.MayBegin(a, s, time.Now()) })
+		leave, err := Entry(c, s, func() error {
+			if a.ChainWaits() {
+				return errChainWaits
+			}
+			return ts.Ownership.MayBegin(a, s, time.Now())
+		})
+		if errors.Is(err, errChainWaits) {
+			return call.Outcome{Retry: true, Deadlock: true}
+		}
 		if err != nil {
 			return call.Failed(err)
 		}
@@ -346,6 +354,9 @@ func (ts *Turns) Run(a *activation.Activation, c *call.Call, now time.Time) call
 		}
 	}
 }
+
+// errChainWaits ends the wait of a turn whose actor a chain waits for: the chain may have what the turn waits for.
+var errChainWaits = errors.New("a chain waits for the actor")
 
 func conflicted(times int) error {
 	return fmt.Errorf("%w, %d times until the turn's time was up", actor.ErrStale, times)

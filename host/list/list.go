@@ -12,6 +12,9 @@ type Place[E any] struct {
 	list       *List[E]
 }
 
+// Element returns what was put at the place last.
+func (p *Place[E]) Element() E { return p.element }
+
 // List is elements in an order. The zero value is empty.
 type List[E any] struct {
 	head, tail *Place[E]
@@ -76,6 +79,16 @@ func (l *List[E]) PushBehindLast(p *Place[E], e E, match func(E) bool) bool {
 		return true
 	}
 	return false
+}
+
+// Find returns the place of the first element that match is true for, nil if there is none.
+func (l *List[E]) Find(match func(E) bool) *Place[E] {
+	for p := l.head; p != nil; p = p.next {
+		if match(p.element) {
+			return p
+		}
+	}
+	return nil
 }
 
 // In reports whether a place is in the list.

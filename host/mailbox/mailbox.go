@@ -55,9 +55,27 @@ func (m *Mailbox[C]) Again(p *list.Place[C], c C) { m.retries.PushFront(p, c) }
 
 // AgainBehind is Again behind all calls that match.
 func (m *Mailbox[C]) AgainBehind(p *list.Place[C], c C, match func(C) bool) {
-	if !m.waiting.PushBehindLast(p, c, match) {
+	if !m.waiting.PushBehindLast(p, c, match) && !m.retries.PushBehindLast(p, c, match) {
 		m.Again(p, c)
 	}
+}
+
+// AgainAfter is Again behind the first call that matches, which comes before all others then.
+func (m *Mailbox[C]) AgainAfter(p *list.Place[C], c C, match func(C) bool) {
+	m.Again(p, c)
+	for _, l := range [...]*list.List[C]{&m.retries, &m.waiting} {
+		if first := l.Find(match); first != nil {
+			e := first.Element()
+			l.Remove(first)
+			m.retries.PushFront(first, e)
+			return
+		}
+	}
+}
+
+// Has reports whether a call matches.
+func (m *Mailbox[C]) Has(match func(C) bool) bool {
+	return m.retries.Find(match) != nil || m.waiting.Find(match) != nil
 }
 
 // GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call

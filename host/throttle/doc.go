@@ -13,10 +13,10 @@
 // [Type.Enter] decides when the turn is to begin, on the goroutine that runs it. There calls of a paused type wait, and
 // turns above a concurrency. Keys have the places in turn ([fair]). The wait ends when the caller's
 // context ends, after the time that a turn of the type may take, when the host stops, and, within [lookEvery], when the host
-// gives the actor up. A turn that waits has no slot, no instance and no lock of a row, but it keeps its place at the head of
+// gives the actor up, or a chain waits for the actor. A turn that waits has no slot, no instance and no lock of a row, but it keeps its place at the head of
 // the actor's mailbox.
 //
-// A turn that another turn calls is admitted like any call, but never waits here, since its callers are held meanwhile:
+// A turn that another turn calls, of this host or of another one, is admitted like any call, but never waits here, since its callers are held meanwhile:
 // a paused type refuses it, and it has no place of a concurrency.
 //
 // # Rates

@@ -29,7 +29,7 @@ func TypeOf(g *Governor, appName, name string, oneHost bool) *Type {
 type Call struct {
 	Method, ID, Token string
 	Now               time.Time
-	// Called means that another turn calls, and is held meanwhile.
+	// Called means that another turn calls, perhaps at another host, and is held meanwhile.
 	Called bool
 	// Firing means that the call is the delivery of a reminder or of a message, which is delivered again.
 	Firing bool
@@ -221,7 +221,7 @@ func (t *Type) Waits(method string) bool {
 }
 
 // Enter waits until a turn that was admitted may begin: its type is not paused, and its limits have
-// places. leave gives the places back. may is asked while the turn waits, and its error ends the wait.
+// places, which a turn that another one calls needs none of. leave gives the places back. may is asked while the turn waits, and its error ends the wait.
 // Other errors are an [*actor.LimitError], also if the context ends, and [actor.ErrStopping].
 func (t *Type) Enter(ctx context.Context, c Call, may func() error) (leave func(), err error) {
 	began := c.Now
@@ -237,7 +237,7 @@ func (t *Type) Enter(ctx context.Context, c Call, may func() error) (leave func(
 	}
 	for _, scope := range t.scopes(c.Method) {
 		l := r.limits[scope]
-		if l == nil || l.places == nil {
+		if l == nil || l.places == nil || c.Called {
 			continue
 		}
 		hosts := func() int { return max(1, t.app.by.cfg.Hosts()) }

@@ -103,6 +103,8 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	case dropped != nil && o.Resting: // what it ran on is gone
 		w.cfg.Unused(a.Key.App, o.Sealed.Tokens)
 		c.RunAgain(dropped, &then.answered)
+	case o.Deadlock:
+		a.Calls.AgainAfter(&c.Place, c, (*call.Call).Enlists)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
 	case o.Commits:
@@ -204,7 +206,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		c.RunAgain(actor.ErrStale, &then.answered)
 	case o.Deadlock:
 		c.Stats.Chain.Deadlocks++
-		a.Calls.AgainBehind(&c.Place, c, func(c *call.Call) bool { return c.Op == call.OpEnlist })
+		a.Calls.AgainBehind(&c.Place, c, (*call.Call).Enlists)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
 	case o.Commits:
