@@ -22,7 +22,6 @@ func TestLivesOfCalledTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rems := remind(t, host.Config{})
 		actors := scriptedActor()
-		actors.Life.Sets = map[string][]string{"Do": {"open", "closed"}, "DoAgain": {"open"}}
 		s.world.Deploy("app", "T", actors)
 		s.world.Deploy("app", "Child", scriptedActor())
 		become := func(set string) op { return op{Do: "become", ID: set} }
@@ -44,7 +43,7 @@ func TestLivesOfCalledTurns(t *testing.T) {
 			// The outer turn of b sees what the inner one has chosen.
 			{ops: []op{call("b", call("c", again("b", become("closed"))), call("c", again("b")))}, reply: "(((closed)) ((not_accepted)))", set: "closed"},
 			{ops: []op{call("b", become("")), call("b", op{Do: "remind", ID: "r"})}, reply: "() (set)"},
-			{ops: []op{call("b", pass, add), call("b", add)}, reply: "() (6)"}, // the state cannot be written any more
+			{ops: []op{call("b", pass, add), call("b", add)}, reply: "(add_-12) (6)"}, // the state cannot be written any more
 			{ops: []op{call("b", add, pass), fail}, reply: ""},
 			{ops: []op{call("c", call("b", pass), fail), call("b", add)}, reply: "(on_purpose) (7)"},
 			{ops: []op{call("b", call("c", again("b", pass)))}, reply: "(((pass_-2)))"},
