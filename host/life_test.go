@@ -217,6 +217,40 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestCreatedAlone: a hook that changes nothing runs once all the same, since its turn is committed, and its
+// reply is nobody's.
+func TestCreatedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := remind(t, host.Config{})
+		var ran hooked
+		s.world.Deploy("app", "T", hosttest.Actor{Life: hosttest.Life{Hooks: abi.Hooks{Created: "OnCreated"}}, Methods: map[string]hosttest.Func{
+			"OnCreated": ran.note("created", func(t *hosttest.Turn) error { return t.Reply("of the hook") }),
+			"Idle":      ran.note("idle", nil),
+		}})
+		s.mustCall(t, "a", "Idle", "")
+		if row := s.store.row(key("a")); row.Version == 0 {
+			t.Error("no row shows that the hook has run")
+		}
+		s.mustCall(t, "a", "Idle", "")
+		ran.wants(t, "created", "idle", "idle")
+	})
+}
+
+// TestPassAwayGivesBackTokensOnce: the token of a reminder that a called turn has set before it ended the life
+// of its actor is given back, and not once more when the chain is taken back.
+func TestPassAwayGivesBackTokensOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		s.world.Deploy("app", "T", scriptedActor())
+		if _, err := s.do(t, "a", op{Do: "call", ID: "b", Ops: []op{{Do: "remind", ID: "x"}, {Do: "pass"}}}, op{Do: "fail"}); err == nil {
+			t.Error("it did not fail")
+		}
+		if n := rems.unused.Load(); n != 1 {
+			t.Errorf("%d tokens were given back of one", n)
+		}
+	})
+}
+
 // TestMessageToAnEarlierLife: a message that was sent before the actor passed away is not for its
 // next life; one that was sent afterwards is.
 func TestMessageToAnEarlierLife(t *testing.T) {
