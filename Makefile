@@ -24,6 +24,8 @@ FUZZTIME ?= 5s
 ROUNDS   ?= 1000
 # How long `make soak` fuzzes each target, and simulates clusters.
 SOAKTIME ?= 1h
+# How many messages `make soak` has actors send, on one server and on three.
+MESSAGES ?= 1000000
 # How long `make soak` lets a hostile tenant at a server.
 HOSTILETIME ?= 10m
 PKG      ?= ./...
@@ -130,7 +132,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) build/fuzz.sh
 
 soak: build ## Kill and freeze servers under load, and with reminders, ROUNDS times, upload every bomb, let a hostile tenant at a server, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
-	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts|TestTransfers|TestLostBetween' ./internal/crash ./internal/cluster
+	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_MESSAGES=$(MESSAGES) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts|TestTransfers|TestLives|TestManyMessages|TestLostBetween' ./internal/crash ./internal/cluster
 	go test -count=1 -timeout 0 -v ./internal/hostile -duration $(HOSTILETIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./internal/sim -for $(SOAKTIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./scheduler/reminder -for $(SOAKTIME)

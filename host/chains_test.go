@@ -464,64 +464,175 @@ func TestChainNeedsOneMoreInstance(t *testing.T) {
 	})
 }
 
-// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders and timers, one
-// after the other, from outside and as firings of reminders, and compares every reply and what is
-// stored with a sequential model.
+// TestChainsAgainstModel runs programs of nested calls, failures, reentrancy, reminders, timers, durable
+// and volatile messages, events and lives, one after the other, from outside, as firings of reminders and
+// as messages, and compares every reply and what is there afterwards with a sequential model.
 func TestChainsAgainstModel(t *testing.T) {
+	seen := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
+		// Services are tested on stores, in internal/guarantees.
+		programs := hosttest.Programs{Draw: func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "draw") }, Actors: modelActors, Without: []string{"claim", "release"}}
 		var roots []op
-		for range rapid.IntRange(1, 12).Draw(r, "calls") {
-			root := op{ID: drawActor(r), Ops: drawOps(r, 4)}
-			if rapid.IntRange(0, 3).Draw(r, "how") == 0 {
-				root.Do = "fire"
-			}
+		for range rapid.IntRange(1, 25).Draw(r, "calls") {
+			root := op{ID: programs.Actor(), Do: rapid.SampledFrom([]string{"call", "call", "call", "fire", "consume", "consume"}).Draw(r, "how"), N: int64(programs.Draw(100))}
+			root.Ops = programs.Script(4)
 			roots = append(roots, root)
 		}
 		shared, fault := rapid.Bool().Draw(r, "shared"), rapid.SampledFrom([]string{"", "lost", "applied"}).Draw(r, "fault")
 		var broken string
-		synctest.Test(t, func(t *testing.T) {
-			s, rems := remind(t, host.Config{})
-			s.store.shared = shared
-			s.world.Deploy("app", "T", scriptedActor())
-			m := hosttest.Model{}
-			for i, root := range roots {
-				inv := actor.Invocation{Key: key(root.ID), Method: "Do", Payload: actor.Payload{Data: []byte(script(root.Ops...))}}
-				begun := m
-				if root.Do == "fire" {
-					inv.Firing = rems.place(t, root.ID, "Do")
-					m = m.With(root.ID, func(a *hosttest.ModelActor) { a.Has["n"] = true })
-					begun = m.With(root.ID, func(a *hosttest.ModelActor) { delete(a.Has, "n") })
-				}
-				s.store.mu.Lock()
-				s.store.faults["commit"] = nil
-				// A firing that was committed, and does not know it, ends as taken.
-				if fault != "" && i%3 == 1 && (root.Do != "fire" || fault != "applied") {
-					s.store.faults["commit"] = []string{fault}
-				}
-				s.store.mu.Unlock()
-				after, want, code := begun.Run(root.ID, root.Ops)
-				if code == "" {
-					m = after
-				} else {
-					want = ""
-				}
-				r, err := s.Invoke(t.Context(), inv)
-				if got := codeOf(err); string(r.Payload.Data) != want || got != code {
-					broken = fmt.Sprintf("call %d: %q, %v, want %q %s", i, r.Payload.Data, err, want, code)
-					return
-				}
-				for _, id := range []string{"a", "b", "c"} {
-					if got := (hosttest.ModelActor{N: s.number(t, id), Has: held(t, s, rems, id)}); got.String() != m[id].String() {
-						broken = fmt.Sprintf("after call %d %s is %v, want %v", i, id, got, m[id])
-						return
-					}
-				}
-			}
-		})
+		synctest.Test(t, func(t *testing.T) { broken = chainsAgainstModel(t, roots, shared, fault, seen) })
 		if broken != "" {
-			r.Fatal(broken)
+			r.Fatalf("%s\nprogram: %s", broken, script(roots...))
 		}
 	})
+	t.Logf("met %v", seen)
+	for _, what := range []string{"ok", "on_purpose", "trap", "not_reentrant", "not_accepted", "passed_away", "order", "consumed", "told", "lives", "spawned", "events"} {
+		if seen[what] == 0 && !testing.Short() {
+			t.Errorf("no program met: %s", what)
+		}
+	}
+}
+
+var modelActors = []string{"a", "b", "c"}
+
+// chainsAgainstModel returns how the host and the model differ.
+func chainsAgainstModel(t *testing.T, roots []op, shared bool, fault string, seen map[string]int) string {
+	s, rems := remind(t, host.Config{})
+	s.store.shared = shared
+	s.world.Deploy("app", "T", scriptedActor())
+	s.world.Deploy("app", "Child", scriptedActor())
+	events := map[string]string{}
+	s.store.applying = func(c *actor.Commit) {
+		for _, e := range c.Events {
+			events[e.Key.ID] += fmt.Sprintf(" %d:%s:%s", e.Life, e.Name, e.Payload.Data)
+		}
+	}
+	m := hosttest.Model{}
+	for i, root := range roots {
+		time.Sleep(time.Second) // so that what was sent before a life ended is known from what was sent later
+		inv := actor.Invocation{Key: key(root.ID), Method: "Do", Payload: actor.Payload{Data: []byte(script(root.Ops...))}}
+		var after hosttest.Model
+		var tells []hosttest.ModelTell
+		var want, code string
+		inbox := m.Actor(root.ID).Inbox
+		switch {
+		case root.Do == "consume" && len(inbox) > 0:
+			place := int(root.N) % len(inbox)
+			inv.Firing = deliveryOf(messageOf(t, rems, root.ID, m, place))
+			inv.Firing.SentAt = inv.Firing.Due
+			inv.Payload, root.Ops = inv.Firing.Payload, nil
+			if err := json.Unmarshal(inv.Payload.Data, &root.Ops); err != nil {
+				t.Fatal(err)
+			}
+			after, tells, want, code = m.Consume(root.ID, place, root.Ops)
+			if code == "" {
+				seen["consumed"]++
+			}
+		case root.Do == "fire":
+			inv.Firing = rems.place(t, root.ID, "Do")
+			begun := m
+			m = m.With(root.ID, func(a *hosttest.ModelActor) { a.Has["n"] = true })
+			begun = begun.With(root.ID, func(a *hosttest.ModelActor) { delete(a.Has, "n") })
+			after, tells, want, code = begun.Run(root.ID, root.Ops)
+		default:
+			after, tells, want, code = m.Run(root.ID, root.Ops)
+		}
+		s.store.mu.Lock()
+		s.store.faults["commit"] = nil
+		// A firing that was committed, and does not know it, ends as taken. What is told comes with
+		// commits of its own.
+		if fault != "" && i%3 == 1 && (inv.Firing == nil || fault != "applied") && (len(tells) == 0 || after.Durable() != m.Durable()) {
+			s.store.faults["commit"] = []string{fault}
+		}
+		s.store.mu.Unlock()
+		if code == "" {
+			m = after
+			seen["ok"]++
+		} else {
+			want = ""
+			seen[code]++
+		}
+		for _, word := range []string{"not_reentrant", "not_accepted", "passed_away"} {
+			if strings.Contains(want, word) {
+				seen[word]++
+			}
+		}
+		r, err := s.Invoke(t.Context(), inv)
+		if got := codeOf(err); string(r.Payload.Data) != want || got != code {
+			return fmt.Sprintf("call %d: %q, %v, want %q %s", i, r.Payload.Data, err, want, code)
+		}
+		if f := inv.Firing; f != nil && f.Message != nil && code == "passed_away" { // it is given up
+			m = m.Without(root.ID, int(root.N)%len(inbox))
+			rems.mu.Lock()
+			delete(rems.reminders, f.Step.ReminderName)
+			rems.mu.Unlock()
+		}
+		for _, told := range tells {
+			m = m.Tell(told)
+			seen["told"]++
+		}
+		synctest.Wait()
+		for _, id := range modelActors {
+			got, err := modelled(t, s, rems, id)
+			got.Events = events[id]
+			if want := m.Actor(id); err != nil || got.String() != want.String() {
+				return fmt.Sprintf("after call %d %s is %v (%v), want %v", i, id, got, err, want)
+			}
+			seen["lives"], seen["events"] = seen["lives"]+got.Lives, seen["events"]+len(got.Events)
+		}
+		children := 0
+		for k := range s.store.rows {
+			if k.Type == "Child" {
+				children++
+			}
+		}
+		if seen["spawned"] += children; children != m.Spawned {
+			return fmt.Sprintf("after call %d there are %d spawned actors, want %d", i, children, m.Spawned)
+		}
+	}
+	return ""
+}
+
+// messageOf returns the message that has this place in the inbox of an actor in the model.
+func messageOf(t *testing.T, rems *fakeReminders, id string, m hosttest.Model, place int) actor.Reminder {
+	t.Helper()
+	inbox := m.Actor(id).Inbox
+	from, earlier := inbox[place].From, 0
+	for _, msg := range inbox[:place] {
+		if msg.From == from {
+			earlier++
+		}
+	}
+	for _, r := range rems.messages(key(id)) {
+		if r.Message.From == key(from) {
+			if earlier == 0 {
+				return r
+			}
+			earlier--
+		}
+	}
+	t.Fatalf("%s has not the message %d of %v", id, place, inbox)
+	return actor.Reminder{}
+}
+
+// modelled returns what an actor has, without its events.
+func modelled(t *testing.T, s *stage, rems *fakeReminders, id string) (a hosttest.ModelActor, err error) {
+	row := s.store.row(key(id))
+	a = hosttest.ModelActor{Set: row.MethodSet, Lives: int(row.Life), Has: held(t, s, rems, id), Heard: map[string]string{}} //nolint:gosec // few lives
+	a.N = s.number(t, id)
+	for _, from := range modelActors {
+		reply, err := s.Invoke(t.Context(), actor.Invocation{Key: key(id), Method: "Heard", Payload: actor.Payload{Data: []byte(from)}, Consistency: actor.ConsistencyStrong})
+		if err != nil {
+			return a, err
+		}
+		if len(reply.Payload.Data) > 0 {
+			a.Heard[from] = string(reply.Payload.Data)
+		}
+	}
+	for _, r := range rems.messages(key(id)) {
+		a.Inbox = append(a.Inbox, hosttest.ModelMessage{From: r.Message.From.ID, Payload: string(r.Payload.Data)})
+	}
+	return a, nil
 }
 
 // held returns the reminders and timers that an actor has.
@@ -538,29 +649,6 @@ func held(t *testing.T, s *stage, rems *fakeReminders, id string) map[string]boo
 	return has
 }
 
-func drawOps(r *rapid.T, depth int) (ops []op) {
-	for range rapid.IntRange(0, 4).Draw(r, "ops") {
-		o := op{Do: rapid.SampledFrom([]string{"add", "add", "call", "call", "must", "call", "fail", "trap", "remind", "cancel", "names", "time", "untime"}).Draw(r, "do")}
-		switch o.Do {
-		case "add":
-			o.N = int64(rapid.IntRange(-3, 9).Draw(r, "n"))
-		case "call", "must":
-			o.ID, o.Again = drawActor(r), rapid.Bool().Draw(r, "again")
-			if depth == 0 || rapid.IntRange(0, 4).Draw(r, "look") == 0 {
-				o.Look = true
-			} else {
-				o.Ops = drawOps(r, depth-1)
-			}
-		case "remind", "cancel":
-			o.ID = rapid.SampledFrom([]string{"x", "y"}).Draw(r, "name")
-		case "time", "untime":
-			o.ID, o.N = rapid.SampledFrom([]string{"tx", "ty"}).Draw(r, "name"), 3600
-		}
-		ops = append(ops, o)
-	}
-	return ops
-}
-
 func codeOf(err error) string {
 	var guest *actor.GuestError
 	var trap *actor.TrapError
@@ -571,6 +659,10 @@ func codeOf(err error) string {
 		return guest.Code
 	case errors.As(err, &trap):
 		return "trap"
+	case errors.Is(err, actor.ErrMessageOrder):
+		return "order"
+	case errors.Is(err, actor.ErrPassedAway):
+		return "passed_away"
 	}
 	return err.Error()
 }

@@ -22,7 +22,6 @@ func TestLivesOfCalledTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rems := remind(t, host.Config{})
 		actors := scriptedActor()
-		actors.Life.Sets = map[string][]string{"Do": {"open", "closed"}, "DoAgain": {"open"}}
 		s.world.Deploy("app", "T", actors)
 		s.world.Deploy("app", "Child", scriptedActor())
 		become := func(set string) op { return op{Do: "become", ID: set} }
@@ -44,7 +43,7 @@ func TestLivesOfCalledTurns(t *testing.T) {
 			// The outer turn of b sees what the inner one has chosen.
 			{ops: []op{call("b", call("c", again("b", become("closed"))), call("c", again("b")))}, reply: "(((closed)) ((not_accepted)))", set: "closed"},
 			{ops: []op{call("b", become("")), call("b", op{Do: "remind", ID: "r"})}, reply: "() (set)"},
-			{ops: []op{call("b", pass, add), call("b", add)}, reply: "() (6)"}, // the state cannot be written any more
+			{ops: []op{call("b", pass, add), call("b", add)}, reply: "(add_-12) (6)"}, // the state cannot be written any more
 			{ops: []op{call("b", add, pass), fail}, reply: ""},
 			{ops: []op{call("c", call("b", pass), fail), call("b", add)}, reply: "(on_purpose) (7)"},
 			{ops: []op{call("b", call("c", again("b", pass)))}, reply: "(((pass_-2)))"},
@@ -256,6 +255,40 @@ func TestHooks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCreatedAlone: a hook that changes nothing runs once all the same, since its turn is committed, and its
+// reply is nobody's.
+func TestCreatedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := remind(t, host.Config{})
+		var ran hooked
+		s.world.Deploy("app", "T", hosttest.Actor{Life: hosttest.Life{Hooks: abi.Hooks{Created: "OnCreated"}}, Methods: map[string]hosttest.Func{
+			"OnCreated": ran.note("created", func(t *hosttest.Turn) error { return t.Reply("of the hook") }),
+			"Idle":      ran.note("idle", nil),
+		}})
+		s.mustCall(t, "a", "Idle", "")
+		if row := s.store.row(key("a")); row.Version == 0 {
+			t.Error("no row shows that the hook has run")
+		}
+		s.mustCall(t, "a", "Idle", "")
+		ran.wants(t, "created", "idle", "idle")
+	})
+}
+
+// TestPassAwayGivesBackTokensOnce: the token of a reminder that a called turn has set before it ended the life
+// of its actor is given back, and not once more when the chain is taken back.
+func TestPassAwayGivesBackTokensOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		s.world.Deploy("app", "T", scriptedActor())
+		if _, err := s.do(t, "a", op{Do: "call", ID: "b", Ops: []op{{Do: "remind", ID: "x"}, {Do: "pass"}}}, op{Do: "fail"}); err == nil {
+			t.Error("it did not fail")
+		}
+		if n := rems.unused.Load(); n != 1 {
+			t.Errorf("%d tokens were given back of one", n)
+		}
+	})
 }
 
 // TestMessageToAnEarlierLife: a message that was sent before the actor passed away is not for its

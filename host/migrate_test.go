@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,5 +226,22 @@ func TestReaderMigratesForItself(t *testing.T) {
 		if runs != 2 || o.store.row(key("a")).Version != before {
 			t.Errorf("%d runs, %+v", runs, o.store.row(key("a")))
 		}
+	})
+}
+
+// TestMigrationsHaveNoEffects: a migration changes state, and neither publishes nor sends.
+func TestMigrationsHaveNoEffects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMigrating(t, abi.PlacementRing, func(t *hosttest.Turn) error {
+			sent, err := t.Calls.Send(&abi.Message{Type: "T", ID: "b", Method: "Set"})
+			if published := t.Calls.Publish("n", "", nil); err != nil || sent != abi.CodeReadOnly || published != abi.CodeReadOnly {
+				return fmt.Errorf("sending has the code %d (%v), publishing %d", sent, err, published)
+			}
+			return migrate(t)
+		})
+		if _, err := m.call(t.Context(), "a", "Set"); err != nil {
+			t.Error(err)
+		}
+		m.read(t, 1)
 	})
 }

@@ -101,8 +101,8 @@ func (f *fakeReminders) ReminderNames(_ context.Context, key actor.Key, prefix s
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
-	for n := range f.reminders {
-		if n.Key == key && strings.HasPrefix(n.Name, prefix) {
+	for n, r := range f.reminders {
+		if n.Key == key && r.Message == nil && strings.HasPrefix(n.Name, prefix) {
 			names = append(names, n.Name)
 		}
 	}

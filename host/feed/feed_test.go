@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,7 @@ type events struct {
 	reads   int
 	hold    chan struct{} // if not nil, received from before each read
 	fails   error
+	trims   chan struct{} // if not nil, received from before each trim
 }
 
 func newEvents() *events {
@@ -77,6 +79,9 @@ func (s *events) NewestEvent(_ context.Context, k actor.Key) (at actor.EventPosi
 }
 
 func (s *events) TrimEvents(_ context.Context, k actor.Key, keep actor.EventsKept) error {
+	if s.trims != nil {
+		<-s.trims
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.of[k]) - keep.Count; n > 0 {
@@ -248,6 +253,88 @@ func TestSlowSubscriber(t *testing.T) {
 		slow.want(t, numbered(1, 3*maxRecent)...)
 		late := subscribe(t, f, actor.EventPosition{}, nil)
 		late.want(t, numbered(0, 3*maxRecent)...)
+	})
+}
+
+// Of more events than one read brings, published at once, a subscriber that waits gets all.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		waits := subscribe(t, f, actor.EventPosition{}, nil)
+		waits.want(t)
+		s.publishIn(f, numbered(1, 2*pageEvents+10)...)
+		waits.want(t, numbered(1, 2*pageEvents+10)...)
+	})
+}
+
+// Subscribers that begin behind what their topic remembers share what is read for one of them.
+func TestSubscribersAheadOfTheTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publishIn(f, "1")
+		slow := subscribe(t, f, actor.EventPosition{}, make(chan struct{}))
+		slow.want(t, "1")
+		s.publishIn(f, numbered(2, 5)...) // which nobody reads: the only subscriber is busy
+		newest, err := f.Newest(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := subscribe(t, f, newest, nil), subscribe(t, f, newest, nil)
+		a.want(t)
+		s.publishIn(f, "6")
+		a.want(t, "6")
+		b.want(t, "6")
+	})
+}
+
+// After many large events, subscribers share the reads of small ones as before.
+func TestLargeEventsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		var all []*subscriber
+		for range 50 {
+			all = append(all, subscribe(t, f, actor.EventPosition{}, nil))
+		}
+		large := strings.Repeat("x", actor.MaxEventPayload)
+		for range 2 * maxRecentBytes / actor.MaxEventPayload {
+			s.publishIn(f, large)
+			all[0].want(t, large)
+		}
+		for _, a := range all[1:] {
+			a.texts = nil
+		}
+		s.takeReads()
+		s.publishIn(f, "1", "2")
+		for _, a := range all {
+			a.want(t, "1", "2")
+		}
+		if n := s.takeReads(); n > 2 {
+			t.Errorf("%d reads for two events", n)
+		}
+	})
+}
+
+// An app has a bounded number of trims at once.
+func TestTrimsOfAnAppAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		s.trims = make(chan struct{})
+		f := testFeed(s, false, Retention{})
+		f.trimmer.chance = func(int) int { return 0 }
+		for i := range 2 * maxTrims {
+			f.Published(actor.Key{App: "app", Type: "T", ID: fmt.Sprint(i)}, 1)
+		}
+		if n := f.trimmer.waiting["app"]; n != maxTrims {
+			t.Errorf("%d trims are under way or wait, of %d", n, maxTrims)
+		}
+		close(s.trims)
+		f.Stop()
+		if len(f.trimmer.waiting) != 0 {
+			t.Errorf("when all are over, %v wait", f.trimmer.waiting)
+		}
 	})
 }
 

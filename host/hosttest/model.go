@@ -8,94 +8,251 @@ import (
 )
 
 // Model is what scripted actors are where one turn follows the other. It does not change.
-type Model map[string]ModelActor
+type Model struct {
+	actors  map[string]ModelActor
+	Spawned int // actors, by all of them
+}
 
-// ModelActor is what a scripted actor has: its number, the names of its reminders and timers, and,
-// by receiver, the numbers that it has sent.
+// ModelActor is what a scripted actor has. It does not change.
 type ModelActor struct {
-	N    int64
-	Has  map[string]bool
-	Sent map[string]string
+	N     int64
+	Set   string // of methods
+	Lives int    // that are over
+	// Has are the names of its reminders, timers and services. Those of services begin with s, and
+	// those of timers with t.
+	Has map[string]bool
+	// Heard are the numbers that it was told, by who told it, and Events what it has published.
+	Heard  map[string]string
+	Events string
+	// Inbox are the messages to it, each sender's in their order.
+	Inbox []ModelMessage
+}
+
+// ModelMessage is a message that nobody has consumed.
+type ModelMessage struct {
+	From, Payload string
+	// Life counts the lives of the receiver that were over when the message was sent: in a later
+	// one it fails. It is -1 as long as the turn is open that sends it.
+	Life int
+}
+
+// ModelTell is a volatile message.
+type ModelTell struct {
+	From, To string
+	N        int64
 }
 
 func (a ModelActor) String() string {
-	return fmt.Sprint(a.N, slices.Sorted(maps.Keys(a.Has)), a.Sent)
+	inbox := map[string]string{}
+	for _, m := range a.Inbox {
+		inbox[m.From] += " " + m.Payload
+	}
+	return fmt.Sprintf("%d in set %q of life %d with %v, heard %v, published%s, inbox %v", a.N, a.Set, a.Lives, slices.Sorted(maps.Keys(a.Has)), a.Heard, a.Events, inbox)
 }
+
+// Actor returns what an actor is.
+func (m Model) Actor(id string) ModelActor { return m.actors[id] }
 
 // With returns the actors after a change of one.
 func (m Model) With(id string, change func(*ModelActor)) Model {
-	after := maps.Clone(m)
-	a := ModelActor{m[id].N, map[string]bool{}, map[string]string{}}
-	maps.Copy(a.Has, m[id].Has)
-	maps.Copy(a.Sent, m[id].Sent)
-	change(&a)
-	after[id] = a
-	return after
-}
-
-// Run returns what the actors are after a scripted turn, and its reply or the code of its error.
-func (m Model) Run(id string, ops []Op) (after Model, reply, code string) {
-	return m.run(id, ops, map[string]bool{})
-}
-
-func (m Model) run(id string, ops []Op, open map[string]bool) (after Model, reply, code string) {
-	if !open[id] {
-		open[id] = true
-		defer delete(open, id)
+	a := m.actors[id]
+	a.Has, a.Heard, a.Inbox = maps.Clone(a.Has), maps.Clone(a.Heard), slices.Clone(a.Inbox)
+	if a.Has == nil {
+		a.Has = map[string]bool{}
 	}
+	if a.Heard == nil {
+		a.Heard = map[string]string{}
+	}
+	change(&a)
+	m.actors = maps.Clone(m.actors)
+	if m.actors == nil {
+		m.actors = map[string]ModelActor{}
+	}
+	m.actors[id] = a
+	return m
+}
+
+// Durable says what the store has of the actors.
+func (m Model) Durable() string {
+	var text []string
+	for id, a := range m.actors {
+		a.Has = maps.Clone(a.Has)
+		maps.DeleteFunc(a.Has, func(name string, _ bool) bool { return name[0] == 't' })
+		text = append(text, id+": "+a.String())
+	}
+	slices.Sort(text)
+	return fmt.Sprint(text, m.Spawned)
+}
+
+// holder returns who stands for a service; empty for nobody.
+func (m Model) holder(service string) string {
+	for id, a := range m.actors {
+		if a.Has[service] {
+			return id
+		}
+	}
+	return ""
+}
+
+// Run returns what the actors are after a scripted turn, its reply or the code of its error, and what
+// it tells, which [Model.Tell] delivers. After an error nothing has changed.
+func (m Model) Run(id string, ops []Op) (after Model, tells []ModelTell, reply, code string) {
+	c := &modelChain{open: map[string]bool{}, over: map[string]bool{}}
+	after, reply, code = c.run(m, id, ops)
+	if code != "" {
+		return m, nil, "", code
+	}
+	for to := range after.actors {
+		after = after.With(to, func(a *ModelActor) {
+			for i := range a.Inbox {
+				if a.Inbox[i].Life < 0 {
+					a.Inbox[i].Life = a.Lives
+				}
+			}
+		})
+	}
+	return after, c.tells, reply, ""
+}
+
+// Consume is Run of the message to an actor with this place in its inbox. The code is "order" if an
+// earlier one of its sender is there, and "passed_away" for a message to an earlier life.
+func (m Model) Consume(id string, place int, ops []Op) (after Model, tells []ModelTell, reply, code string) {
+	inbox := m.actors[id].Inbox
+	from := inbox[place].From
+	switch {
+	case slices.IndexFunc(inbox, func(o ModelMessage) bool { return o.From == from }) < place:
+		return m, nil, "", "order"
+	case inbox[place].Life < m.actors[id].Lives:
+		return m, nil, "", "passed_away"
+	}
+	if after, tells, reply, code = m.Without(id, place).Run(id, ops); code != "" {
+		after = m
+	}
+	return after, tells, reply, code
+}
+
+// Without returns the actors without a message to one of them.
+func (m Model) Without(id string, place int) Model {
+	return m.With(id, func(a *ModelActor) { a.Inbox = slices.Delete(a.Inbox, place, place+1) })
+}
+
+// Tell returns the actors after a volatile message was delivered.
+func (m Model) Tell(t ModelTell) Model {
+	return m.With(t.To, func(a *ModelActor) { a.Heard[t.From] += fmt.Sprint(" ", t.N) })
+}
+
+// modelChain is a turn with those that it calls.
+type modelChain struct {
+	open  map[string]bool // the actors with a turn that is not over
+	over  map[string]bool // those whose life has ended in the chain
+	tells []ModelTell
+}
+
+func (c *modelChain) run(m Model, id string, ops []Op) (after Model, reply, code string) {
+	awaited, over, told := c.open[id], maps.Clone(c.over), len(c.tells)
+	c.open[id] = true
+	defer func() {
+		if c.open[id] = awaited; code != "" {
+			c.over, c.tells = over, c.tells[:told]
+		}
+	}()
 	after = m
 	var seen []string
 	for _, o := range ops {
-		there := after[id].Has[o.ID]
-		add := func(a *ModelActor) { a.Has[o.ID] = true }
-		remove := func(a *ModelActor) { delete(a.Has, o.ID) }
+		var did string
 		switch o.Do {
-		case "add":
-			after = after.With(id, func(a *ModelActor) { a.N += o.N })
-			seen = append(seen, fmt.Sprint(after[id].N))
-		case "remind":
-			after = after.With(id, add)
-			seen = append(seen, "set")
-		case "cancel":
-			after = after.With(id, remove)
-			seen = append(seen, "canceled")
-		case "time":
-			after = after.With(id, add)
-			seen = append(seen, fmt.Sprint(there))
-		case "untime":
-			after = after.With(id, remove)
-			seen = append(seen, fmt.Sprint(there))
-		case "send":
-			after = after.With(id, func(a *ModelActor) { a.Sent[o.ID] += fmt.Sprint(" ", o.N) })
-			seen = append(seen, "sent")
-		case "names":
-			names := slices.Sorted(maps.Keys(after[id].Has))
-			seen = append(seen, fmt.Sprint(slices.DeleteFunc(names, func(name string) bool { return name[0] == 't' })))
 		case "fail":
-			return m, "", "on_purpose"
+			code = "on_purpose"
 		case "trap":
-			return m, "", "trap"
+			code = "trap"
+		case "call", "must":
+			if after, did, code = c.call(after, &o); code != "" && o.Do == "call" {
+				did, code = code, ""
+			}
+			did = "(" + did + ")"
+		case "names":
+			names := slices.Sorted(maps.Keys(after.actors[id].Has))
+			did = fmt.Sprint(slices.DeleteFunc(names, func(name string) bool { return name[0] == 't' || name[0] == 's' }))
+		case "send":
+			after, did = after.With(o.ID, func(a *ModelActor) { a.Inbox = append(a.Inbox, ModelMessage{id, o.Message(), -1}) }), "sent"
 		default:
-			var next Model
-			var reply, code string
-			switch {
-			case open[o.ID] && !o.Again:
-				code = "not_reentrant"
-			case o.Look:
-				reply = fmt.Sprint(after[o.ID].N)
-			default:
-				if next, reply, code = after.run(o.ID, o.Ops, open); code == "" {
-					after = next
-				}
+			if c.over[id] {
+				code = o.Do + "_-12"
+				break
 			}
-			if code != "" && o.Do == "must" {
-				return m, "", code
-			}
-			if code != "" {
-				reply = code
-			}
-			seen = append(seen, "("+reply+")")
+			after, did, code = c.effect(after, id, &o, awaited)
 		}
+		if code != "" {
+			return m, "", code
+		}
+		seen = append(seen, did)
 	}
 	return after, strings.Join(seen, " "), ""
+}
+
+func (c *modelChain) call(m Model, o *Op) (after Model, reply, code string) {
+	to := m.actors[o.ID]
+	switch {
+	case c.open[o.ID] && !o.Again:
+		return m, "", "not_reentrant"
+	case c.over[o.ID]:
+		return m, "", "passed_away"
+	case o.Look:
+		return m, fmt.Sprint(to.N), ""
+	case o.Again && to.Set == "closed":
+		return m, "", "not_accepted"
+	}
+	return c.run(m, o.ID, o.Ops)
+}
+
+// effect does something else than calling and sending to the actor whose turn is open. awaited means
+// that an earlier turn of the actor is open as well.
+func (c *modelChain) effect(m Model, id string, o *Op, awaited bool) (after Model, did, code string) {
+	had := m.actors[id].Has[o.ID]
+	after = m.With(id, func(a *ModelActor) {
+		switch o.Do {
+		case "add":
+			a.N += o.N
+			did = fmt.Sprint(a.N)
+		case "remind":
+			a.Has[o.ID], did = true, "set"
+		case "cancel":
+			delete(a.Has, o.ID)
+			did = "canceled"
+		case "time":
+			a.Has[o.ID], did = true, fmt.Sprint(had)
+		case "untime", "release":
+			delete(a.Has, o.ID)
+			did = fmt.Sprint(had)
+		case "claim":
+			if holder := m.holder(o.ID); holder != "" && holder != id {
+				code = "claim_-10"
+				return
+			}
+			a.Has[o.ID], did = true, "claimed"
+		case "become":
+			a.Set, did = o.ID, o.ID
+		case "publish":
+			a.Events += fmt.Sprintf(" %d:%s:%d", a.Lives, o.ID, o.N)
+			did = "published"
+		case "tell":
+			c.tells = append(c.tells, ModelTell{id, o.ID, o.N})
+			did = "told"
+		case "pass":
+			if awaited {
+				code = "pass_-2"
+				return
+			}
+			// What the turn sends to its own actor is dropped.
+			inbox := slices.DeleteFunc(a.Inbox, func(sent ModelMessage) bool { return sent.From == id && sent.Life < 0 })
+			*a = ModelActor{Lives: a.Lives + 1, Inbox: inbox, Events: a.Events}
+			c.over[id], did = true, "passed"
+		case "spawn":
+			did = "spawned"
+		}
+	})
+	if o.Do == "spawn" {
+		after.Spawned++
+	}
+	return after, did, code
 }

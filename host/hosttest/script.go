@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 type Op struct {
 	// Do is "add" to its number, "call" another actor, "must" call it, "fail" or "trap"; "remind"
 	// and "cancel" a reminder of the actor that ID names, "names" of its reminders; "time" and
-	// "untime" a timer; "send" the number to the actor that ID names; "become" what ID names, "pass"
-	// away, and "spawn" an actor of Type, whose ID is in the memory of the instance.
+	// "untime" a timer; "send" a message to the actor that ID names, which adds the number there and does
+	// Ops, and "tell" it the number; "publish" the number as an event that ID names; "claim" and
+	// "release" a service; "become" what ID names, "pass" away, and "spawn" an actor of Type, whose ID is
+	// in the memory of the instance.
 	Do  string `json:"do"`
 	N   int64  `json:"n,omitempty"`
 	ID  string `json:"id,omitempty"`
@@ -29,6 +32,9 @@ type Op struct {
 	Look  bool `json:"look,omitempty"`
 	Again bool `json:"again,omitempty"`
 }
+
+// Message is the payload of what "send" sends.
+func (o *Op) Message() string { return Script(append([]Op{{Do: "add", N: o.N}}, o.Ops...)...) }
 
 // Script is the payload of a method that does all that.
 func Script(ops ...Op) string {
@@ -53,7 +59,11 @@ func Scripted(t *Turn) error {
 		switch o.Do {
 		case "add":
 			n, err := t.Add("n", o.N)
-			if err != nil {
+			var refused *CodeError
+			switch {
+			case errors.As(err, &refused):
+				return Fail(fmt.Sprintf("add_%d", refused.Code))
+			case err != nil:
 				return err
 			}
 			t.Local[t.Frame.ID] = cached{t.Calls.StateRevision(), n}
@@ -90,7 +100,7 @@ func Scripted(t *Turn) error {
 	return t.Reply(strings.Join(seen, " "))
 }
 
-// sideEffect does something to reminders or timers, or sends, and returns what is to be seen of that.
+// sideEffect does something that is not state, and returns what is to be seen of that.
 func sideEffect(t *Turn, o *Op) (string, error) {
 	var did any
 	var code abi.Code
@@ -112,8 +122,17 @@ func sideEffect(t *Turn, o *Op) (string, error) {
 	case "untime":
 		did, code = t.Calls.TimerCancel([]byte(o.ID))
 	case "send":
-		code, err = t.Calls.Send(&abi.Message{Type: cmp.Or(o.Type, t.Frame.Type), ID: o.ID, Method: "Do", Payload: fmt.Append(nil, o.N)})
+		code, err = t.Calls.Send(&abi.Message{Type: cmp.Or(o.Type, t.Frame.Type), ID: o.ID, Method: "Do", Payload: []byte(o.Message())})
 		did = "sent"
+	case "tell":
+		code, err = t.Calls.Send(&abi.Message{Type: cmp.Or(o.Type, t.Frame.Type), ID: o.ID, Method: "Hear", Payload: fmt.Append(nil, o.N), Flags: abi.MessageVolatile})
+		did = "told"
+	case "publish":
+		did, code = "published", t.Calls.Publish(o.ID, "", fmt.Append(nil, o.N))
+	case "claim":
+		did, code = "claimed", t.Calls.ServiceClaim([]byte(o.ID))
+	case "release":
+		did, code = t.Calls.ServiceRelease([]byte(o.ID))
 	case "become":
 		did, code = o.ID, t.Calls.Become([]byte(o.ID))
 	case "pass":
@@ -159,10 +178,28 @@ func Look(t *Turn) error {
 	return errors.Join(err, t.Reply(fmt.Sprint(n)))
 }
 
+// Hear notes a number that an actor tells another one.
+func Hear(t *Turn) error {
+	heard, err := heardFrom(t, t.Frame.CallerID)
+	return errors.Join(err, t.SetJSON("heard "+t.Frame.CallerID, strconv.Quote(heard+" "+string(t.Frame.Payload))))
+}
+
+// Heard replies with what an actor has heard from the one that the payload names.
+func Heard(t *Turn) error {
+	heard, err := heardFrom(t, string(t.Frame.Payload))
+	return errors.Join(err, t.Reply(heard))
+}
+
+func heardFrom(t *Turn, id string) (string, error) {
+	heard, err := t.Get("heard " + id)
+	return strings.Trim(heard, `"`), err
+}
+
 // ScriptedActor is an actor whose methods do what a script says.
 func ScriptedActor() Actor {
 	return Actor{
-		Methods:  map[string]Func{"Do": Scripted, "DoAgain": Scripted},
-		ReadOnly: map[string]Func{"Look": Look, "LookAgain": Look, "See": Scripted}, Reentrant: []string{"DoAgain", "LookAgain"},
+		Methods:  map[string]Func{"Do": Scripted, "DoAgain": Scripted, "Hear": Hear},
+		ReadOnly: map[string]Func{"Look": Look, "LookAgain": Look, "See": Scripted, "Heard": Heard}, Reentrant: []string{"DoAgain", "LookAgain"},
+		Life: Life{Sets: map[string][]string{"Do": {"open", "closed"}, "DoAgain": {"open"}}},
 	}
 }

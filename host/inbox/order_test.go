@@ -24,7 +24,11 @@ func TestName(t *testing.T) {
 		message(1, "a", ""), message(2, "b", ""), message(3, "z", "a"), message(4, "elsewhere", ""), named,
 		{ReminderSpec: actor.ReminderSpec{Key: to("a"), Name: "a reminder"}}, message(6, "a", ""),
 	}
+	before := c.Reminders.Set
 	Name(&c)
+	if before[0].Name != "" {
+		t.Error("it has named a message of the list that turns look at")
+	}
 	want := []string{
 		actor.MessageName(to("a"), 7, 0), actor.MessageName(to("b"), 99, 0), actor.MessageName(to("a"), 7, 1),
 		actor.UnorderedMessageName(c.Reminders.Set[3].ID), named.Name, "a reminder", actor.MessageName(to("a"), 7, 2),

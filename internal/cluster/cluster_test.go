@@ -270,6 +270,11 @@ func (r *run) breakAll(t *testing.T, random *rand.Rand, all []fault, before func
 		r.everyCounter(t) // the cluster settles
 	}
 	t.Logf("%d rounds %v", rounds, fired)
+	for _, f := range all {
+		if rounds >= len(all) && fired[f.name] == 0 {
+			t.Errorf("this never happened: %s", f.name)
+		}
+	}
 }
 
 // TestRoles: a server that leads and runs no actors, and two that run them and do not lead.

@@ -61,7 +61,7 @@ func (p *posts) end(t *testing.T) {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("%d of %d messages of a wave were taken", taken, crash.PostedOfWave)
+				t.Fatalf("%d of %d messages of a wave were taken", taken, p.OfWave())
 			}
 		}
 	}

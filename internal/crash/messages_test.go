@@ -16,7 +16,8 @@ import (
 
 // TestKillMessages kills a server on the embedded store while its actors send each other messages:
 // in the end each message took effect once, in the order of its sender, and each that is never
-// taken came back once. GREENROOM_KILL_ROUNDS says how often it is killed (make soak).
+// taken came back once. GREENROOM_KILL_ROUNDS says how often it is killed, and GREENROOM_MESSAGES how many
+// messages take effect at least (make soak).
 func TestKillMessages(t *testing.T) {
 	t.Parallel()
 	built, err := guestbuild.Build(t.Context(), guestbuild.Request{
@@ -54,19 +55,20 @@ func TestKillMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	posts := crash.Posts{Do: func(ctx context.Context, req client.Request) ([]byte, error) {
+	rounds, least := crash.Rounds(t, 6), crash.Messages(t, 1)
+	posts := crash.Large(least, func(ctx context.Context, req client.Request) ([]byte, error) {
 		reply, err := c.Do(ctx, req)
 		return reply.Payload, err
-	}}
+	})
 
-	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
-	defer cancel()
 	kills, messages := 0, 0
-	rounds := crash.Rounds(t, 6)
-	for wave := 0; kills < rounds; wave++ {
+	// So that the kills come all along.
+	between := max(posts.OfWave()/4, least/rounds)
+	next := random.IntN(posts.OfWave() / 4) // how many are taken before the next kill
+	for wave := 0; kills < rounds || messages < least; wave++ {
+		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 		sent := make(chan error, 1)
 		go func() { sent <- posts.Send(ctx, wave) }()
-		next := random.IntN(crash.PostedOfWave / 4) // how many are taken before the next kill
 		for {
 			taken, over, problems, err := posts.Taken(ctx, wave)
 			if err != nil {
@@ -79,18 +81,26 @@ func TestKillMessages(t *testing.T) {
 				messages += taken
 				break
 			}
-			if taken >= next && kills < rounds {
+			if messages+taken >= next && kills < rounds {
 				if err := server.Kill(); err != nil {
 					fatal("kill: %v", err)
 				}
 				kills++
 				start()
-				next = taken + random.IntN(crash.PostedOfWave/4)
+				next = messages + taken + random.IntN(between)
+			}
+			select { // the reads are not to keep the server from its messages
+			case <-ctx.Done():
+			case <-time.After(pollEvery):
 			}
 		}
 		if err := <-sent; err != nil {
 			fatal("%v", err)
 		}
+		cancel()
 	}
 	t.Logf("%d rounds of kill -9: %d messages took effect", kills, messages)
 }
+
+// pollEvery is how often a test looks at how far its messages are.
+const pollEvery = 20 * time.Millisecond

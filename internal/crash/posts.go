@@ -1,29 +1,50 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
+	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/client"
 )
 
 // Posts are actors of internal/node/testdata/post that send each other messages while servers
-// break. They come in waves, each of actors of its own.
+// break. They come in waves, each of actors of its own. Its methods may be called concurrently.
 type Posts struct {
 	// Do makes a call that may be repeated, again until it is answered.
 	Do func(ctx context.Context, req client.Request) ([]byte, error)
+	// Rounds is how often an actor sends in a wave. Defaults to 12.
+	Rounds int
 }
 
 // In a wave, each of so many actors sends so many messages to each of the others, and to one that is
-// locked, in so many rounds.
+// locked, in each round.
 const (
-	PostsOfWave = 4
-	sentEach    = 3
-	sentRounds  = 12
-	// PostedOfWave is how many messages are taken in a wave.
-	PostedOfWave = PostsOfWave * PostsOfWave * sentEach * sentRounds
+	PostsOfWave   = 4
+	sentEach      = 3
+	defaultRounds = 12
 )
+
+func (p *Posts) rounds() int { return cmp.Or(p.Rounds, defaultRounds) }
+
+// OfWave is how many messages are taken in a wave.
+func (p *Posts) OfWave() int { return PostsOfWave * PostsOfWave * sentEach * p.rounds() }
+
+// Messages returns GREENROOM_MESSAGES, which is how many messages a test has its actors send at
+// least, or usual if it is not set.
+func Messages(t testing.TB, usual int) int { return variable(t, "GREENROOM_MESSAGES", usual) }
+
+// Large returns Posts for so many messages: waves that are larger for a long run.
+func Large(messages int, do func(ctx context.Context, req client.Request) ([]byte, error)) Posts {
+	p := Posts{Do: do}
+	p.Rounds = min(max(defaultRounds, messages/100/p.OfWave()*defaultRounds), 400)
+	return p
+}
 
 func postID(wave, i int) string { return fmt.Sprint("p", wave, "-", i) }
 
@@ -52,7 +73,7 @@ func (p *Posts) Send(ctx context.Context, wave int) error {
 				to = append(to, ref{"Post", postID(wave, i)})
 			}
 		}
-		order, err := json.Marshal(map[string]any{"to": append(to, ref{"Locked", postID(wave, PostsOfWave)}), "each": sentEach, "rounds": sentRounds})
+		order, err := json.Marshal(map[string]any{"to": append(to, ref{"Locked", postID(wave, PostsOfWave)}), "each": sentEach, "rounds": p.rounds()})
 		if err != nil {
 			return err
 		}
@@ -71,7 +92,7 @@ func (p *Posts) Send(ctx context.Context, wave int) error {
 func (p *Posts) Taken(ctx context.Context, wave int) (taken int, over bool, problems []string, err error) {
 	over = true
 	for i := range PostsOfWave + 1 {
-		typ, senders, back := "Post", PostsOfWave-1, sentRounds
+		typ, senders, back := "Post", PostsOfWave-1, p.rounds()
 		if i == PostsOfWave {
 			typ, senders, back = "Locked", PostsOfWave, 0
 		}
@@ -84,15 +105,41 @@ func (p *Posts) Taken(ctx context.Context, wave int) (taken int, over bool, prob
 			return 0, false, nil, fmt.Errorf("read %s %s: %w", typ, postID(wave, i), err)
 		}
 		taken += c.all()
-		over = over && c.all() >= senders*sentEach*sentRounds && c.Back >= back
+		over = over && c.all() >= senders*sentEach*p.rounds() && c.Back >= back
 		if c.Disorder != 0 || c.Back > back || c.Refused > back || len(c.Got) > senders {
 			problems = append(problems, fmt.Sprintf("%s %s got %d messages out of order or again; of %d refused ones %d came back; it has %d senders", typ, postID(wave, i), c.Disorder, c.Refused, c.Back, len(c.Got)))
 		}
 		for from, n := range c.Got {
-			if n > sentEach*sentRounds {
-				problems = append(problems, fmt.Sprintf("%s %s got %d messages from %s, of %d", typ, postID(wave, i), n, from, sentEach*sentRounds))
+			if n > sentEach*p.rounds() {
+				problems = append(problems, fmt.Sprintf("%s %s got %d messages from %s, of %d", typ, postID(wave, i), n, from, sentEach*p.rounds()))
 			}
 		}
 	}
 	return taken, over, problems, nil
 }
+
+// Wave has the actors of a wave send, and waits until all was taken, which it counts. The error may say
+// that messages took effect otherwise than they must.
+func (p *Posts) Wave(ctx context.Context, wave int) (taken int, err error) {
+	if err := p.Send(ctx, wave); err != nil {
+		return 0, err
+	}
+	for {
+		taken, over, problems, err := p.Taken(ctx, wave)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(problems) > 0:
+			return 0, errors.New(strings.Join(problems, "; "))
+		case over:
+			return taken, nil
+		}
+		select { // the reads are not to keep the servers from their messages
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+const pollEvery = 100 * time.Millisecond

@@ -9,15 +9,18 @@ import (
 )
 
 // Rounds returns GREENROOM_KILL_ROUNDS, or usual if it is not set.
-func Rounds(t testing.TB, usual int) int {
+func Rounds(t testing.TB, usual int) int { return variable(t, "GREENROOM_KILL_ROUNDS", usual) }
+
+// variable returns the number in an environment variable, or usual if it is not set.
+func variable(t testing.TB, name string, usual int) int {
 	t.Helper()
-	s := os.Getenv("GREENROOM_KILL_ROUNDS")
+	s := os.Getenv(name)
 	if s == "" {
 		return usual
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	return n
 }

@@ -25,6 +25,9 @@
 // two of one store, under every fault of store/faultstore, against a register; it
 // is the test of 1 to 4 together.
 //
+// TestChainsAgainstModel compares random programs of nested calls, messages, events, services and lives
+// with a sequential model, on one host and on three. A test logs its seed; GREENROOM_TEST_SEED runs it again.
+//
 // Guests are native (host/hosttest): what Wasm adds is tested in engine/wasm. The
 // stores are the embedded one, PostgreSQL (internal/pgtest), and CockroachDB
 // when GREENROOM_TEST_COCKROACH_URL is set. A fault that was planned and never

@@ -153,8 +153,7 @@ func windows(t *testing.T, s store.Store, placement string) {
 // answered: every call must count once, and every reply must be its own.
 func retries(t *testing.T, s store.Store, placement string) {
 	const clients, each, most = 8, 15, 300
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeded(t)
 	faults := rates(placement)
 	if placement == abi.PlacementAny {
 		delete(faults, faultstore.LoadFails) // a locked turn loads its own row

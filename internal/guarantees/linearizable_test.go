@@ -45,8 +45,7 @@ func linearizable(t *testing.T, hostCount, callers int) {
 	const turns, most, actors = 480, 10, 2
 	onEveryStore(t, func(t *testing.T, s store.Store) {
 		inEveryLane(t, func(t *testing.T, placement string) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seeded(t)
 			r := newRig(t, s, fmt.Sprintf("linear%d-%s", hostCount, placement), faultstore.Config{Seed: seed, Rates: rates(placement)})
 			r.world.Deploy(r.app, "Counter", counter(placement))
 			var hosts []*host.Host

@@ -101,8 +101,7 @@ func sendNumber(t *hosttest.Turn, typ, method string, n int64) error {
 
 func messages(t *testing.T, s store.Store) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeded(t)
 	faults := map[faultstore.Fault]float64{}
 	for _, placement := range lanes {
 		maps.Copy(faults, rates(placement))

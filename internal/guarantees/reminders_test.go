@@ -175,8 +175,7 @@ var lanes = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny}
 
 func firings(t *testing.T, s store.Store) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeded(t)
 	faults := map[faultstore.Fault]float64{}
 	for _, placement := range lanes {
 		maps.Copy(faults, rates(placement))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -102,6 +104,8 @@ type rig struct {
 	// peers are of the host that starts next; nil: it has none.
 	peers host.Peers
 	hosts atomic.Int64
+	// turnEnd, if not nil, is called for each turn of the hosts that start next.
+	turnEnd func(host.TurnEnd)
 }
 
 func newRig(t testing.TB, s store.Store, app string, cfg faultstore.Config) *rig {
@@ -131,7 +135,7 @@ func (r *rig) hostOf(t testing.TB, committer host.Committer, limits host.Limits,
 		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner, Reminders: r.reminders, Peers: r.peers, Services: r.store,
 		// Every other host as on the embedded store, every other as on a database.
 		Pipeline:  pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
-		Observers: []host.Events{{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }}},
+		Observers: []host.Events{{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }, TurnEnd: r.turnEnd}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +193,21 @@ func (r *rig) strong(t *testing.T, h *host.Host, id string) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// seeded returns the seed of a test, which it logs: GREENROOM_TEST_SEED, or another one each time if
+// that is not set.
+func seeded(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("GREENROOM_TEST_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("GREENROOM_TEST_SEED: %v", err)
+		}
+	}
+	t.Logf("GREENROOM_TEST_SEED=%d", seed)
+	return seed
 }
 
 // allFired fails the test if a planned fault never happened.

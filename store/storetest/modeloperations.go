@@ -106,6 +106,7 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 		}
 	}
 	c.Records = drawRecords(r, m.key(id), least)
+	m.drawMessages(r, id, &c)
 	if len(m.sent) < 200 {
 		m.sent = append(m.sent, c)
 	}
@@ -120,6 +121,9 @@ func (m *model) apply(c actor.Commit) error {
 	case m.taken(&c):
 		return actor.ErrKeyExists
 	}
+	if err := m.misses(&c); err != nil {
+		return err
+	}
 	fences := slices.Clone(c.Fences)
 	for i := range c.Rows {
 		fences = append(fences, c.Rows[i].Fence())
@@ -133,6 +137,7 @@ func (m *model) apply(c actor.Commit) error {
 	for i := range c.Rows {
 		m.change(c.ID, &c.Rows[i])
 	}
+	m.deliver(&c)
 	return nil
 }
 
@@ -173,6 +178,8 @@ func (m *model) commit(r *rapid.T) {
 			set.Rows = append(slices.Clone(set.Rows), next.Rows...)
 			set.Fences = append(slices.Clone(set.Fences), next.Fences...)
 			set.Records = append(slices.Clone(set.Records), next.Records...)
+			set.Reminders.Add(&next.Reminders)
+			keepable(set)
 			continue
 		}
 		commits = append(commits, next)
@@ -312,7 +319,10 @@ func (m *model) loadMany(r *rapid.T) {
 }
 
 // check runs after every operation.
-func (m *model) check(r *rapid.T) { m.load(r, modelIDs) }
+func (m *model) check(r *rapid.T) {
+	m.load(r, modelIDs)
+	m.checkMessages(r)
+}
 
 func (m *model) load(r *rapid.T, ids []string) {
 	keys := make([]actor.Key, len(ids))
