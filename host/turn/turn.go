@@ -31,6 +31,8 @@ type Env struct {
 	Outbox Outbox
 	// Services may be nil: then there are none.
 	Services Services
+	// Hosts may be nil: then all actors are here.
+	Hosts Hosts
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -400,11 +402,11 @@ func (e *effects) Tokens() []actor.ReminderID {
 	return tokens
 }
 
-// TimerEffects returns what is done to the actor's timers. The caller owns it.
-func (e *effects) TimerEffects() []TimerEffect {
-	effects := e.done.Timers.effects
+// TimerChanges returns what is done to the actor's timers and watches. The caller owns it.
+func (e *effects) TimerChanges() TimerChanges {
+	changes := e.done.Timers
 	e.done.Timers = TimerChanges{}
-	return effects
+	return changes
 }
 
 // Tells returns the volatile messages that are sent. The caller owns them.
