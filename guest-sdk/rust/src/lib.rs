@@ -128,9 +128,9 @@ pub mod testing;
 mod text;
 mod timer;
 mod turn;
-pub mod watch;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
+pub mod watch;
 
 pub use actor::{Actor, Method, State};
 pub use address::Ref;

@@ -3,8 +3,8 @@
 use greenroom::life::{LIFE_OVER, PASSED_AWAY, SERVICE_NOT_FOUND, TAKEN};
 use greenroom::message::INVALID_MESSAGE;
 use greenroom::testing::Host;
-use greenroom::{Context, Error, ReadContext, Ref, Reminder, Timer};
 use greenroom::watch::INVALID_WATCH;
+use greenroom::{Context, Error, ReadContext, Ref, Reminder, Timer};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -243,7 +243,7 @@ impl Free {
 }
 
 fn player(id: &str) -> Ref {
-    Ref::new("Player", id)
+    Ref::of::<Lobby>(id)
 }
 
 impl Lobby {
@@ -301,7 +301,7 @@ greenroom::actors! {
             "End" => end,
             "Wrong" => wrong,
         },
-    },
+    }
     Depot {
         methods: {
             "Take" => private take,
@@ -683,16 +683,16 @@ fn a_watched_host_is_lost_once() {
     assert_eq!(left, Ok(true));
     do_(&host, "Lobby", "l", "Try", "dan".to_string());
     for id in ["ann", "ann", "bob", "dan"] {
-        host.actor_named("Player", id).disconnect();
+        host.actor_named("Lobby", id).disconnect();
     }
-    assert_eq!(lost(&host), ["Disconnected Player||ann disconnected"]);
+    assert_eq!(lost(&host), ["Disconnected Lobby||ann disconnected"]);
     host.actor_named("Lobby", "l").move_away();
-    host.actor_named("Player", "cid").disconnect();
+    host.actor_named("Lobby", "cid").disconnect();
     assert_eq!(
         lost(&host),
         [
-            "Disconnected Player||ann disconnected",
-            "Disconnected Player||cid moved"
+            "Disconnected Lobby||ann disconnected",
+            "Disconnected Lobby||cid moved"
         ]
     );
 }
@@ -702,7 +702,7 @@ fn watches_end_unsaid_with_a_life() {
     let host = host();
     do_(&host, "Lobby", "l", "Join", "ann".to_string());
     do_(&host, "Lobby", "l", "End", ());
-    host.actor_named("Player", "ann").disconnect();
+    host.actor_named("Lobby", "ann").disconnect();
     assert_eq!(host.deliver(), 0);
     let lobby = host.actor_named("Lobby", "l");
     for (method, want) in [
