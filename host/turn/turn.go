@@ -367,6 +367,7 @@ type SideEffects struct {
 	Reminders actor.ReminderEffects
 	Timers    TimerChanges
 	Tells     []actor.Tell
+	TellBytes int64 // their sizes together
 	Events    []actor.EventWrite
 	Life      Life
 }
@@ -382,7 +383,8 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	r := &before.Reminders
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
-	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
+	e.done.Tells, e.done.TellBytes = slices.Clone(before.Tells), before.TellBytes
+	e.done.Events = slices.Clone(before.Events)
 	e.done.Life = before.Life
 	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 	e.done.Life.Services = slices.Clone(before.Life.Services)
@@ -412,7 +414,7 @@ func (e *effects) TimerChanges() TimerChanges {
 // Tells returns the volatile messages that are sent. The caller owns them.
 func (e *effects) Tells() []actor.Tell {
 	tells := e.done.Tells
-	e.done.Tells = nil
+	e.done.Tells, e.done.TellBytes = nil, 0
 	return tells
 }
 
