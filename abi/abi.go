@@ -51,6 +51,7 @@ const (
 	FuncServiceClaim   = "service_claim"
 	FuncServiceRelease = "service_release"
 	FuncEventPublish   = "event_publish"
+	FuncHostWatch      = "host_watch"
 
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet  = "config_get"
@@ -105,6 +106,14 @@ const (
 	CauseTimer    uint8 = 4
 	// CauseUndelivered is a message that comes back to its sender: nobody consumed it.
 	CauseUndelivered uint8 = 6
+	// CauseDisconnected is the end of a host that the actor watched, or of its watch.
+	CauseDisconnected uint8 = 7
+)
+
+// Why an actor's watch of a host has ended: tag 22 of a turn with CauseDisconnected.
+const (
+	WatchDisconnected = "disconnected"
+	WatchMoved        = "moved"
 )
 
 // FlagReadOnly is bit 0 of a turn frame's flags.

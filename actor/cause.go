@@ -12,7 +12,8 @@ const (
 	CauseTimer             // a timer
 	CauseMessage           // a message of another actor, or from outside
 	CauseUndelivered       // a message that nobody consumed and that comes back to its sender
-	CauseTell              // a volatile message, or one that comes back
+	CauseTell              // a volatile message
+	CauseNotice            // a volatile message that comes back, or that reports the end of a watch
 )
 
 // Recorded reports whether the commit of the turn contains a record of the cause, even if the

@@ -36,6 +36,9 @@ type Message struct {
 	Failed string
 	// Cookie is the sender's own number, returned with the message.
 	Cookie uint64
+	// Disconnected means that it reports the end of the receiver's watch of the host that held
+	// From. Failed is then why: [abi.WatchDisconnected] or [abi.WatchMoved].
+	Disconnected bool
 }
 
 // Names of messages begin with a control character, which no name that a user chooses has.

@@ -2,11 +2,13 @@ package actor
 
 import "time"
 
-// Bounds of the volatile messages of one turn.
+// Bounds of volatile messages of one turn, and of watches of hosts.
 const (
 	// MaxTells is how many a turn sends, and MaxTellBytes what their payloads have together.
 	MaxTells     = 1024
 	MaxTellBytes = 4 << 20
+	// MaxWatches is how many hosts an actor watches.
+	MaxWatches = 100
 )
 
 // Tell is a volatile message: it is in memory and on the way between hosts alone, is delivered

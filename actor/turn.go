@@ -106,6 +106,8 @@ func (i *Invocation) Cause() Cause {
 		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
+	case i.Message != nil && i.Message.Failed != "":
+		return CauseNotice
 	case i.Message != nil:
 		return CauseTell
 	}

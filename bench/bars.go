@@ -41,6 +41,7 @@ func roles() role.Roles {
 		inhost.FireRole:      role.Of(inhost.Fire),
 		inhost.StoreRole:     role.Of(inhost.Store),
 		inhost.MessageRole:   role.Of(inhost.Messages),
+		inhost.TellRole:      role.Of(inhost.Tells),
 		bare.QueueRole:       role.Of(bare.Queue),
 		inhost.WindowRole:    role.Of(inhost.Window),
 		inhost.TakeOverRole:  role.Of(inhost.TakeOver),

@@ -43,6 +43,7 @@
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders
+//	tellguest          actors in Rust that tell each other
 //	smallguest         the same without the SDK, for what an instance takes
 //
 // README.md has the bars, their last figures and what was tried. A new area is a

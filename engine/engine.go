@@ -172,6 +172,10 @@ type Calls interface {
 	ServiceRelease(name []byte) (held bool, code abi.Code)
 	// Publish publishes an event, with a payload that must not alias the guest's memory.
 	Publish(name, contentType string, payload []byte) abi.Code
+	// HostWatch has the actor watch the host that holds an actor of the app, whose name must not
+	// alias the guest's memory; with an empty method it ends the watch. It may wait to learn
+	// which host that is. replaced reports whether there was a watch for that actor.
+	HostWatch(typ, id, method string) (replaced bool, code abi.Code)
 	// Problem says why the last function from ReminderSet on was refused, but for Call; empty
 	// if there is nothing to say.
 	Problem() string

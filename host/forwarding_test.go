@@ -35,6 +35,7 @@ type hosts struct {
 	locating func()
 	ends     []host.TurnEnd
 	methods  map[string]hosttest.Func // that are deployed
+	sessions [2]session               // to each of the hosts
 	rems     *fakeReminders
 }
 
@@ -83,6 +84,36 @@ func (p *peersOf) Locate(_ context.Context, key actor.Key) (holder, self actor.H
 		p.locating()
 	}
 	return hostName(p.holder(key.ID)), hostName(p.self), nil
+}
+
+// session is the one to a host, until it breaks. The lock of hosts guards it.
+type session struct {
+	whole context.Context
+	fall  func()
+}
+
+// Session implements host.Peers.
+func (p *peersOf) Session(id actor.HostID) context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.sessions {
+		if s := &p.sessions[n]; id == hostName(n) {
+			if s.whole == nil || s.whole.Err() != nil {
+				s.whole, s.fall = context.WithCancel(context.Background())
+			}
+			return s.whole
+		}
+	}
+	panic("no host " + id)
+}
+
+// breakSession breaks the session to a host.
+func (hs *hosts) breakSession(to int) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if s := hs.sessions[to]; s.fall != nil {
+		s.fall()
+	}
 }
 
 // Begin implements host.Peers.

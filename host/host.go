@@ -89,6 +89,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Services != nil {
 		env.Services = lane.NewServices(cfg.Services)
 	}
+	if cfg.Peers != nil {
+		env.Hosts = hosts{cfg.Peers}
+	}
 	runs := lane.NewRuns(env, &h.ownership, records, rems)
 	h.reads = lane.Reads{
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,

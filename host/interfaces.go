@@ -113,6 +113,9 @@ func DefaultLimits() Limits { return serving.DefaultLimits() }
 type Peers interface {
 	// Locate returns the host that holds an actor, once that is known, and this host.
 	Locate(ctx context.Context, key actor.Key) (holder, self actor.HostID, err error)
+	// Session returns a context that ends when the session to a host breaks, or cannot be
+	// opened, or when that host is gone. It does not block.
+	Session(id actor.HostID) context.Context
 	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
 	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
 	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun

@@ -83,6 +83,13 @@ func (r *told) Answer(_ actor.Reply, err error) {
 // that has asked for it.
 func (ts *tells) undelivered(t *actor.Tell, err error) {
 	m := &t.Message
+	if m.Disconnected && again(err) {
+		s := ts.admission.table.Shard(t.To)
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		s.Timers.Repeat(*t)
+		return
+	}
 	sender := m.From
 	if m.By.ID != "" {
 		sender = m.By
@@ -95,6 +102,25 @@ func (ts *tells) undelivered(t *actor.Tell, err error) {
 	}
 	back := actor.Tell{To: sender, Method: m.Undelivered, Payload: t.Payload, Message: actor.Message{From: t.To, Cookie: m.Cookie, Failed: codeOf(err)}}
 	ts.admission.table.Shard(sender).Outbox.Put(back)
+}
+
+// again reports whether the turn of a message has not begun, and may later: a notice that a watch
+// has ended is not lost for want of room.
+func again(err error) bool {
+	cond := actor.AsCondition(err)
+	return cond != nil && cond.Retryable() && !errors.Is(err, actor.ErrStopping)
+}
+
+// hosts says which host holds an actor: it is a [turn.Hosts].
+type hosts struct{ peers Peers }
+
+// Session implements [turn.Hosts].
+func (h hosts) Session(ctx context.Context, key actor.Key) (context.Context, error) {
+	holder, self, err := h.peers.Locate(ctx, key)
+	if err != nil || holder == self {
+		return nil, err
+	}
+	return h.peers.Session(holder), nil
 }
 
 // codeOf is the word for the failure of a turn.

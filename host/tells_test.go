@@ -68,6 +68,13 @@ func (h *heard) take() []string {
 	return texts
 }
 
+// sorted is take, of several senders.
+func (h *heard) sorted() string {
+	texts := h.take()
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}
+
 func (h *heard) want(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()

@@ -111,7 +111,7 @@ func TestBrokenSession(t *testing.T) {
 	tb, a, b := pair(t, setup{})
 	p := newProxy(t, b.addr)
 	tb.update(func() { tb.members[b.id] = p.Addr().String() })
-	broken := a.router.Broken(b.id)
+	broken := a.router.Session(b.id).Done()
 	entered, release := blocking(b.host)
 	plain, keyed, read := call("b"), call("b"), call("b")
 	keyed.IdempotencyKey, read.ReadOnly = "k", true
@@ -134,7 +134,7 @@ func TestBrokenSession(t *testing.T) {
 		t.Errorf("%d calls were lost, of 3", a.count("lost"))
 	}
 	select {
-	case <-a.router.Broken("no member"):
+	case <-a.router.Session("no member").Done():
 	default:
 		t.Error("the session to no member is not broken")
 	}

@@ -66,7 +66,7 @@ func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 	base, cfg := ps.scheme()+address, ps.cfg
 	p := &peer{
 		session: session{
-			self: &ps.self, id: id, address: address, protocol: protocol, broken: make(chan struct{}),
+			self: &ps.self, id: id, address: address, protocol: protocol,
 			streams: connect.NewClient[invokestream.Request, invokestream.Response](
 				caller.WholeMessages{Client: ps.client}, base+greenroomv1connect.InterconnectServiceExchangeProcedure,
 				connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil)),
@@ -74,6 +74,7 @@ func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
 		unary: greenroomv1connect.NewInterconnectServiceClient(ps.client, base, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 	p.ctx, p.end = context.WithCancel(ps.ctx)
+	p.whole, p.fall = context.WithCancel(p.ctx)
 	bytes := newAccount("bytes of calls under way to that host", cfg.MaxWaitingBytes)
 	for i := range cfg.Channels {
 		ch := &channel{Stream: caller.New(cfg.MaxInFlight), p: &p.session, number: uint32(i), usage: usage{newAccount("calls under way to that host", int64(cfg.MaxInFlight)), bytes}} //nolint:gosec // a small number

@@ -276,16 +276,20 @@ func (r *Router) Unreachable() []Unreachable {
 	return all
 }
 
-// Broken returns a channel that is closed when the present session to a host, or the next one if
-// none is open, breaks. If the host is no member, the channel is closed already.
-func (r *Router) Broken(id actor.HostID) <-chan struct{} {
+// Session implements [host.Peers]: it returns a context that ends when the present session to a
+// host breaks. If none is open, it has one opened, and the context also ends if that fails. If the
+// host is no member, the context has ended already.
+func (r *Router) Session(id actor.HostID) context.Context {
 	p := r.peers.get(id)
 	if p == nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
+		ended, end := context.WithCancel(r.ctx)
+		end()
+		return ended
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.broken
+	if p.open == 0 {
+		p.channels[0].Connect()
+	}
+	return p.whole
 }

@@ -42,9 +42,10 @@ type session struct {
 	end context.CancelFunc
 
 	mu      sync.Mutex
-	open    int           // channels
-	broken  chan struct{} // closed when one breaks, and replaced
-	failure string        // why no channel can be opened; empty: one could be
+	open    int             // channels
+	whole   context.Context // until a channel breaks, or none can be opened; then replaced
+	fall    context.CancelFunc
+	failure string // why no channel can be opened; empty: one could be
 }
 
 // hello is what this host says first to the peer.
@@ -87,12 +88,17 @@ func (s *session) broke() {
 	s.mu.Lock()
 	s.open--
 	last := s.open == 0
-	close(s.broken)
-	s.broken = make(chan struct{})
+	s.renew()
 	s.mu.Unlock()
 	if last {
 		s.self.cfg.Events.SessionBroken(s.id)
 	}
+}
+
+// renew ends whole for all who have it, and replaces it. The caller has mu.
+func (s *session) renew() {
+	s.fall()
+	s.whole, s.fall = context.WithCancel(s.ctx)
 }
 
 // notOpened notes that a channel could not be opened, and why.
@@ -100,6 +106,9 @@ func (s *session) notOpened(why string) {
 	s.mu.Lock()
 	news := why != s.failure
 	s.failure = why
+	if s.open == 0 {
+		s.renew()
+	}
 	s.mu.Unlock()
 	if news && s.ctx.Err() == nil {
 		s.self.cfg.Logger.Warn("a host of the cluster cannot be reached", "host", string(s.id), "address", s.address, "error", why)

@@ -36,12 +36,12 @@ func DecodeTell(i *Invocation) (*actor.Message, error) {
 
 // forwardedMessage returns what the receiver of a message sees of it.
 func forwardedMessage(m *actor.Message) *greenroomv1.ForwardedMessage {
-	return &greenroomv1.ForwardedMessage{From: forwardedActor(m.From), By: forwardedActor(m.By), Failed: m.Failed, Cookie: m.Cookie}
+	return &greenroomv1.ForwardedMessage{From: forwardedActor(m.From), By: forwardedActor(m.By), Failed: m.Failed, Cookie: m.Cookie, Disconnected: m.Disconnected}
 }
 
 // messageOf returns the message to an actor of an app.
 func messageOf(app string, f *greenroomv1.ForwardedMessage) (*actor.Message, error) {
-	m := &actor.Message{From: keyOfForwarded(app, f.From), By: keyOfForwarded(app, f.By), Failed: f.Failed, Cookie: f.Cookie}
+	m := &actor.Message{From: keyOfForwarded(app, f.From), By: keyOfForwarded(app, f.By), Failed: f.Failed, Cookie: f.Cookie, Disconnected: f.Disconnected}
 	for _, k := range []actor.Key{m.From, m.By} {
 		if k == (actor.Key{}) {
 			continue

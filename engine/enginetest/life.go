@@ -19,6 +19,8 @@ type Life struct {
 	Services map[string]bool
 	// Published are the events, as "name content type payload".
 	Published []string
+	// Watched has the methods of watches of hosts, by "type/ID" of the actor that it holds.
+	Watched map[string]string
 	// RefuseLife is answered by all, if it is not 0; SendErr ends the guest.
 	RefuseLife abi.Code
 	SendErr    error
@@ -80,4 +82,21 @@ func (f *Life) Publish(name, contentType string, payload []byte) abi.Code {
 		f.Published = append(f.Published, name+" "+contentType+" "+string(payload))
 	}
 	return f.RefuseLife
+}
+
+// HostWatch implements [engine.Calls].
+func (f *Life) HostWatch(typ, id, method string) (bool, abi.Code) {
+	of := typ + "/" + id
+	_, replaced := f.Watched[of]
+	switch {
+	case f.RefuseLife != 0:
+		return false, f.RefuseLife
+	case method == "":
+		delete(f.Watched, of)
+		return replaced, 0
+	case f.Watched == nil:
+		f.Watched = map[string]string{}
+	}
+	f.Watched[of] = method
+	return replaced, 0
 }

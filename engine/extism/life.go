@@ -37,3 +37,10 @@ func serviceRelease(c *call, s []uint64) {
 func eventPublish(c *call, s []uint64) {
 	c.refuseFor("event", c.turn().calls.Publish(string(c.bytes(s[0])), "", c.copied(s[1])))
 }
+
+func hostWatch(c *call, s []uint64) {
+	typ, id, method := string(c.bytes(s[0])), string(c.bytes(s[1])), string(c.bytes(s[2]))
+	replaced, code := c.turn().calls.HostWatch(typ, id, method)
+	c.refuseFor("watch", code)
+	s[0] = yes(replaced)
+}

@@ -146,3 +146,17 @@ func receivedBy(f *abi.Turn, cause uint8) *received {
 		Attempt: f.Attempt, Cookie: f.Cookie, Failed: f.Failed,
 	}
 }
+
+// watched is what greenroom_self says of the watch of a host whose end the turn is for.
+type watched struct {
+	Of    *party `json:"of"`
+	Ended string `json:"ended"` // disconnected or moved
+}
+
+// watchedBy returns it; nil for none.
+func watchedBy(f *abi.Turn) *watched {
+	if f.Cause != abi.CauseDisconnected {
+		return nil
+	}
+	return &watched{partyOf(f.CallerType, f.CallerID), f.Failed}
+}

@@ -82,3 +82,18 @@ func TestMessageJSON(t *testing.T) {
 		t.Error("an undelivered message is taken for a message, or for a call")
 	}
 }
+
+// TestWatchJSON: a plug-in learns whose host it has watched, and why that is over; a notice is no
+// message.
+func TestWatchJSON(t *testing.T) {
+	f := abi.Turn{Cause: abi.CauseDisconnected, CallerType: "T", CallerID: "a", Failed: abi.WatchMoved}
+	if got, want := string(mustJSON(watchedBy(&f))), `{"of":{"type":"T","id":"a"},"ended":"moved"}`; got != want {
+		t.Errorf("got %s", got)
+	}
+	if receivedBy(&f, abi.CauseMessage) != nil || receivedBy(&f, abi.CauseUndelivered) != nil || calledBy(&f) != nil {
+		t.Error("a notice is taken for a message, or for a call")
+	}
+	if watchedBy(&abi.Turn{Cause: abi.CauseUndelivered, Failed: "x"}) != nil {
+		t.Error("an undelivered message is taken for a notice")
+	}
+}

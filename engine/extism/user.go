@@ -17,7 +17,7 @@ import (
 // the same table. An i64 is the offset of a block of memory, 0 for none, unless
 // the table there says that it is a number.
 func userFuncs() []hostFunc {
-	none, one, two := []byte(nil), []byte{i64}, []byte{i64, i64}
+	none, one, two, three := []byte(nil), []byte{i64}, []byte{i64, i64}, []byte{i64, i64, i64}
 	user := func(name string, params, results []byte, call func(*call, []uint64)) hostFunc {
 		return hostFunc{userModule, "greenroom_" + name, params, results, call}
 	}
@@ -51,6 +51,7 @@ func userFuncs() []hostFunc {
 		user("service_claim", one, none, serviceClaim),
 		user("service_release", one, one, serviceRelease),
 		user("event_publish", two, none, eventPublish),
+		user("host_watch", three, one, hostWatch),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -148,9 +149,10 @@ func self(c *call, s []uint64) {
 		Caller      *party    `json:"caller,omitempty"`
 		Message     *received `json:"message,omitempty"`
 		Undelivered *received `json:"undelivered,omitempty"`
+		Watch       *watched  `json:"watch,omitempty"`
 	}{
 		f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, f.MethodSet,
-		firedBy(f), timedBy(f), calledBy(f), receivedBy(f, abi.CauseMessage), receivedBy(f, abi.CauseUndelivered),
+		firedBy(f), timedBy(f), calledBy(f), receivedBy(f, abi.CauseMessage), receivedBy(f, abi.CauseUndelivered), watchedBy(f),
 	}))
 }
 

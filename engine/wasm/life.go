@@ -72,3 +72,15 @@ func eventPublish(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	i.malformed = ""
 	return 0, i.calls.Publish(string(name), mediaType(contentType), bytes.Clone(payload))
 }
+
+func hostWatch(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	typ, id, method := string(g.at(s[0], s[1])), string(g.at(s[2], s[3])), string(g.at(s[4], s[5]))
+	if i.calls == nil {
+		return 0, abi.CodeNoTurn
+	}
+	i.malformed = ""
+	var replaced bool
+	var code abi.Code
+	i.wait(func() { replaced, code = i.calls.HostWatch(typ, id, method) })
+	return wasThere(replaced, code)
+}

@@ -155,7 +155,7 @@ func (ch *Chain) recorded() int {
 // Timing returns what called turns do to timers, and the volatile messages that they send.
 func (ch *Chain) Timing() (all []Timing) {
 	for _, m := range ch.Members[1:] {
-		if changes := timer.NewChanges(m.Effects.Timers.Effects(), m.Effects.Tells, m.Row != nil && m.Served.Placed()); changes != nil {
+		if changes := timer.NewChanges(m.Effects.Timers, m.Effects.Tells, m.Row != nil && m.Served.Placed()); changes != nil {
 			all = append(all, Timing{m.Activation, changes})
 		}
 	}

@@ -122,11 +122,11 @@ func (s *Shard) EndLookUp(c *call.Call) bool {
 	return was
 }
 
-// EndTimers ends the timers of the actors for which end returns true.
+// EndTimers ends the timers and the watches of the actors for which end returns true.
 func (s *Shard) EndTimers(end func(key actor.Key, placed bool) bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	s.Timers.DeleteFunc(end)
+	s.Timers.MovedFunc(end)
 }
 
 // DropDelayed drops the volatile messages that wait for their time.

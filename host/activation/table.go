@@ -56,7 +56,7 @@ func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observe
 		t.Shards[i].states, t.Shards[i].number = &t.States, i
 		t.Shards[i].History.Shared = o.Shared
 		t.Shards[i].Outbox.Init(deliver)
-		t.Shards[i].Timers.Init(clock, t.Shards[i].Outbox.Put)
+		t.Shards[i].Timers.Init(clock, &t.Shards[i].Mu, t.Shards[i].Outbox.Put)
 	}
 }
 

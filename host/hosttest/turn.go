@@ -133,6 +133,16 @@ func (t *Turn) Spawn(typ string) (string, error) {
 	return id, check("spawn", code)
 }
 
+// Watch has the actor watch the host of another one, or with an empty method ends that; it reports
+// whether the actor did watch.
+func (t *Turn) Watch(typ, id, method string) (bool, error) {
+	replaced, code := t.Calls.HostWatch(typ, id, method)
+	if code != 0 {
+		return false, fmt.Errorf("watch: code %d: %s", code, t.Calls.Problem())
+	}
+	return replaced, nil
+}
+
 // Send sends a message.
 func (t *Turn) Send(m *abi.Message) error {
 	code, err := t.Calls.Send(m)

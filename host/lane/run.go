@@ -205,8 +205,8 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	} else if t.Of.Inv.Origin != nil && t == t.Outermost { // its chain is a part of its caller's
 		done.Reply.Fuel += t.Chain.Fuel
 	}
-	if effects, tells := t.TimerEffects(), t.Tells(); !t.ReadOnly {
-		t.Of.Timers = timer.NewChanges(effects, tells, s.Placed())
+	if changes, tells := t.TimerChanges(), t.Tells(); !t.ReadOnly {
+		t.Of.Timers = timer.NewChanges(changes, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
 		done.Tokens, done.Reminders = t.Tokens(), t.Effects()

@@ -28,6 +28,14 @@ func (ts *Timers) Held(key actor.Key) map[string]int64 {
 	return s.Timers.Held(key)
 }
 
+// Watched implements [turn.Timers].
+func (ts *Timers) Watched(key actor.Key) map[actor.Key]struct{} {
+	s := ts.Table.Shard(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Timers.Watched(key)
+}
+
 // Get returns a timer of an actor; actor.ErrTimerNotFound if there is none of that name.
 func (ts *Timers) Get(key actor.Key, name string) (actor.Timer, error) {
 	s := ts.Table.Shard(key)
@@ -54,7 +62,7 @@ func (ts *Timers) Ask(c *call.Call, s *serving.Type) error {
 			return &actor.ArgumentError{Field: "timer", Problem: "is too much: " + err.Error()}
 		}
 	}
-	c.Timers = timer.NewChanges(changes.Effects(), nil, s.Placed())
+	c.Timers = timer.NewChanges(changes, nil, s.Placed())
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause, f *actor.
 		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it was spawned, and its life is over"}
 	case s.spawnOnly && !l.Exists:
 		return &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "an actor of the type " + s.Deployment.Type + " exists only once another one has spawned it"}
-	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer || cause == actor.CauseUndelivered:
+	case l.MethodSet == "" || len(m.Sets) == 0 || slices.Contains(m.Sets, l.MethodSet) || cause == actor.CauseFiring || cause == actor.CauseTimer || cause == actor.CauseUndelivered || cause == actor.CauseNotice:
 		return nil
 	}
 	if _, known := s.sets[l.MethodSet]; !known {

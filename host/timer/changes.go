@@ -6,10 +6,11 @@ import (
 )
 
 // Changes is what a call does in memory alone, from the end of its run until its answer: to the
-// timers of its actor, and the volatile messages that it sends. The lock of the schedule guards
+// timers and watches of its actor, and the volatile messages that it sends. The lock of the schedule guards
 // it once it waits there. Nil changes nothing.
 type Changes struct {
 	effects []turn.TimerEffect
+	watches []turn.WatchEffect
 	tells   []actor.Tell
 	placed  bool
 	fate    fate
@@ -28,11 +29,12 @@ const (
 // NewChanges returns the changes that a run has made, nil if there are none. placed reports
 // whether the type has activations that stay: then the actor's timers end with its
 // activation.
-func NewChanges(effects []turn.TimerEffect, tells []actor.Tell, placed bool) *Changes {
-	if len(effects)+len(tells) == 0 {
+func NewChanges(of turn.TimerChanges, tells []actor.Tell, placed bool) *Changes {
+	c := &Changes{effects: of.Effects(), watches: of.Watches(), tells: tells, placed: placed}
+	if c.empty() {
 		return nil
 	}
-	return &Changes{effects: effects, tells: tells, placed: placed}
+	return c
 }
 
 // Size is what the timers that are set, and the messages, take while they wait.
@@ -45,10 +47,18 @@ func (c *Changes) Size() (n int64) {
 			n += e.Set.Size()
 		}
 	}
+	for i := range c.watches {
+		n += cost + c.watches[i].Size()
+	}
 	for i := range c.tells {
 		n += cost + c.tells[i].Size()
 	}
 	return n
 }
 
-func (c *Changes) empty() bool { return c == nil || len(c.effects)+len(c.tells) == 0 }
+func (c *Changes) empty() bool {
+	return c == nil || len(c.effects)+len(c.watches)+len(c.tells) == 0
+}
+
+// endsAll reports whether all timers and watches of the actor end, before others begin.
+func (c *Changes) endsAll() bool { return len(c.effects) > 0 && c.effects[0].All }

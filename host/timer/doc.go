@@ -1,11 +1,12 @@
-// Package timer is the schedule of the timers that the actors of a host have set: which
-// timers are set, when each is due, and which changes of turns wait for their commits.
+// Package timer is the schedule of the timers that the actors of a host have set, and of the
+// hosts that they watch: which timers are set, when each is due, which sessions are watched, and
+// which changes of turns wait for their commits.
 // It knows neither calls nor the store: package host runs the turns that timers ask for,
 // and reports how they ended.
 //
 //	Schedule  the timers of the actors that share a lock; the caller has that lock
 //	Clock     waits for the timers of all schedules, in Go's runtime
-//	Changes   what a call does to the timers of its actor, from its run to its answer
+//	Changes   what a call does to the timers and watches of its actor, from its run to its answer
 //
 // The states of a timer, and the methods that change them:
 //
@@ -17,5 +18,5 @@
 //
 // Invariants: changes take effect in the order of their turns, each when its call is
 // answered. A firing begins once, however often its turn runs. A timer that is gone does
-// not fire.
+// not fire. A watch has one notice at most, and none once it is gone.
 package timer

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -16,6 +17,7 @@ const refusedPause = time.Second
 // has.
 type Schedule struct {
 	clock  *Clock
+	lock   sync.Locker
 	tell   func(actor.Tell)
 	closed bool
 	actors map[actor.Key]*timers // nil: there were none yet
@@ -23,9 +25,11 @@ type Schedule struct {
 	delayed map[*Timer]struct{}
 }
 
-// timers are those of one actor.
+// timers are those of one actor, and its watches.
 type timers struct {
 	byName map[string]*Timer
+	// watches are by the actors whose hosts are watched; nil: there were none yet.
+	watches map[actor.Key]*watch
 	// placed means that the timers end with the actor's activation.
 	placed bool
 	// changes are those of turns that are not answered yet, in the order of the turns.
@@ -34,9 +38,11 @@ type timers struct {
 
 // Init readies a schedule whose timers wait in a clock. tell takes messages that are to be
 // delivered, in their order, with the lock held.
-func (s *Schedule) Init(c *Clock, tell func(actor.Tell)) { s.clock, s.tell = c, tell }
+func (s *Schedule) Init(c *Clock, lock sync.Locker, tell func(actor.Tell)) {
+	s.clock, s.lock, s.tell = c, lock, tell
+}
 
-// Close lets no timer be set and none fire any more.
+// Close lets no timer be set and none fire any more; watches end unsaid.
 func (s *Schedule) Close() { s.closed = true }
 
 // Get returns a timer of an actor, as the changes that took effect have left it.
@@ -121,17 +127,18 @@ func (s *Schedule) Decide(key actor.Key, c *Changes, apply bool, now time.Time) 
 		next := of.changes[0]
 		of.changes = of.changes[1:]
 		if next.fate == applied {
-			s.apply(of, next, now)
+			s.apply(key, of, next, now)
 		}
-		next.effects, next.tells, next.waits = nil, nil, false
+		next.effects, next.watches, next.tells, next.waits = nil, nil, nil, false
 	}
 	s.tidy(key, of)
 }
 
-func (s *Schedule) apply(of *timers, c *Changes, now time.Time) {
+func (s *Schedule) apply(key actor.Key, of *timers, c *Changes, now time.Time) {
 	of.placed = c.placed
 	for _, e := range c.effects {
 		if e.All {
+			s.unwatchAll(of, false)
 			for _, t := range of.byName {
 				s.remove(of, t)
 			}
@@ -147,6 +154,9 @@ func (s *Schedule) apply(of *timers, c *Changes, now time.Time) {
 			of.byName[e.Name] = t
 			s.clock.start(t, t.due.Sub(now))
 		}
+	}
+	for i := range c.watches {
+		s.watch(key, of, &c.watches[i])
 	}
 	for _, t := range c.tells {
 		switch {
@@ -197,9 +207,9 @@ func (s *Schedule) DropDelayed() {
 	}
 }
 
-// tidy forgets the timers of an actor that has none.
+// tidy forgets an actor that has neither timers nor watches.
 func (s *Schedule) tidy(key actor.Key, of *timers) {
-	if len(of.byName) == 0 && len(of.changes) == 0 {
+	if len(of.byName)+len(of.watches)+len(of.changes) == 0 {
 		delete(s.actors, key)
 	}
 }
@@ -222,31 +232,42 @@ func (s *Schedule) end(t *Timer) {
 	}
 }
 
-// Leave ends the timers of an actor that end with its activation.
+// Leave ends the timers of an actor that end with its activation. Its watches stay: to learn of
+// their end would bring it back into memory.
 func (s *Schedule) Leave(key actor.Key) {
 	if of := s.actors[key]; of != nil && of.placed {
-		s.endAll(key, of)
+		s.endTimers(key, of)
 	}
 }
 
-// Delete ends the timers of an actor.
+// Moved ends the timers and the watches of an actor that has gone to another host.
+func (s *Schedule) Moved(key actor.Key) {
+	if of := s.actors[key]; of != nil && of.placed {
+		s.unwatchAll(of, true)
+		s.endTimers(key, of)
+	}
+}
+
+// Delete ends the timers and the watches of an actor that was deleted.
 func (s *Schedule) Delete(key actor.Key) {
 	if of := s.actors[key]; of != nil {
-		s.endAll(key, of)
+		s.unwatchAll(of, false)
+		s.endTimers(key, of)
 	}
 }
 
-// DeleteFunc ends the timers of all actors for which del returns true; placed reports
-// whether they end with the actor's activation.
-func (s *Schedule) DeleteFunc(del func(key actor.Key, placed bool) bool) {
+// MovedFunc ends the timers and the watches of all actors for which moved returns true; placed
+// reports whether they end with the actor's activation.
+func (s *Schedule) MovedFunc(moved func(key actor.Key, placed bool) bool) {
 	for key, of := range s.actors {
-		if del(key, of.placed) {
-			s.endAll(key, of)
+		if moved(key, of.placed) {
+			s.unwatchAll(of, true)
+			s.endTimers(key, of)
 		}
 	}
 }
 
-func (s *Schedule) endAll(key actor.Key, of *timers) {
+func (s *Schedule) endTimers(key actor.Key, of *timers) {
 	for _, t := range of.byName {
 		s.remove(of, t)
 	}
@@ -301,7 +322,7 @@ func (s *Schedule) Ended(t *Timer, err error, active bool, now time.Time) (f Fir
 	switch {
 	case t.gone || s.closed:
 	case errors.Is(err, actor.ErrNotOwner) && !active && s.actors[t.spec.Key].placed:
-		s.Leave(t.spec.Key) // otherwise the lease is only late
+		s.Moved(t.spec.Key) // otherwise the lease is only late
 	case unserved:
 		s.end(t)
 	case !begun: // of the timer itself nothing is known

@@ -119,8 +119,14 @@ func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string)
 
 // fillMessage fills in the frame of a turn that a message asks for.
 func fillMessage(frame *abi.Turn, m *actor.Message) {
-	if frame.Cause = abi.CauseMessage; m.Failed != "" {
-		frame.Cause, frame.Failed = abi.CauseUndelivered, m.Failed
+	frame.Failed = m.Failed
+	switch {
+	case m.Disconnected:
+		frame.Cause = abi.CauseDisconnected
+	case m.Failed != "":
+		frame.Cause = abi.CauseUndelivered
+	default:
+		frame.Cause = abi.CauseMessage
 	}
 	frame.CallerType, frame.CallerID, frame.Cookie = m.From.Type, m.From.ID, m.Cookie
 	if m.By.ID != "" {

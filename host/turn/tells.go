@@ -53,10 +53,7 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 // addTell adds a message, unless the turn has sent too many, or the host has no memory for one
 // that waits.
 func (t *Turn) addTell(tell *actor.Tell) abi.Code {
-	size := tell.Size()
-	for i := range t.done.Tells {
-		size += t.done.Tells[i].Size()
-	}
+	size := t.done.TellBytes + tell.Size()
 	switch {
 	case len(t.done.Tells) >= actor.MaxTells:
 		return t.refuse(abi.CodeTooMany, fmt.Sprintf("a turn sends at most %d volatile messages", actor.MaxTells))
@@ -65,7 +62,7 @@ func (t *Turn) addTell(tell *actor.Tell) abi.Code {
 	case tell.Delay > 0 && !t.env.Timers.Room(tell.To.App, 1, size):
 		return t.refuse(abi.CodeNotReady, "the timers and delayed messages of this app take all the memory that the host gives them; try again later, or send a durable message")
 	}
-	t.done.Tells = append(t.done.Tells, *tell)
+	t.done.Tells, t.done.TellBytes = append(t.done.Tells, *tell), size
 	return 0
 }
 

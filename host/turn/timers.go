@@ -21,6 +21,8 @@ type Timers interface {
 	// Held returns the sizes of an actor's timers on this host by their names, with what
 	// its turns have done that are not committed. The caller owns the map.
 	Held(key actor.Key) map[string]int64
+	// Watched returns the actors whose hosts an actor watches, as Held returns timers.
+	Watched(key actor.Key) map[actor.Key]struct{}
 	// Room reports whether the host has memory for so many more timers of an app, which have
 	// so many bytes together.
 	Room(app string, timers int, bytes int64) bool
@@ -30,7 +32,7 @@ type Timers interface {
 type TimerEffect struct {
 	Name string
 	Set  *actor.TimerSpec // nil: it is cancelled
-	All  bool             // all timers of the actor are cancelled; nothing else is set
+	All  bool             // all timers and watches of the actor end; nothing else is set
 }
 
 // TimerRefusal is a change of a timer that is refused, for a reason other than what is
@@ -42,12 +44,14 @@ type TimerRefusal struct {
 
 func (e *TimerRefusal) Error() string { return e.Problem }
 
-// TimerChanges gathers what is done to the timers of an actor in one turn. The zero value
-// is ready.
+// TimerChanges gathers what is done to the timers and the watches of an actor in one turn. The
+// zero value is ready.
 type TimerChanges struct {
 	effects []TimerEffect
 	held    map[string]int64 // nil: not asked yet
 	before  map[string]int64 // held, before the turn
+	watches []WatchEffect
+	watched map[actor.Key]struct{} // nil: not asked yet
 }
 
 // Effects returns what is to be done, at most one thing to each timer.
@@ -119,7 +123,10 @@ func (c *TimerChanges) Cancel(by Timers, key actor.Key, name string) bool {
 }
 
 func (c *TimerChanges) clone() TimerChanges {
-	return TimerChanges{effects: slices.Clone(c.effects), held: maps.Clone(c.held), before: maps.Clone(c.before)}
+	return TimerChanges{
+		effects: slices.Clone(c.effects), held: maps.Clone(c.held), before: maps.Clone(c.before),
+		watches: slices.Clone(c.watches), watched: maps.Clone(c.watched),
+	}
 }
 
 // drop forgets what the turn has done to a timer.

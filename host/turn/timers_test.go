@@ -13,6 +13,9 @@ type noTimers struct{}
 
 func (noTimers) Held(actor.Key) map[string]int64 { return map[string]int64{"old": 10} }
 func (noTimers) Room(string, int, int64) bool    { return true }
+func (noTimers) Watched(actor.Key) map[actor.Key]struct{} {
+	return map[actor.Key]struct{}{}
+}
 
 // fewTimers is a host with room for three more timers, of 100 bytes together.
 type fewTimers struct{ noTimers }

@@ -31,6 +31,8 @@ type Env struct {
 	Outbox Outbox
 	// Services may be nil: then there are none.
 	Services Services
+	// Hosts may be nil: then all actors are here.
+	Hosts Hosts
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -365,6 +367,7 @@ type SideEffects struct {
 	Reminders actor.ReminderEffects
 	Timers    TimerChanges
 	Tells     []actor.Tell
+	TellBytes int64 // their sizes together
 	Events    []actor.EventWrite
 	Life      Life
 }
@@ -380,7 +383,8 @@ func (e *effects) GoOnFrom(before *SideEffects) {
 	r := &before.Reminders
 	e.done.Reminders = actor.ReminderEffects{Steps: slices.Clone(r.Steps), Cancel: slices.Clone(r.Cancel), Set: slices.Clone(r.Set)}
 	e.done.Timers = before.Timers.clone()
-	e.done.Tells, e.done.Events = slices.Clone(before.Tells), slices.Clone(before.Events)
+	e.done.Tells, e.done.TellBytes = slices.Clone(before.Tells), before.TellBytes
+	e.done.Events = slices.Clone(before.Events)
 	e.done.Life = before.Life
 	e.done.Life.Spawned = slices.Clone(before.Life.Spawned)
 	e.done.Life.Services = slices.Clone(before.Life.Services)
@@ -400,17 +404,17 @@ func (e *effects) Tokens() []actor.ReminderID {
 	return tokens
 }
 
-// TimerEffects returns what is done to the actor's timers. The caller owns it.
-func (e *effects) TimerEffects() []TimerEffect {
-	effects := e.done.Timers.effects
+// TimerChanges returns what is done to the actor's timers and watches. The caller owns it.
+func (e *effects) TimerChanges() TimerChanges {
+	changes := e.done.Timers
 	e.done.Timers = TimerChanges{}
-	return effects
+	return changes
 }
 
 // Tells returns the volatile messages that are sent. The caller owns them.
 func (e *effects) Tells() []actor.Tell {
 	tells := e.done.Tells
-	e.done.Tells = nil
+	e.done.Tells, e.done.TellBytes = nil, 0
 	return tells
 }
 

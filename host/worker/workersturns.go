@@ -292,7 +292,7 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	if gone {
 		w.cfg.Table.Remove(s, a)
 		if a.Leaving {
-			s.Timers.Leave(a.Key)
+			s.Timers.Moved(a.Key)
 		}
 	}
 	if then.a == nil {

@@ -86,6 +86,9 @@ func (l linked) Locate(_ context.Context, key actor.Key) (holder, self actor.Hos
 	return actor.HostID(fmt.Sprint(l.holder(key.ID))), actor.HostID(fmt.Sprint(l.self)), nil
 }
 
+// Session implements host.Peers: it never breaks.
+func (l linked) Session(actor.HostID) context.Context { return context.Background() }
+
 // Begin implements host.Peers.
 func (l linked) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
 	l.mu.Lock()

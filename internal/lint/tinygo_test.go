@@ -41,6 +41,7 @@ var guestModules = map[string][]string{
 	"examples/webhook":        {"."},
 	"examples/subscription":   {"."},
 	"examples/philosophers":   {"."},
+	"examples/pingpong":       {"."},
 	"examples/bank/transfers": {"."},
 	"examples/shop/orders":    {"."},
 }

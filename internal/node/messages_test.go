@@ -15,6 +15,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/node"
 )
 
 // post is what an actor of testdata/post has counted.
@@ -180,5 +181,19 @@ func TestMessagesFromOutside(t *testing.T) {
 		if err != nil || !res.Msg.Existed || len(r.deadLetters(t, greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_ALL)) != 0 {
 			t.Errorf("dropped: %v, %v", res, err)
 		}
+	})
+}
+
+// TestPingpongExample plays a game in a real server, to its end.
+func TestPingpongExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		turns := watchTurns()
+		r := start(t, node.Config{TurnEnd: turns.add})
+		r.deploy(t, "", example(t, "pingpong", toolchain))
+		const rounds = 500
+		r.mustCall(t, "", "Player", "ann", "Serve", fmt.Sprintf(`{"against":"bob","rounds":%d}`, rounds), "")
+		turns.await(t, "ann", "Return", rounds)
+		r.mustCall(t, "", "Player", "ann", "View", "", fmt.Sprintf(`{"hits":%d,"won":1,"lost":0}`, rounds))
+		r.mustCall(t, "", "Player", "bob", "View", "", fmt.Sprintf(`{"hits":%d,"won":0,"lost":0}`, rounds))
 	})
 }

@@ -75,6 +75,9 @@ func (p peers) Locate(ctx context.Context, key actor.Key) (holder, self actor.Ho
 	return p.p.router.Locate(ctx, key)
 }
 
+// Session implements [host.Peers].
+func (p peers) Session(id actor.HostID) context.Context { return p.p.router.Session(id) }
+
 // Begin implements [host.Peers].
 func (p peers) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
 	p.p.w.happened("call of an actor at another host")

@@ -42,6 +42,7 @@ type Stream struct {
 	slots   slots
 	cancels []uint64 // IDs of sent calls that the server is to end
 	idle    bool     // the owner waits for wakeup
+	connect bool     // the owner is to connect, whether there are calls or not
 	closed  bool
 
 	wakeup chan struct{} // of capacity 1; has a value when the owner has something to do
@@ -131,10 +132,19 @@ func (s *Stream) wake() {
 	}
 }
 
-// Wait waits for calls. It returns false if ctx has ended.
+// Connect has Wait return once, even if there are no calls.
+func (s *Stream) Connect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connect = true
+	s.wake()
+}
+
+// Wait waits for calls, or for Connect. It returns false if ctx has ended.
 func (s *Stream) Wait(ctx context.Context) bool {
 	s.mu.Lock()
-	s.idle = s.queue.len() == 0
+	s.idle = s.queue.len() == 0 && !s.connect
+	s.connect = false
 	idle := s.idle
 	s.mu.Unlock()
 	if idle {

@@ -1,9 +1,11 @@
-// Package messages holds the bars of durable messages: what it costs to send one and to consume
-// it.
+// Package messages holds the bars of messages: what it costs to send a durable one and to consume
+// it, and how fast actors of one host tell each other volatile ones.
 //
-// The turns are those of the counter in bench/reminderguest, inside the host's process. The turn
+// The turns of durable messages are those of the counter in bench/reminderguest, inside the host's process. The turn
 // of a sender adds one to its counter and sends a message, in one commit. The turn of its
-// receiver, another counter, adds one to that, and its commit consumes the message.
+// receiver, another counter, adds one to that, and its commit consumes the message. The turns of
+// volatile messages are those of bench/tellguest, and the same in Go without Wasm: they change
+// nothing.
 package messages
 
 import (
@@ -25,6 +27,10 @@ const (
 	embeddedCost = "embedded, processor time"
 	postgresCost = "PostgreSQL, processor time"
 	queueRate    = "PostgreSQL, against a queue table"
+	goTells      = "told per second of a processor, actors in Go"
+	rustTells    = "told per second of a processor, guests in Rust"
+	goRound      = "a round of ping-pong, actors in Go"
+	rustRound    = "a round of ping-pong, guests in Rust"
 )
 
 // Bars returns the bars of this area.
@@ -37,7 +43,32 @@ func Bars() []bar.Bar {
 			{Name: queueRate, Unit: "messages/s", Want: bar.AtLeast, Target: 8},
 		},
 		Run: bar.Of(costs),
+	}, {
+		Name: "messages.2", Title: "volatile messages between two actors of one host: each told and heard, a turn each, and a ball that two actors pass to and fro",
+		Checks: []bar.Check{
+			{Name: goTells, Unit: "messages/s", Want: bar.AtLeast, Target: 1},
+			{Name: rustTells, Unit: "messages/s", Want: bar.AtLeast, Target: 1},
+			{Name: goRound, Unit: "µs", Want: bar.AtMost, Target: 1},
+			{Name: rustRound, Unit: "µs", Want: bar.AtMost, Target: 1},
+		},
+		Run: bar.Of(tells),
 	}}
+}
+
+// tells is messages.2. Its baselines are constants.
+func tells(b *bar.B) {
+	const goRate, rustRate, round = 500_000, 100_000, 15
+	b.Each(func(run int) {
+		for _, c := range []struct {
+			tells, round, wasm string
+			rate               float64
+		}{{goTells, goRound, "", goRate}, {rustTells, rustRound, b.BuildOnce("bench/tellguest"), rustRate}} {
+			s := inhost.TellSpec{Dir: b.Folder(), Wasm: c.wasm, Plan: b.Plan(1, 1, nil)}
+			b.Compare(c.tells, 1e6/bar.Micros(b.Measure(c.tells, run, inhost.TellRole, s).CPUPerCall()), c.rate)
+			s.Dir, s.Pings = b.Folder(), true
+			b.Compare(c.round, 1e6/b.Measure(c.round, run, inhost.TellRole, s).Rate(), round)
+		}
+	})
 }
 
 // costs is messages.1.

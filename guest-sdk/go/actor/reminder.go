@@ -214,6 +214,8 @@ const (
 	CauseMessage CauseKind = "message"
 	// CauseUndelivered is a message of the actor that comes back: [OnUndelivered].
 	CauseUndelivered CauseKind = "undelivered"
+	// CauseDisconnected is the end of a watch: [WatchHost].
+	CauseDisconnected CauseKind = "disconnected"
 )
 
 // Cause is what brought a turn about.
@@ -221,11 +223,11 @@ type Cause struct {
 	Kind CauseKind
 	// From is the caller, where the turn is a call of another actor, or the sender of a
 	// message; zero: a client outside. Of an undelivered message it is the receiver that did
-	// not consume it. By is the actor that sent the message on behalf of From; zero: From
-	// itself.
+	// not consume it, and of the end of a watch the actor whose host was watched. By is the
+	// actor that sent the message on behalf of From; zero: From itself.
 	From, By Ref
 	// Cookie is that of a message, and Failed the code of the last failure of one that
-	// comes back.
+	// comes back, or why a watch has ended.
 	Cookie uint64
 	Failed string
 	// Name is the reminder's or the timer's.
@@ -262,6 +264,9 @@ func (c *Context) Cause() Cause {
 		}
 		cause.From, cause.By = from(f)
 		return cause
+	case abi.CauseDisconnected:
+		of, _ := from(f)
+		return Cause{Kind: CauseDisconnected, From: of, Failed: strings.Clone(f.Failed)}
 	case abi.CauseReminder, abi.CauseTimer:
 		kind := CauseReminder
 		if f.Cause == abi.CauseTimer {

@@ -226,6 +226,7 @@ func (h *Harness) Delete(typ, id string) {
 	delete(h.actors, ref)
 	delete(h.reminders, ref)
 	delete(h.timers, ref)
+	delete(h.watches, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }

@@ -35,6 +35,7 @@ type chain struct {
 	events   []Event
 	spawned  []actor.Ref
 	services map[string]actor.Ref // that it has changed; zero: released
+	watches  []watchChange
 }
 
 // member is an actor of a chain, as the chain has changed it so far.
@@ -49,6 +50,7 @@ type member struct {
 type savepoint struct {
 	members               map[actor.Ref]saved
 	sent, spawned, events int
+	watches               int
 	services              map[string]actor.Ref
 }
 
@@ -192,7 +194,7 @@ func (c *chain) nested(ref actor.Ref, method string, payload actor.Payload) (act
 }
 
 func (c *chain) save() savepoint {
-	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), maps.Clone(c.services)}
+	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), len(c.watches), maps.Clone(c.services)}
 	for ref, m := range c.members {
 		o := m.overlay
 		s.members[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), o.life, m.schema, m.written}
@@ -202,6 +204,7 @@ func (c *chain) save() savepoint {
 
 func (c *chain) goBack(to savepoint) {
 	c.sent, c.spawned, c.events, c.services = c.sent[:to.sent], c.spawned[:to.spawned], c.events[:to.events], to.services
+	c.watches = c.watches[:to.watches]
 	for ref, m := range c.members {
 		s, known := to.members[ref]
 		if !known {

@@ -18,6 +18,7 @@ type society struct {
 	spawned  uint64             // counts actors, for their IDs
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
+	watches  map[actor.Ref]map[actor.Ref]string
 }
 
 // nextMessage returns the first that is delivered until a time; nil if there is none.
@@ -169,6 +170,7 @@ func (c *chain) commitLife(waiting uint64) {
 			h.services[name] = ref
 		}
 	}
+	c.commitWatches()
 	for ref, m := range c.members {
 		if !m.written {
 			continue

@@ -96,6 +96,7 @@ type message struct {
 	path        []actor.Ref // that it was forwarded from
 	returned    bool        // to the sender, with failed
 	failed      string
+	notice      bool // that a watch has ended; failed says why
 }
 
 // ordered reports whether the message waits for those of its sender that came before it.
@@ -180,7 +181,10 @@ func (m *message) consume(h *Harness) error {
 		return err
 	}
 	by := &cause{kind: abi.CauseMessage, due: m.sent, attempt: m.failures + 1, message: m}
-	if m.returned {
+	switch {
+	case m.notice:
+		by.kind = abi.CauseDisconnected
+	case m.returned:
 		by.kind = abi.CauseUndelivered
 	}
 	_, err := h.invoke(m.to, m.Method, m.input(), by)

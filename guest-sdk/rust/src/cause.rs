@@ -21,6 +21,8 @@ pub enum CauseKind {
     Message,
     /// A message of the actor that comes back: nobody consumed it.
     Undelivered,
+    /// The end of a watch: [`Ref::watch_host`](crate::Ref::watch_host).
+    Disconnected,
     /// What this SDK does not know.
     Other,
 }
@@ -32,13 +34,15 @@ pub struct Cause {
     /// What it was.
     pub kind: CauseKind,
     /// The actor that calls or that sent the message, if one did. Of an undelivered message
-    /// it is the one that did not consume it.
+    /// it is the one that did not consume it, of the end of a watch the one whose host was
+    /// watched.
     pub from: Option<Ref>,
     /// The actor that sent the message on behalf of `from`, if that is another one.
     pub by: Option<Ref>,
     /// The sender's own number of a message.
     pub cookie: u64,
-    /// The code of the last failure of a message that comes back.
+    /// The code of the last failure of a message that comes back; or why a watch has ended,
+    /// [`DISCONNECTED`](crate::watch::DISCONNECTED) or [`MOVED`](crate::watch::MOVED).
     pub failed: String,
     /// The name of the reminder or timer.
     pub name: String,
@@ -68,6 +72,7 @@ impl Cause {
                 codec::CAUSE_TIMER => CauseKind::Timer,
                 codec::CAUSE_MESSAGE => CauseKind::Message,
                 codec::CAUSE_UNDELIVERED => CauseKind::Undelivered,
+                codec::CAUSE_DISCONNECTED => CauseKind::Disconnected,
                 _ => CauseKind::Other,
             },
             from: actor(turn.caller_type, turn.caller_id),
@@ -118,6 +123,7 @@ mod tests {
             (codec::CAUSE_TIMER, Some(CauseKind::Timer)),
             (codec::CAUSE_MESSAGE, Some(CauseKind::Message)),
             (codec::CAUSE_UNDELIVERED, Some(CauseKind::Undelivered)),
+            (codec::CAUSE_DISCONNECTED, Some(CauseKind::Disconnected)),
             (200, Some(CauseKind::Other)),
         ] {
             let turn = TurnFrame {

@@ -44,6 +44,8 @@ pub const CAUSE_CALL: u8 = 1;
 pub const CAUSE_MESSAGE: u8 = 2;
 /// [`TurnFrame::cause`] of a message that comes back to its sender: nobody consumed it.
 pub const CAUSE_UNDELIVERED: u8 = 6;
+/// The end of a watch of a host.
+pub const CAUSE_DISCONNECTED: u8 = 7;
 /// [`TurnFrame::cause`] of a reminder's firing.
 pub const CAUSE_REMINDER: u8 = 3;
 /// [`TurnFrame::cause`] of a timer's firing.
@@ -92,7 +94,7 @@ pub struct TurnFrame<'a> {
     /// What the caller sent.
     pub payload: &'a [u8],
     /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_MESSAGE`], [`CAUSE_REMINDER`],
-    /// [`CAUSE_TIMER`] or [`CAUSE_UNDELIVERED`].
+    /// [`CAUSE_TIMER`], [`CAUSE_UNDELIVERED`] or [`CAUSE_DISCONNECTED`].
     pub cause: u8,
     /// The type of the actor that calls or that sent the message; of an undelivered
     /// message, of the one that did not consume it.

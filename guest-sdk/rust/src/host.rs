@@ -137,6 +137,10 @@ pub(crate) trait Host {
     /// Publishes an event: its name, and its payload.
     #[cfg(not(target_arch = "wasm32"))]
     fn publish(&self, event: (&str, &Payload)) -> Result<(), Code>;
+    /// Watches the host of an actor, type and ID, with a method, or ends that; whether there was
+    /// a watch.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn host_watch(&self, watch: (&str, &str, &str)) -> Result<bool, Code>;
     /// Why the last function with a problem was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;

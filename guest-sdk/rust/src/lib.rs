@@ -45,7 +45,8 @@
 //! - [`Method`] is what a method looks like.
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
-//! - [`Ref`] names another actor, whose methods [`Message`] calls, or runs later.
+//! - [`Ref`] names another actor, whose methods [`Message`] calls, or runs later, and whose
+//!   host it watches.
 //! - [`Context::spawn`] makes an actor, [`Context::pass_away`] ends one, and
 //!   [`Context::become_`] changes which methods one accepts.
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
@@ -129,6 +130,7 @@ mod timer;
 mod turn;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
+pub mod watch;
 
 pub use actor::{Actor, Method, State};
 pub use address::Ref;

@@ -72,6 +72,14 @@ mod import {
             payload: *const u8,
             payload_len: usize,
         ) -> i32;
+        pub(super) fn host_watch(
+            actor_type: *const u8,
+            actor_type_len: usize,
+            id: *const u8,
+            id_len: usize,
+            method: *const u8,
+            method_len: usize,
+        ) -> i32;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -206,6 +214,20 @@ pub(crate) fn service_claim(name: &str) -> Result<(), Code> {
 
 pub(crate) fn service_release(name: &str) -> Result<bool, Code> {
     check(unsafe { import::service_release(name.as_ptr(), name.len()) }).map(|n| n == 1)
+}
+
+pub(crate) fn host_watch((actor_type, id, method): (&str, &str, &str)) -> Result<bool, Code> {
+    check(unsafe {
+        import::host_watch(
+            actor_type.as_ptr(),
+            actor_type.len(),
+            id.as_ptr(),
+            id.len(),
+            method.as_ptr(),
+            method.len(),
+        )
+    })
+    .map(|n| n == 1)
 }
 
 pub(crate) fn problem() -> String {

@@ -3,6 +3,7 @@
 use greenroom::life::{LIFE_OVER, PASSED_AWAY, SERVICE_NOT_FOUND, TAKEN};
 use greenroom::message::INVALID_MESSAGE;
 use greenroom::testing::Host;
+use greenroom::watch::INVALID_WATCH;
 use greenroom::{Context, Error, ReadContext, Ref, Reminder, Timer};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,6 +43,11 @@ greenroom::record! {
 
     #[derive(Debug, Default)]
     pub struct Free {}
+
+    #[derive(Debug, Default)]
+    pub struct Lobby {
+        lost: Vec<String>,
+    }
 }
 
 fn named(r: Option<Ref>) -> String {
@@ -236,7 +242,66 @@ impl Free {
     }
 }
 
+fn player(id: &str) -> Ref {
+    Ref::of::<Lobby>(id)
+}
+
+impl Lobby {
+    fn join(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
+        player(&id).watch_host(ctx, "Gone")
+    }
+
+    fn join_and_fail(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
+        self.join(ctx, id)?;
+        Err(Error::failed_precondition("full", "the lobby is full"))
+    }
+
+    /// Joins in a called turn that fails.
+    fn try_join(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
+        let other = Ref::of::<Lobby>("other");
+        let failed = other.message("JoinAndFail", &id).call::<()>(ctx, self);
+        assert!(failed.is_err());
+        Ok(())
+    }
+
+    fn leave(&mut self, ctx: &Context, id: String) -> Result<bool, Error> {
+        player(&id).unwatch_host(ctx)
+    }
+
+    fn gone(&mut self, ctx: &Context) -> Result<(), Error> {
+        let c = ctx.cause();
+        let lost = format!("{:?} {} {}", c.kind, named(c.from), c.failed);
+        self.lost.push(lost);
+        Ok(())
+    }
+
+    fn end(&mut self, ctx: &Context) -> Result<(), Error> {
+        ctx.pass_away()?;
+        let error = player("late").watch_host(ctx, "Gone").unwrap_err();
+        assert_eq!(error.code(), LIFE_OVER);
+        Ok(())
+    }
+
+    fn wrong(&mut self, ctx: &Context, method: String) -> Result<(), Error> {
+        if method == "nobody" {
+            return Ref::service("ann").watch_host(ctx, &method);
+        }
+        player("ann").watch_host(ctx, &method)
+    }
+}
+
 greenroom::actors! {
+    Lobby {
+        methods: {
+            "Join" => join,
+            "JoinAndFail" => join_and_fail,
+            "Try" => try_join,
+            "Leave" => leave,
+            "Gone" => private gone,
+            "End" => end,
+            "Wrong" => wrong,
+        },
+    }
     Depot {
         methods: {
             "Take" => private take,
@@ -600,4 +665,59 @@ mod door {
         let e = door.call::<()>("Close", "locked".to_string()).unwrap_err();
         assert_eq!(e.code(), "invalid_set");
     }
+}
+
+fn lost(host: &Host) -> Vec<String> {
+    host.deliver();
+    let lost = host.actor_named("Lobby", "l").get("lost");
+    lost.unwrap().unwrap_or_default()
+}
+
+#[test]
+fn a_watched_host_is_lost_once() {
+    let host = host();
+    for id in ["ann", "bob", "cid"] {
+        do_(&host, "Lobby", "l", "Join", id.to_string());
+    }
+    let left = host.actor_named("Lobby", "l").call("Leave", "bob");
+    assert_eq!(left, Ok(true));
+    do_(&host, "Lobby", "l", "Try", "dan".to_string());
+    for id in ["ann", "ann", "bob", "dan"] {
+        host.actor_named("Lobby", id).disconnect();
+    }
+    assert_eq!(lost(&host), ["Disconnected Lobby||ann disconnected"]);
+    host.actor_named("Lobby", "l").move_away();
+    host.actor_named("Lobby", "cid").disconnect();
+    assert_eq!(
+        lost(&host),
+        [
+            "Disconnected Lobby||ann disconnected",
+            "Disconnected Lobby||cid moved"
+        ]
+    );
+}
+
+#[test]
+fn watches_end_unsaid_with_a_life() {
+    let host = host();
+    do_(&host, "Lobby", "l", "Join", "ann".to_string());
+    do_(&host, "Lobby", "l", "End", ());
+    host.actor_named("Lobby", "ann").disconnect();
+    assert_eq!(host.deliver(), 0);
+    let lobby = host.actor_named("Lobby", "l");
+    for (method, want) in [
+        ("", "names no method"),
+        ("Missing", "no method \"Missing\""),
+        ("nobody", "the type and the ID"),
+    ] {
+        let error = lobby.call::<()>("Wrong", method).unwrap_err();
+        assert_eq!(error.code(), INVALID_WATCH);
+        assert!(error.message().contains(want), "{error}");
+    }
+    for i in 0..100 {
+        do_(&host, "Lobby", "l", "Join", i.to_string());
+    }
+    let error = lobby.call::<()>("Join", "x").unwrap_err();
+    assert_eq!(error.code(), "too_many");
+    do_(&host, "Lobby", "l", "Join", "7".to_string());
 }

@@ -933,9 +933,12 @@ type ForwardedMessage struct {
 	// Its sender's earlier messages to the receiver are consumed before it.
 	Ordered bool `protobuf:"varint,3,opt,name=ordered,proto3" json:"ordered,omitempty"`
 	// It comes back to its sender: the code of the last failure.
-	Failed        string                 `protobuf:"bytes,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	Cookie        uint64                 `protobuf:"fixed64,5,opt,name=cookie,proto3" json:"cookie,omitempty"`
-	SentAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	Failed string                 `protobuf:"bytes,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cookie uint64                 `protobuf:"fixed64,5,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	SentAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// It reports the end of the receiver's watch of a host, which held the actor of from; failed is
+	// why.
+	Disconnected  bool `protobuf:"varint,7,opt,name=disconnected,proto3" json:"disconnected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1013,13 @@ func (x *ForwardedMessage) GetSentAt() *timestamppb.Timestamp {
 		return x.SentAt
 	}
 	return nil
+}
+
+func (x *ForwardedMessage) GetDisconnected() bool {
+	if x != nil {
+		return x.Disconnected
+	}
+	return false
 }
 
 type ForwardedActor struct {
@@ -2290,14 +2300,15 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	" \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\amessage\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x02\n" +
 	"\x10ForwardedMessage\x120\n" +
 	"\x04from\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x04from\x12,\n" +
 	"\x02by\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x02by\x12\x18\n" +
 	"\aordered\x18\x03 \x01(\bR\aordered\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\tR\x06failed\x12\x16\n" +
 	"\x06cookie\x18\x05 \x01(\x06R\x06cookie\x123\n" +
-	"\asent_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\"4\n" +
+	"\asent_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\"\n" +
+	"\fdisconnected\x18\a \x01(\bR\fdisconnected\"4\n" +
 	"\x0eForwardedActor\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"\xda\x01\n" +

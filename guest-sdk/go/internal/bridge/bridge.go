@@ -84,6 +84,12 @@ type Life interface {
 	ServiceRelease(name string) int32
 }
 
+// Watches is the function that watches hosts where there is no Wasm, on a fake host which is one
+// beside [Host] and [Reminders]. It answers 1, 0 or an [abi.Code].
+type Watches interface {
+	HostWatch(typ, id, method string) int32
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.

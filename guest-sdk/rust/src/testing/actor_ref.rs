@@ -8,6 +8,7 @@ use crate::error::{Error, Status};
 use crate::json;
 use crate::spec::MethodSpec;
 use crate::turn::Entry;
+use crate::watch::{DISCONNECTED, MOVED};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -202,6 +203,20 @@ impl<A> ActorRef<A> {
     pub fn deactivate(&self) {
         self.host.lose_timers(&self.key);
         self.host.drop_memory();
+    }
+
+    /// Has the actor's host be lost for the actors that watch it with
+    /// [`Ref::watch_host`](crate::Ref::watch_host): [`Host::deliver`] runs their methods. The
+    /// actor itself notices nothing.
+    pub fn disconnect(&self) {
+        self.host.end_watches(DISCONNECTED, |w| w.of == self.key);
+    }
+
+    /// Has the actor move to another host: its timers end, and its watches of hosts as well,
+    /// which [`Host::deliver`] tells it.
+    pub fn move_away(&self) {
+        self.host.end_watches(MOVED, |w| w.by == self.key);
+        self.deactivate();
     }
 
     /// Sends a message from outside, as a client does.

@@ -3,6 +3,7 @@
 use super::messages::{Event, Letter};
 use super::overlay::{Entries, Overlay};
 use super::reminders::{self, TurnReminders};
+use super::watches::Watch;
 use super::{check_size, or_default, timers, Asks, Host, Row, World, APP, PAYLOAD_BYTES};
 use super::{Fired, STATE_BYTES};
 use crate::call;
@@ -44,6 +45,7 @@ pub(super) struct Chain {
     pub(super) spawned: RefCell<Vec<Key>>,
     /// The services that it has changed; `None`: released.
     pub(super) services: RefCell<HashMap<String, Option<Key>>>,
+    pub(super) watches: RefCell<Vec<Watch>>,
 }
 
 /// An actor of a chain, as the chain has changed it so far.
@@ -70,6 +72,7 @@ struct Savepoint {
     published: usize,
     spawned: usize,
     services: HashMap<String, Option<Key>>,
+    watches: usize,
 }
 
 struct Saved {
@@ -271,6 +274,7 @@ impl Chain {
             published: self.published.borrow().len(),
             spawned: self.spawned.borrow().len(),
             services: self.services.borrow().clone(),
+            watches: self.watches.borrow().len(),
         }
     }
 
@@ -279,6 +283,7 @@ impl Chain {
         self.published.borrow_mut().truncate(to.published);
         self.spawned.borrow_mut().truncate(to.spawned);
         *self.services.borrow_mut() = to.services;
+        self.watches.borrow_mut().truncate(to.watches);
         self.members.borrow_mut().retain(|key, member| {
             let saved = to.members.remove(key);
             let known = saved.is_some();
@@ -540,6 +545,7 @@ impl Chain {
                 None => services.remove(&name),
             };
         }
+        self.commit_watches(host);
         for (key, member) in self.members.borrow().iter() {
             if member.written.get() {
                 member.commit(host, key);

@@ -202,6 +202,10 @@ impl Host for TurnHost {
         self.acts().publish(event)
     }
 
+    fn host_watch(&self, watch: (&str, &str, &str)) -> Result<bool, Code> {
+        self.acts().watch(watch)
+    }
+
     fn problem(&self) -> String {
         self.reminders.problem.borrow().clone()
     }

@@ -36,7 +36,7 @@ pub(super) struct Acts<'t> {
 }
 
 impl Acts<'_> {
-    fn may_act(&self) -> Result<(), Code> {
+    pub(super) fn may_act(&self) -> Result<(), Code> {
         self.turn.problem.borrow_mut().clear();
         if self.turn.read_only || self.migrates {
             return Err(Code::READ_ONLY);
@@ -56,7 +56,7 @@ impl Acts<'_> {
         Ok(())
     }
 
-    fn refuse<T>(&self, code: Code, problem: String) -> Result<T, Code> {
+    pub(super) fn refuse<T>(&self, code: Code, problem: String) -> Result<T, Code> {
         *self.turn.problem.borrow_mut() = problem;
         Err(code)
     }

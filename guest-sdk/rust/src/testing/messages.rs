@@ -1,5 +1,6 @@
 //! The messages of a host in memory, and who stands for which service.
 
+use super::watches::Watch;
 use super::{Host, APP};
 use crate::codec::{self, time};
 use crate::context::Key;
@@ -91,6 +92,8 @@ pub(super) struct Letter {
     /// Whether it comes back to its sender, and with which code.
     pub(super) returned: bool,
     pub(super) failed: String,
+    /// Whether it says that a watch has ended, and `failed` why.
+    pub(super) notice: bool,
     pub(super) sent: i64,
     pub(super) due: i64,
     pub(super) deliver_at: i64,
@@ -116,6 +119,7 @@ impl Letter {
             path: Vec::new(),
             returned: false,
             failed: String::new(),
+            notice: false,
             sent: 0,
             due: 0,
             deliver_at: 0,
@@ -147,7 +151,9 @@ impl Letter {
     }
 
     pub(super) fn cause(&self) -> u8 {
-        if self.returned {
+        if self.notice {
+            codec::CAUSE_DISCONNECTED
+        } else if self.returned {
             codec::CAUSE_UNDELIVERED
         } else {
             codec::CAUSE_MESSAGE
@@ -167,6 +173,7 @@ pub(super) struct Society {
     pub(super) spawned: Cell<usize>,
     /// Spawned actors that have passed away.
     pub(super) gone: RefCell<HashSet<Key>>,
+    pub(super) watches: RefCell<Vec<Watch>>,
 }
 
 impl Society {
@@ -195,6 +202,7 @@ impl Society {
     pub(super) fn delete(&self, key: &Key) {
         self.inbox.borrow_mut().retain(|m| m.to != *key);
         self.services.borrow_mut().retain(|_, by| by != key);
+        self.watches.borrow_mut().retain(|w| w.by != *key);
     }
 }
 
@@ -426,6 +434,7 @@ impl Host {
         self.0.rows.borrow_mut().remove(key);
         self.0.reminders.remove(key);
         society.services.borrow_mut().retain(|_, by| by != key);
+        society.watches.borrow_mut().retain(|w| w.by != *key);
         let (ended, kept) = society
             .inbox
             .take()

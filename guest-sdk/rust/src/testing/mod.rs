@@ -58,6 +58,7 @@ mod overlay;
 mod reminders;
 mod schedule;
 mod timers;
+mod watches;
 mod zone;
 
 use crate::actor::Actor;

@@ -1,0 +1,84 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+)
+
+// Hosts says which host holds an actor. Its methods may be called concurrently.
+type Hosts interface {
+	// Session returns a context that ends when the session to the host breaks that holds an
+	// actor now, or cannot be opened, or when that host is gone; nil if that is this host. It
+	// waits until the holder is known, at most until ctx ends.
+	Session(ctx context.Context, key actor.Key) (context.Context, error)
+}
+
+// WatchEffect is what a turn does to one watch of its actor.
+type WatchEffect struct {
+	Of      actor.Key       // an actor that the watched host holds
+	Method  string          // empty: the watch ends
+	Session context.Context //nolint:containedctx // as [Hosts.Session] returned it
+}
+
+// Size is what the watch takes in memory beside a fixed part, in bytes.
+func (w *WatchEffect) Size() int64 { return int64(len(w.Of.ID) + len(w.Method)) }
+
+// watch gathers what is done to one watch of an actor, and reports whether there was one. refused
+// says why it may not be.
+func (c *TimerChanges) watch(by Timers, key actor.Key, w WatchEffect) (replaced bool, refused *TimerRefusal) {
+	if c.watched == nil {
+		c.watched = by.Watched(key)
+	}
+	_, replaced = c.watched[w.Of]
+	switch {
+	case w.Method == "" && !replaced:
+		return false, nil
+	case w.Method == "":
+		delete(c.watched, w.Of)
+	case !replaced && len(c.watched) >= actor.MaxWatches:
+		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor watches at most %d hosts; end a watch, or have another actor watch", actor.MaxWatches)}
+	case !by.Room(key.App, 1+len(c.watches), w.Size()):
+		return false, &TimerRefusal{abi.CodeNotReady, "the timers and watches of this app take all the memory that the host gives them; try again later"}
+	default:
+		c.watched[w.Of] = struct{}{}
+	}
+	c.watches = append(c.watches, w)
+	return replaced, nil
+}
+
+// Watches returns what is to be done to watches, in this order.
+func (c *TimerChanges) Watches() []WatchEffect { return c.watches }
+
+// HostWatch implements [engine.Calls].
+func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) {
+	if code := t.mayTime(); code != 0 {
+		return false, code
+	}
+	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, Type: typ, ID: id}, Method: method}
+	if err := w.Of.Validate(); err != nil {
+		return false, t.refuse(abi.CodeInvalid, err.Error())
+	}
+	if method != "" {
+		if problem := t.spec.Methods.MethodProblem("watch", method); problem != "" {
+			return false, t.refuse(abi.CodeInvalid, problem)
+		}
+	}
+	if method != "" && t.env.Hosts != nil {
+		var err error
+		engine.Outside(t.ctx, func() { w.Session, err = t.env.Hosts.Session(t.ctx, w.Of) })
+		if err != nil {
+			t.Log(int32(slog.LevelWarn), "cannot watch the host of "+typ+" "+id+" now: "+err.Error())
+			return false, t.refuse(abi.CodeNotReady, "it is not known now which host holds the actor")
+		}
+	}
+	replaced, refused := t.done.Timers.watch(t.env.Timers, t.spec.Key, w)
+	if refused != nil {
+		return false, t.refuse(refused.Code, refused.Problem)
+	}
+	return replaced, 0
+}

@@ -1,0 +1,89 @@
+//go:build unix
+
+package cluster_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/client"
+	"github.com/greenroom-run/greenroom/internal/crash"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+)
+
+// TestWatchesOfServers: an actor that watches another server learns once that it was killed, or can
+// no longer be reached although it goes on, and at its new server that it has moved itself.
+func TestWatchesOfServers(t *testing.T) {
+	h := &heldCalls{t: t, members: startCluster(t, pgtest.Start(t).Database(t), nil)}
+	deployGuest(t, h.members[0], "testdata/watcher", guestbuild.Go)
+	h.bank = &crash.Bank{Client: newClient(t, h.members, 0)}
+
+	w := h.watch(1)
+	if err := h.members[1].process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.ends(t, "disconnected")
+	h.members[1].start(t)
+	w.ends(t, "disconnected")
+
+	w = h.watch(2)
+	h.members[2].proxy.refuse(true) // it reaches the others, and they do not reach it
+	w.ends(t, "disconnected")
+	h.members[2].proxy.refuse(false)
+	h.members[2].proxy.cut() // what has no watch any more
+	w.ends(t, "disconnected")
+
+	w = h.watch(2)
+	at := h.holder("Watcher", w.by)
+	if err := at.process.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.ends(t, "moved")
+	at.start(t)
+}
+
+// watch is a watch of a server, by an actor at the first one.
+type watch struct {
+	*heldCalls
+	by, of string
+}
+
+// watch has an actor of the first server watch another server.
+func (h *heldCalls) watch(server int) *watch {
+	h.t.Helper()
+	w := &watch{h, h.at("by", 0), h.at("of", server)}
+	h.call(client.Request{Type: "Watcher", ID: w.by, Method: "Watch", Payload: fmt.Appendf(nil, "%q", w.of), IdempotencyKey: "watch"})
+	return w
+}
+
+// at returns a new actor that a server holds.
+func (h *heldCalls) at(prefix string, server int) string {
+	h.t.Helper()
+	for deadline := time.Now().Add(stalled); time.Now().Before(deadline); {
+		h.ids++
+		if id := fmt.Sprint(prefix, "-", h.ids); h.holder("Watcher", id) == h.members[server] {
+			return id
+		}
+	}
+	h.t.Fatalf("server %d holds no actors", server)
+	return ""
+}
+
+// ends waits until the watch has ended, once and in one way.
+func (w *watch) ends(t *testing.T, how string) {
+	t.Helper()
+	want := []string{"disconnected " + w.of + " " + how}
+	var got []string
+	for deadline := time.Now().Add(stalled); !slices.Equal(got, want) && time.Now().Before(deadline) && len(got) == 0; {
+		if err := json.Unmarshal([]byte(w.call(client.Request{Type: "Watcher", ID: w.by, Method: "Book", ReadOnly: true, Strong: true})), &got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s has learned %q, want %q", w.by, got, want)
+	}
+}
