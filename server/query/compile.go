@@ -30,7 +30,7 @@ const names = "id, version, generation, state_schema, state_size, updated_at, me
 type Compiler struct{ env *cel.Env }
 
 // NewCompiler returns a compiler.
-func NewCompiler() (*Compiler, error) {
+func NewCompiler() *Compiler {
 	env, err := cel.NewEnv(
 		cel.Variable("id", cel.StringType),
 		cel.Variable("version", cel.IntType),
@@ -50,9 +50,9 @@ func NewCompiler() (*Compiler, error) {
 		cel.RegexProgramSizeLimit(maxRegexp),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make the environment of filters: %w", err)
+		panic(err) // the declarations are constant
 	}
-	return &Compiler{env}, nil
+	return &Compiler{env}
 }
 
 // Query is a filter and expressions, ready to run. It may be used concurrently.
