@@ -91,8 +91,8 @@ type Actors interface {
 	// did, and the ID after which the scan goes on: empty if there are no more rows. Each row
 	// is as it was at one moment of the scan; two rows may be of two moments. A row and its
 	// state are valid during the call only. A damaged row is visited as such where its key can
-	// still be read. visit may take its time, but must not call the store. After an
-	// error, rows may have been visited.
+	// still be read. visit may take its time, but must not call the store. What was visited
+	// counts only if the result is no error: until then, a row may not be durable.
 	ScanActors(ctx context.Context, q ActorScan, visit func(row *ScannedActor) (more bool)) (examined int, next string, err error)
 
 	// LoadIdempotency returns what is recorded of each call, in their order, one

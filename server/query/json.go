@@ -38,7 +38,7 @@ func (t text) parse(depth int) ref.Val {
 			o.read(t, depth)
 			return o
 		}
-		return readList(t, depth)
+		return parseList(t, depth)
 	case '"':
 		return types.String(t.unquoted())
 	case 't':
@@ -280,8 +280,11 @@ func (o *object) Equal(other ref.Val) ref.Val {
 	}
 	for name, i := range o.byName {
 		v, ok := m.Find(types.String(name))
-		if !ok || types.Equal(o.members[i].get(o.depth+1), v) != types.True {
+		if !ok {
 			return types.False
+		}
+		if equal := types.Equal(o.members[i].get(o.depth+1), v); equal != types.True {
+			return equal
 		}
 	}
 	return types.True
@@ -315,9 +318,20 @@ type list struct {
 	text text
 }
 
-func readList(t text, depth int) *list {
+// parseList returns the list that t is, or the error of one of its values.
+func parseList(t text, depth int) ref.Val {
 	values := []ref.Val{}
-	t.items(func(_, value text) { values = append(values, value.parse(depth+1)) })
+	var failed ref.Val
+	t.items(func(_, value text) {
+		v := value.parse(depth + 1)
+		if types.IsError(v) && failed == nil {
+			failed = v
+		}
+		values = append(values, v)
+	})
+	if failed != nil {
+		return failed
+	}
 	return &list{types.NewRefValList(types.DefaultTypeAdapter, values), t}
 }
 
@@ -326,7 +340,16 @@ func (l *list) Equal(other ref.Val) ref.Val {
 	if same, ok := other.(*list); ok && bytes.Equal(l.text, same.text) {
 		return types.True
 	}
-	return l.Lister.Equal(other)
+	o, ok := other.(traits.Lister)
+	if !ok || l.Size() != o.Size() {
+		return types.False
+	}
+	for a, b := l.Iterator(), o.Iterator(); a.HasNext() == types.True; {
+		if equal := types.Equal(a.Next(), b.Next()); equal != types.True {
+			return equal
+		}
+	}
+	return types.True
 }
 
 // appendJSON appends v as a text of JSON. What is of the state stays as it is stored, but for
