@@ -16,7 +16,7 @@ type rows int
 func (n rows) ScanActors(_ context.Context, q store.ActorScan, visit func(row *store.ScannedActor) (more bool)) (int, string, error) {
 	row := store.ScannedActor{
 		ActorInfo: store.ActorInfo{Key: actor.Key{App: "default", Type: "Cart", ID: "eu/1"}, Version: 1},
-		State: actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"ballast":"%0157d","count":7,"total":120}`, 0)},
+		State:     actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"ballast":"%0157d","count":7,"total":120}`, 0)},
 	}
 	for i := range min(int(n), q.Limit) {
 		if !visit(&row) {
