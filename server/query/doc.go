@@ -33,6 +33,6 @@
 // The length of an expression, its nodes and its nesting are bounded when it is compiled, and
 // so is what it may cost by its text alone. What it costs for one row is bounded by CEL's own count of
 // steps ([MaxCost]): beyond, it has failed for this row. Rows, time, bytes of states and of
-// values are bounded for each Run ([Bounds]). A Run gives way to other goroutines after every
-// few rows. How many run at the same time is up to the caller.
+// values are bounded for each Run ([Bounds]). A Run rests a third of the
+// time, so that turns find a processor. How many run at the same time is up to the caller.
 package query

@@ -320,9 +320,9 @@ func TestBounds(t *testing.T) {
 		examined int
 	}{
 		"rows":           {q: none, bounds: query.Bounds{Rows: 20}, examined: 20},
-		"time":           {q: none, bounds: query.Bounds{Time: time.Second}, perLook: 400 * time.Millisecond, examined: 96},
+		"time":           {q: none, bounds: query.Bounds{Time: time.Second}, perLook: 400 * time.Millisecond, examined: 64},
 		"bytes":          {q: compile(t, "", "state"), bounds: query.Bounds{ValueBytes: 50}, examined: 5},
-		"rows of a loop": {q: compile(t, `[1].all(n, n > state.total + 9)`), bounds: query.Bounds{Time: time.Second}, perLook: 300 * time.Millisecond, examined: 4},
+		"rows of a loop": {q: compile(t, `[1].all(n, n > state.total + 9)`), bounds: query.Bounds{Time: time.Second}, perLook: 300 * time.Millisecond, examined: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := page()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -85,7 +84,7 @@ type Result struct {
 func (q *Query) Run(ctx context.Context, s Scanner, p Page) (*Result, error) {
 	p.Bounds = p.Bounds.WithDefaults()
 	began := p.Now()
-	r := &run{Query: q, ctx: ctx, page: p, vars: row{now: types.Timestamp{Time: began}}, deadline: began.Add(p.Bounds.Time)}
+	r := &run{Query: q, ctx: ctx, page: p, vars: row{now: types.Timestamp{Time: began}}, deadline: began.Add(p.Bounds.Time), rested: began}
 	from, before := max(q.narrowed.from, p.Prefix), q.narrowed.before
 	if p.Prefix != "" {
 		if end := store.TextAfter(p.Prefix); end != "" && (before == "" || end < before) {
@@ -123,24 +122,36 @@ type run struct {
 	page     Page
 	vars     row
 	deadline time.Time
+	rested   time.Time // the end of the latest rest
 	visited  int
 	bytes    int
 	full     bool
 }
 
-// breath is after how many rows a run lets other goroutines run, and looks at the time: some
-// 50 µs.
-const breath = 32
+const (
+	// breath is after how many rows a run looks at the time: some 50 µs.
+	breath = 32
+	// stretch is how long a run works before it rests, and rest how long it rests then. A thread
+	// that works all the time waits for its next turn at a processor behind all others, and with it
+	// the goroutines that the Go scheduler gives it.
+	stretch, rest = time.Millisecond, 500 * time.Microsecond
+)
 
 // visit evaluates a row.
 func (r *run) visit(row *store.ScannedActor) (more bool) {
-	if r.visited++; r.visited%breath == 0 {
-		runtime.Gosched()
-	}
+	r.visited++
 	r.evaluate(row)
 	// Rows whose expressions cost much are few: each looks at the time.
-	if (r.costly || r.visited%breath == 0) && !r.page.Now().Before(r.deadline) {
-		r.full = true
+	if !r.full && (r.costly || r.visited%breath == 0) {
+		now := r.page.Now()
+		r.full = !now.Before(r.deadline)
+		if !r.full && now.Sub(r.rested) >= stretch {
+			select {
+			case <-time.After(rest):
+			case <-r.ctx.Done():
+			}
+			r.rested = r.page.Now()
+		}
 	}
 	return !r.full && r.ctx.Err() == nil
 }
