@@ -40,6 +40,7 @@ func roles() role.Roles {
 		inhost.SteadyRole:    role.Of(inhost.Steady),
 		inhost.FireRole:      role.Of(inhost.Fire),
 		inhost.StoreRole:     role.Of(inhost.Store),
+		inhost.FillRole:      role.Of(inhost.Fill),
 		inhost.MessageRole:   role.Of(inhost.Messages),
 		inhost.TellRole:      role.Of(inhost.Tells),
 		bare.QueueRole:       role.Of(bare.Queue),
@@ -55,5 +56,5 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools(), fair.Queries())
 }

@@ -37,7 +37,7 @@
 //	internal/cluster   the bars of the area cluster
 //	internal/reminders the bars of the area reminders
 //	internal/uploads   the bars of the area uploads
-//	internal/fair      the bars of the area fair, and of pools and quotas
+//	internal/fair      the bars of the area fair, of pools and quotas, and of queries
 //	internal/chains    the bars of the area chains
 //	internal/messages  the bars of the area messages
 //	guest              the guest: a counter in Rust

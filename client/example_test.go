@@ -57,6 +57,10 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 	return nil, "", nil
 }
 
+func (nothing) ScanActors(context.Context, store.ActorScan, func(*store.ScannedActor) bool) (int, string, error) {
+	return 0, "", nil
+}
+
 // serve runs a server and returns its URL.
 func serve() (url string, stop func()) { return serveWith(nil) }
 

@@ -117,6 +117,10 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 	return nil, "", nil
 }
 
+func (nothing) ScanActors(context.Context, store.ActorScan, func(*store.ScannedActor) bool) (int, string, error) {
+	return 0, "", nil
+}
+
 func newServer(tb testing.TB, h rpc.Host, addr string, change func(*server.Config)) *server.Server {
 	tb.Helper()
 	conf := server.Config{

@@ -260,6 +260,10 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 	return nil, "", nil
 }
 
+func (nothing) ScanActors(context.Context, store.ActorScan, func(*store.ScannedActor) bool) (int, string, error) {
+	return 0, "", nil
+}
+
 // setup changes what a member is made of.
 type setup struct {
 	router func(*routing.Config)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -41,6 +43,42 @@ func TestActorsAreListedInPages(t *testing.T) {
 	for _, req := range []*greenroomv1.ListActorsRequest{
 		{Type: "Cart", PageSize: -1}, {Type: "Cart", PageSize: 1001}, {Type: "Cart", PageToken: "x"}, {},
 		{Type: "Cart", PageToken: forgedToken(greenroomv1connect.ActorServiceListActorsProcedure, "default", "Counter", "1")},
+	} {
+		_, err := c.ListActors(t.Context(), connect.NewRequest(req))
+		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
+	}
+}
+
+func TestActorsAreFoundByTheirState(t *testing.T) {
+	f := start(t, nil) // five actors, whose states have their numbers as n
+	c := greenroomv1connect.NewActorServiceClient(client(t, false), f.url)
+	ask := func(req *greenroomv1.ListActorsRequest) *greenroomv1.ListActorsResponse {
+		t.Helper()
+		req.App, req.Type = "shop", "Cart"
+		page, err := c.ListActors(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Msg
+	}
+	got := ask(&greenroomv1.ListActorsRequest{Filter: "state.n >= 2", Select: []string{"id", "state.n * 10"}, PageSize: 2})
+	if len(got.Actors) != 2 || got.Actors[1].GetKey().GetId() != "003" || !slices.Equal(got.Actors[1].Selected, []string{`"003"`, "30"}) || got.Actors[1].GetVersion() != 1 {
+		t.Errorf("the first page has %v", got)
+	}
+	got = ask(&greenroomv1.ListActorsRequest{Filter: "state.n >= 2", PageSize: 2, PageToken: got.NextPageToken})
+	if len(got.Actors) != 1 || got.NextPageToken != "" || got.Scan.GetExamined() != 1 || got.Scan.GetMatched() != 1 {
+		t.Errorf("the second page has %v", got)
+	}
+	got = ask(&greenroomv1.ListActorsRequest{Filter: "state.n > 0 && (state.n != 3 || state.missing)", Prefix: "00", Count: true, PageSize: 1})
+	if len(got.Actors) != 0 || got.Scan.GetMatched() != 3 || got.Scan.GetFailed() != 1 || got.Scan.GetFailure() != `actor "003": no such key: missing` {
+		t.Errorf("the count is %v", got)
+	}
+	if got = ask(&greenroomv1.ListActorsRequest{}); got.Scan != nil {
+		t.Errorf("a plain list has the scan %v", got.Scan)
+	}
+	for _, req := range []*greenroomv1.ListActorsRequest{
+		{Type: "Cart", Filter: "n > 2"}, {Type: "Cart", Filter: "id"}, {Type: "Cart", Select: []string{""}}, {Type: "Cart", Select: make([]string, 33)},
+		{Type: "Cart", Filter: strings.Repeat(" ", 4096) + "true"}, {Type: "Cart", Filter: "true", Prefix: "\x00"},
 	} {
 		_, err := c.ListActors(t.Context(), connect.NewRequest(req))
 		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)

@@ -14,6 +14,7 @@
 //	diagnosis  what is wrong with a server or its cluster
 //	reminders  what rpc and dapr share about reminders
 //	failure    the map from errors to codes
+//	query      finds actors by filters in CEL
 //	stream     one InvokeStream
 //
 // # The way of a request

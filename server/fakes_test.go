@@ -161,6 +161,23 @@ func (n fakeLister) ListActors(_ context.Context, q store.ActorQuery) (infos []s
 	return infos, next, nil
 }
 
+// ScanActors has {"n": N} as the state of actor N.
+func (n fakeLister) ScanActors(_ context.Context, q store.ActorScan, visit func(*store.ScannedActor) bool) (examined int, next string, err error) {
+	for i := range int(n) {
+		id := fmt.Sprintf("%03d", i)
+		if id <= q.After || id < q.From || q.Before != "" && id >= q.Before {
+			continue
+		}
+		examined++
+		row := store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: q.App, Type: q.Type, ID: id}, Version: 1, StateSize: 2, UpdatedAt: time.Unix(9, 0)}}
+		row.State = actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"n":%d}`, i)}
+		if !visit(&row) || examined == q.Limit {
+			return examined, id, nil
+		}
+	}
+	return examined, "", nil
+}
+
 // fakeModules keeps modules in memory; a module that does not begin like Wasm
 // has two faults.
 type fakeModules struct {

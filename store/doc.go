@@ -9,8 +9,8 @@
 //   - Durable: after Commit, LockedTurn or a module or deployment write has answered
 //     without an error, a crash of the process, of the machine or of the database loses
 //     nothing of it.
-//   - Read durable: LoadActors, Versions, ListActors and the other reads never show what a
-//     crash could still take back.
+//   - Read durable: LoadActors, Versions, ListActors, ScanActors and the other reads never show
+//     what a crash could still take back.
 //   - Fenced: a commit applies only if each of its rows still has the version that was read
 //     (RowWrite.ReadVersion, RowFence.Version). Version 0 means that no row exists; a
 //     tombstone is a row. A write with a version above 0 never inserts.
@@ -23,7 +23,7 @@
 //     that the commit was not applied and never will be.
 //   - Settling: Settle turns an ambiguous commit into applied or never.
 //   - Linearizable: an operation takes effect at one moment between its call and its answer;
-//     LoadActors with AllowStale may show an earlier moment.
+//     LoadActors and ScanActors with AllowStale may show an earlier moment.
 //   - Contained: a damaged row harms its own actor alone, is never taken for an empty row,
 //     and is overwritten only by a commit that names its version.
 //

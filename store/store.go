@@ -86,6 +86,15 @@ type Actors interface {
 	// where its key can still be read.
 	ListActors(ctx context.Context, q ActorQuery) (list []ActorInfo, next string, err error)
 
+	// ScanActors calls visit with the live rows that q selects, in byte order of their IDs,
+	// until visit wants no more. It examines at most q.Limit rows, and returns how many it
+	// did, and the ID after which the scan goes on: empty if there are no more rows. Each row
+	// is as it was at one moment of the scan; two rows may be of two moments. A row and its
+	// state are valid during the call only. A damaged row is visited as such where its key can
+	// still be read. visit may take its time, but must not call the store. What was visited
+	// counts only if the result is no error: until then, a row may not be durable.
+	ScanActors(ctx context.Context, q ActorScan, visit func(row *ScannedActor) (more bool)) (examined int, next string, err error)
+
 	// LoadIdempotency returns what is recorded of each call, in their order, one
 	// statement for a group. A record that cannot be read harms its own call alone
 	// ([actor.Recorded].Err). Replies are as large as they were recorded: the

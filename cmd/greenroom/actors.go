@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -20,59 +19,14 @@ func actorsCommand(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "actors",
 		Aliases: []string{"actor"},
-		Short:   "List, describe and delete actors",
+		Short:   "List, count, describe and delete actors",
 		Long: `Look after actors that have stored state. An actor that never stored anything
 is not listed; it can be called all the same.`,
 		Example: `  greenroom actors list Counter
   greenroom actors list Cart --prefix shop/7/
+  greenroom actors list Cart --where 'state.total > 100' --select id,state.total
   greenroom actors state Cart 'shop/7'`,
-	}, actorsListCommand(c), actorsGetCommand(c), actorsStateCommand(c), actorsDeleteCommand(c))
-}
-
-func actorsListCommand(c *cli) *cobra.Command {
-	var page pageFlags
-	var prefix string
-	cmd := &cobra.Command{
-		Use:   "list TYPE",
-		Short: "List the actors of a type",
-		Long:  "List the actors of a type that have stored state, in byte order of their IDs.",
-		Example: `  greenroom actors list Counter
-  greenroom actors list Counter --all -o json | jq -r '.actors[].key.id'`,
-		ValidArgsFunction: complete{c}.types,
-		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
-			list, err := collect(&page, func(size int32, token string) (*greenroomv1.ListActorsResponse, error) {
-				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-				defer cancel()
-				for {
-					resp, err := unary(ctx, a.actors.ListActors, &greenroomv1.ListActorsRequest{
-						App: c.app, Type: args[0], Prefix: prefix, PageSize: size, PageToken: token,
-					})
-					token = resp.GetNextPageToken()
-					if err != nil || token == "" || len(resp.Actors) > 0 { // deleted actors make empty pages
-						return resp, err
-					}
-				}
-			})
-			if err != nil {
-				return err
-			}
-			which := ""
-			if len(list.Actors) == 0 {
-				noteUnknownType(cmd.Context(), c, a, args[0])
-				if prefix != "" {
-					which = " with an ID that begins with " + strconv.Quote(prefix)
-				}
-			}
-			rows := mapped(list.Actors, func(x *greenroomv1.Actor) []string {
-				return []string{x.Key.GetId(), size(x.StateSize), strconv.FormatUint(x.Generation, 10), when(x.UpdatedAt)}
-			})
-			return c.list(cmd, list, []string{"ID", "STATE", "GENERATION", "UPDATED"}, rows,
-				"no actor of type %s%s has stored state in app %s", args[0], which, c.app)
-		}),
-	}
-	cmd.Flags().StringVar(&prefix, "prefix", "", "only IDs that begin with this `text`")
-	page.register(cmd)
-	return cmd
+	}, actorsListCommand(c), actorsCountCommand(c), actorsGetCommand(c), actorsStateCommand(c), actorsDeleteCommand(c))
 }
 
 func actorsGetCommand(c *cli) *cobra.Command {

@@ -76,7 +76,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return c.readGlobals(cmd.Flags())
+			return c.readGlobals(cmd)
 		},
 	}
 	root.AddGroup(
@@ -120,14 +120,18 @@ func inGroup(id string, cmds ...*cobra.Command) []*cobra.Command {
 }
 
 // readGlobals lets the environment speak where no flag did, and checks.
-func (c *cli) readGlobals(flags *pflag.FlagSet) error {
+func (c *cli) readGlobals(cmd *cobra.Command) error {
+	flags := cmd.Flags()
 	c.fromEnv(flags, "server", "GREENROOM_SERVER", &c.server)
 	c.fromEnv(flags, "token", "GREENROOM_TOKEN", &c.token)
 	c.fromEnv(flags, "app", "GREENROOM_APP", &c.app)
 	if c.output != outputTable && c.output != outputJSON {
+		if c.output == outputCSV && cmd.Annotations[outputCSV] != "" {
+			return actor.ValidateName("app", c.app)
+		}
 		wrong := c.output
 		c.output = outputTable
-		return usagef("--output is %q; give table or json", wrong)
+		return usagef("--output is %q; give table or json, or csv where a command says so", wrong)
 	}
 	return actor.ValidateName("app", c.app)
 }

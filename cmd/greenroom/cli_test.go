@@ -188,7 +188,7 @@ func serveConfig(t *testing.T, args []string, env map[string]string) (node.Confi
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.readGlobals(cmd.Flags()); err != nil {
+	if err := c.readGlobals(cmd); err != nil {
 		t.Fatal(err)
 	}
 	value := func(flag string) string { return cmd.Flag(flag).Value.String() }

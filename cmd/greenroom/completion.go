@@ -38,7 +38,7 @@ type complete struct{ *cli }
 func (c complete) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	// Cobra completes without running PersistentPreRunE.
-	if err := c.readGlobals(cmd.Flags()); err != nil {
+	if err := c.readGlobals(cmd); err != nil {
 		return nil, none
 	}
 	a, err := c.api()

@@ -26,6 +26,7 @@ import (
 const (
 	outputTable = "table"
 	outputJSON  = "json"
+	outputCSV   = "csv" // of commands that have it as an annotation
 )
 
 // console is what a command line reads and writes, and how.
@@ -34,7 +35,7 @@ type console struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	output  string // "table" or "json"
+	output  string // "table", "json" or "csv"
 	noColor bool
 }
 

@@ -261,6 +261,10 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 	return nil, "", nil
 }
 
+func (nothing) ScanActors(context.Context, store.ActorScan, func(*store.ScannedActor) bool) (int, string, error) {
+	return 0, "", nil
+}
+
 // actors is the process's host, which is made after its service.
 type actors process
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/server/stream"
 	"github.com/greenroom-run/greenroom/store"
@@ -301,6 +303,9 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 	if err != nil {
 		return nil, err
 	}
+	if m := req.Msg; m.GetFilter() != "" || len(m.GetSelect()) > 0 || m.GetCount() {
+		return a.queryActors(ctx, list, after, m)
+	}
 	size := pageSize(req.Msg.GetPageSize())
 	infos, next, err := a.s.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
 	if err != nil {
@@ -315,6 +320,48 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 	}
 	if next != "" {
 		msg.NextPageToken = pageToken(list, next)
+	}
+	return uncached(msg), nil
+}
+
+// queryActors is ListActors where states are looked at. Apps take turns.
+func (a *actorService) queryActors(ctx context.Context, list pageList, after string, m *greenroomv1.ListActorsRequest) (*connect.Response[greenroomv1.ListActorsResponse], error) {
+	if m.GetPrefix() != "" {
+		if err := actor.ValidateID(m.GetPrefix()); err != nil {
+			return nil, err
+		}
+	}
+	leave, err := a.s.queries.Enter(ctx, list.app, list.typ)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	q, err := a.s.compiler.Compile(m.GetFilter(), m.GetSelect())
+	if err != nil {
+		return nil, err
+	}
+	page := query.Page{App: list.app, Type: list.typ, Prefix: m.GetPrefix(), After: after, AllowStale: m.GetAllowStale(), Now: time.Now}
+	if !m.GetCount() {
+		page.Size = pageSize(m.GetPageSize())
+	}
+	r, err := q.Run(ctx, a.s.Actors, page)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListActorsResponse{
+		Actors: mapped(r.Found, func(f query.Found) *greenroomv1.Actor {
+			return &greenroomv1.Actor{
+				Key: keyToProto(f.Key), Version: f.Version, Generation: f.Generation, StateSchema: f.StateSchema, StateSize: f.StateSize,
+				UpdatedAt: timestamppb.New(f.UpdatedAt), MethodSet: f.MethodSet, Life: f.Life, Spawned: f.Spawned, Selected: f.Selected,
+			}
+		}),
+		Scan: &greenroomv1.ActorScan{
+			Examined: uint64(r.Examined), Matched: uint64(r.Matched), NotJson: uint64(r.NotJSON), Failed: uint64(r.Failed), Failure: r.Failure,
+			Damaged: uint64(r.Damaged),
+		},
+	}
+	if r.Next != "" {
+		msg.NextPageToken = pageToken(list, r.Next)
 	}
 	return uncached(msg), nil
 }

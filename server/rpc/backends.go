@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server/events"
+	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -78,6 +79,7 @@ type Modules interface {
 type Lister interface {
 	ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error)
 	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
+	query.Scanner
 }
 
 // Interconnect takes the calls that other hosts send; [*routing.Router] does.

@@ -2,12 +2,14 @@ package rpc
 
 import (
 	"context"
+	"runtime"
 
 	"connectrpc.com/grpcreflect"
 
 	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/events"
+	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
@@ -21,9 +23,15 @@ type Services struct {
 	subscribers edge.Places // for ReminderService.Connect
 	Events      *events.Subscriptions
 	streamConf  *stream.Config
+	compiler    *query.Compiler
+	queries     *fair.Places // for queries that read
 	// draining ends when the server begins to stop: long-lived streams end by themselves then.
 	draining context.Context
 }
+
+// queryShare is the part of the processors that queries may use at the same time: one in so many,
+// and one processor at least.
+const queryShare = 2
 
 // alwaysStreams is the part of all streams that an app may have whatever others have.
 const alwaysStreams = 64
@@ -36,7 +44,7 @@ func streamBounds(name string, limit int64) fair.Bounds {
 
 // New adds to an edge the services that the backends allow. Streams end when draining ends.
 func New(draining context.Context, e *edge.Edge, to Backends) *Services {
-	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining}
+	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining, compiler: query.NewCompiler(), queries: fair.NewPlaces(runtime.GOMAXPROCS(0) / queryShare)}
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")

@@ -111,6 +111,48 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (infos []st
 	return infos, next, nil
 }
 
+// ScanActors implements [store.Actors]. It leaves out no excluded row.
+func (s *actors) ScanActors(ctx context.Context, q store.ActorScan, visit func(row *store.ScannedActor) (more bool)) (examined int, next string, err error) {
+	if err := q.Validate(); err != nil {
+		return 0, "", err
+	}
+	prefix := actorPrefix(q.App, q.Type)
+	from, to := append(bytes.Clone(prefix), q.From...), prefixEnd(prefix)
+	if q.After >= q.From && q.After != "" {
+		from = append(append(bytes.Clone(prefix), q.After...), 0) // the first key above, as no ID contains the zero byte
+	}
+	if q.Before != "" {
+		to = append(bytes.Clone(prefix), q.Before...)
+	}
+	var scanned int64
+	err = s.list(ctx, from, to, func(key, value []byte) (more bool, err error) {
+		more = true
+		row := store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}}}
+		stored := decodeRow(key, value)
+		switch r := &stored.row; {
+		case stored.damage != "":
+			row.Version, row.Damaged = r.Version, true
+			more = visit(&row)
+		case !r.Deleted:
+			row.Version, row.Generation, row.StateSchema, row.UpdatedAt = r.Version, r.Generation, r.StateSchema, r.UpdatedAt
+			row.StateSize, row.Life, row.Spawned, row.MethodSet = int64(len(r.State.Data)), r.Life, r.Spawned, r.MethodSet
+			if q.States {
+				row.State = r.State
+				scanned += row.StateSize
+			}
+			more = visit(&row)
+		}
+		if examined++; examined == q.Limit || q.MaxBytes > 0 && scanned >= q.MaxBytes {
+			more = false
+		}
+		if !more {
+			next = row.Key.ID
+		}
+		return more, nil
+	})
+	return examined, next, err
+}
+
 func (s *actors) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.sweep(ctx, limit, func(tx *tx) (int, error) { return tx.rows.sweep(ctx, before.UnixMicro(), limit) })
 }

@@ -56,6 +56,11 @@ func TestReadsAwaitTheSync(t *testing.T) {
 			infos, _, err := s.ListActors(ctx, store.ActorQuery{App: c.Anchor().Key.App, Type: c.Anchor().Key.Type, Limit: 10})
 			return err == nil && len(infos) > 0, err
 		},
+		"ScanActors": func(ctx context.Context) (bool, error) {
+			examined, _, err := s.ScanActors(ctx, store.ActorScan{App: c.Anchor().Key.App, Type: c.Anchor().Key.Type, Limit: 10},
+				func(*store.ScannedActor) bool { return true })
+			return err == nil && examined > 0, err
+		},
 		"LoadIdempotency": func(ctx context.Context) (bool, error) {
 			found, err := s.LoadIdempotency(ctx, call)
 			return err == nil && found[0].Found, err

@@ -150,6 +150,10 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Ac
 	return s.inner.ListActors(ctx, q)
 }
 
+func (s *actors) ScanActors(ctx context.Context, q store.ActorScan, visit func(*store.ScannedActor) bool) (int, string, error) {
+	return s.inner.ScanActors(ctx, q, visit)
+}
+
 func (s *actors) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
 	if s.plan.fires(RecordLoadFails) {
 		return nil, RecordLoadFails.unavailable()

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -243,7 +242,7 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (list []sto
 		}
 		args = append(args, q.Prefix)
 		within = ` AND id >= $6`
-		if end := textAfter(q.Prefix); end != "" {
+		if end := store.TextAfter(q.Prefix); end != "" {
 			args = append(args, end)
 			within += ` AND id < $7`
 		}
@@ -285,23 +284,6 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (list []sto
 		return nil, "", err
 	}
 	return list, next, nil
-}
-
-// textAfter returns the first text in byte order after all that begin with
-// prefix, empty if there is none.
-func textAfter(prefix string) string {
-	const lastBefore, firstAfter = 0xD7FF, 0xE000 // between them are surrogates, which no text has
-	for prefix != "" {
-		r, n := utf8.DecodeLastRuneInString(prefix)
-		prefix = prefix[:len(prefix)-n]
-		switch {
-		case r == lastBefore:
-			return prefix + string(rune(firstAfter))
-		case r < utf8.MaxRune:
-			return prefix + string(r+1)
-		}
-	}
-	return ""
 }
 
 // sweepTombstones asks for deleted_at again outside: if the actor was revived in

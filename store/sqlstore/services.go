@@ -29,7 +29,7 @@ func (s *services) ListServices(ctx context.Context, q store.ServiceQuery) ([]ac
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	from, end := q.Prefix, textAfter(q.Prefix)
+	from, end := q.Prefix, store.TextAfter(q.Prefix)
 	if end == "" {
 		end = "\U0010FFFF\U0010FFFF" // above every name
 	}

@@ -30,6 +30,8 @@ var contexts = suite{"Context", []testCase{
 		f.is(f.s.Settle(ended, write(f.key("a"), row, `{"n":4}`)), context.Canceled)
 		_, _, err = f.s.ListActors(ended, store.ActorQuery{App: f.app, Type: "Cart", Limit: 1})
 		f.is(err, context.Canceled)
+		_, _, err = f.s.ScanActors(ended, store.ActorScan{App: f.app, Type: "Cart", Limit: 1}, visitAll)
+		f.is(err, context.Canceled)
 		_, err = f.s.SweepTombstones(ended, time.Now(), 1)
 		f.is(err, context.Canceled)
 		_, err = f.s.LoadIdempotency(ended, []actor.KeyedCall{{Actor: f.key("a"), Method: "Add", Key: "k"}})
@@ -153,6 +155,10 @@ func closed(t *testing.T, s store.Store) {
 		"Settle": func() error { return s.Settle(ctx, touch(key, row)) },
 		"ListActors": func() error {
 			_, _, err := s.ListActors(ctx, store.ActorQuery{App: key.App, Type: key.Type, Limit: 1})
+			return err
+		},
+		"ScanActors": func() error {
+			_, _, err := s.ScanActors(ctx, store.ActorScan{App: key.App, Type: key.Type, Limit: 1}, visitAll)
 			return err
 		},
 		"LoadIdempotency": func() error {

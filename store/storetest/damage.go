@@ -110,6 +110,10 @@ func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Sto
 	if len(infos) != 2 || infos[0] != (store.ActorInfo{Key: k, Version: damage.Version, Damaged: true}) || infos[1].Damaged {
 		f.Fatalf("the list is %+v", infos)
 	}
+	scanned, _, _ := f.scanned(store.ActorScan{States: true})
+	if len(scanned) != 2 || scanned[0].ActorInfo != infos[0] || scanned[0].State.Data != nil || scanned[1].Damaged {
+		f.Fatalf("the scan has %+v", scanned)
+	}
 
 	// Nobody overwrites it unknowingly.
 	refusals := []actor.Commit{

@@ -30,7 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		s := open(t)
 		apps := 0
 		for _, suite := range []suite{
-			fences, versions, tombstones, lives, services, groups, sets, records, loads, lists, sweeps, settles,
+			fences, versions, tombstones, lives, services, groups, sets, records, loads, lists, scans, sweeps, settles,
 			lockedTurns, contexts, concurrency, modules, storedModules, deployments, settings, hosts, leases,
 			reminders, messages, buckets, events, health,
 		} {

@@ -5,7 +5,7 @@ import { href, type Route } from "../route";
 import { bytes, Name, Time } from "../text";
 import { Empty, Field, Page, Pages, Section, Show, Table } from "../ui";
 
-// Actors lists the actors of a type by the prefix of their IDs.
+// Actors lists the actors of a type by the prefix of their IDs and by a filter in CEL.
 export function Actors({ route }: { route: Route }) {
   const { app } = route;
   const types = useLoad((signal) => modules.listTypes({ app }, { signal }), [app]);
@@ -22,19 +22,20 @@ export function Actors({ route }: { route: Route }) {
               </Empty>
             );
           }
-          return <List app={app} type={type} names={names.includes(type) ? names : [type, ...names]} prefix={route.query.get("prefix") ?? ""} />;
+          return <List app={app} type={type} names={names.includes(type) ? names : [type, ...names]} prefix={route.query.get("prefix") ?? ""} filter={route.query.get("filter") ?? ""} />;
         }}
       </Show>
     </Page>
   );
 }
 
-function List({ app, type, names, prefix }: { app: string; type: string; names: string[]; prefix: string }) {
+function List({ app, type, names, prefix, filter }: { app: string; type: string; names: string[]; prefix: string; filter: string }) {
   const [typed, setTyped] = useState(prefix);
+  const [typedFilter, setTypedFilter] = useState(filter);
   const [open, setOpen] = useState("");
-  const [page, setPage] = useState({ prefix, token: "" });
-  const token = page.prefix === prefix ? page.token : "";
-  const list = useLoad((signal) => actors.listActors({ app, type, prefix, pageSize: 100, pageToken: token }, { signal }), [app, type, prefix, token]);
+  const [page, setPage] = useState({ prefix, filter, token: "" });
+  const token = page.prefix === prefix && page.filter === filter ? page.token : "";
+  const list = useLoad((signal) => actors.listActors({ app, type, prefix, filter, pageSize: 100, pageToken: token }, { signal }), [app, type, prefix, filter, token]);
   return (
     <>
       <div class="search">
@@ -42,7 +43,7 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
           role="search"
           onSubmit={(e) => {
             e.preventDefault();
-            location.hash = href(app, "actors", [type], { prefix: typed });
+            location.hash = href(app, "actors", [type], { prefix: typed, filter: typedFilter });
           }}
         >
           <div class="field">
@@ -54,6 +55,7 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
             </select>
           </div>
           <Field label="ID begins with" type="search" value={typed} maxLength={512} onInput={(e) => setTyped(e.currentTarget.value)} />
+          <Field label="Filter, such as state.total > 100" type="search" value={typedFilter} maxLength={4096} onInput={(e) => setTypedFilter(e.currentTarget.value)} />
           <button type="submit">Search</button>
         </form>
         <form
@@ -76,10 +78,12 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
                 rows={l.actors}
                 empty={
                   l.nextPageToken
-                    ? "Many actors in a row were deleted here; continue with the next page."
-                    : prefix
-                      ? "No actor's ID begins with this. Change the search, or open one by its ID."
-                      : "No actor of this type has stored anything yet. Open one by an ID of your choice, and call it."
+                    ? "None was found so far; continue with the next page."
+                    : filter
+                      ? "No actor meets the filter. Change it, or leave it empty."
+                      : prefix
+                        ? "No actor's ID begins with this. Change the search, or open one by its ID."
+                        : "No actor of this type has stored anything yet. Open one by an ID of your choice, and call it."
                 }
                 columns={[
                   {
@@ -96,7 +100,12 @@ function List({ app, type, names, prefix }: { app: string; type: string; names: 
                   { name: "Changed", cell: (a) => <Time at={a.updatedAt} /> },
                 ]}
               />
-              <Pages first={token === ""} next={l.nextPageToken} onFirst={() => setPage({ prefix, token: "" })} onNext={() => setPage({ prefix, token: l.nextPageToken })} />
+              {l.scan && (l.scan.failed > 0n || l.scan.notJson > 0n) ? (
+                <p>
+                  Left out on this page: {String(l.scan.failed)} for which the filter failed, {String(l.scan.notJson)} whose state is not JSON. <Name of={l.scan.failure} />
+                </p>
+              ) : null}
+              <Pages first={token === ""} next={l.nextPageToken} onFirst={() => setPage({ prefix, filter, token: "" })} onNext={() => setPage({ prefix, filter, token: l.nextPageToken })} />
             </>
           )}
         </Show>

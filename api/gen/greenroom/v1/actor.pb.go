@@ -2186,7 +2186,10 @@ type Actor struct {
 	// How often the actor has passed away.
 	Life uint64 `protobuf:"varint,11,opt,name=life,proto3" json:"life,omitempty"`
 	// Another actor made it.
-	Spawned       bool `protobuf:"varint,12,opt,name=spawned,proto3" json:"spawned,omitempty"`
+	Spawned bool `protobuf:"varint,12,opt,name=spawned,proto3" json:"spawned,omitempty"`
+	// The values of ListActorsRequest.select, in its order, each a JSON text; empty
+	// where an expression has no value, as a member that the state lacks.
+	Selected      []string `protobuf:"bytes,13,rep,name=selected,proto3" json:"selected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2305,6 +2308,13 @@ func (x *Actor) GetSpawned() bool {
 	return false
 }
 
+func (x *Actor) GetSelected() []string {
+	if x != nil {
+		return x.Selected
+	}
+	return nil
+}
+
 // ActorTimer is a timer that the host which holds the actor keeps for it.
 type ActorTimer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2395,7 +2405,17 @@ type ListActorsRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only IDs that begin with this; empty means all.
-	Prefix        string `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Prefix string `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Only actors for which this CEL expression is true, such as
+	// state.total > 100 && id.startsWith("eu/"); empty means all.
+	Filter string `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
+	// CEL expressions whose values are returned as Actor.selected.
+	Select []string `protobuf:"bytes,7,rep,name=select,proto3" json:"select,omitempty"`
+	// Return no actors, only the scan, in which matched counts them. page_size has
+	// no effect then.
+	Count bool `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	// What is some seconds old will do: on CockroachDB the nearest replica answers.
+	AllowStale    bool `protobuf:"varint,9,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2465,13 +2485,45 @@ func (x *ListActorsRequest) GetPrefix() string {
 	return ""
 }
 
+func (x *ListActorsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListActorsRequest) GetSelect() []string {
+	if x != nil {
+		return x.Select
+	}
+	return nil
+}
+
+func (x *ListActorsRequest) GetCount() bool {
+	if x != nil {
+		return x.Count
+	}
+	return false
+}
+
+func (x *ListActorsRequest) GetAllowStale() bool {
+	if x != nil {
+		return x.AllowStale
+	}
+	return false
+}
+
 type ListActorsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Fewer than page_size, or none, where many actors in a row were deleted of late, also
-	// on a page that is not the last.
+	// Fewer than page_size, or none, also on a page that is not the last: where many
+	// actors in a row were deleted of late, or where a query reached the bounds of one
+	// request before it found more.
 	Actors []*Actor `protobuf:"bytes,1,rep,name=actors,proto3" json:"actors,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// What the request read. Present if it had a filter or select, or was to count; a
+	// server that does not know these fields answers without it.
+	Scan          *ActorScan `protobuf:"bytes,3,opt,name=scan,proto3" json:"scan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2520,6 +2572,104 @@ func (x *ListActorsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListActorsResponse) GetScan() *ActorScan {
+	if x != nil {
+		return x.Scan
+	}
+	return nil
+}
+
+// ActorScan is what one request of a query read.
+type ActorScan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rows that were looked at.
+	Examined uint64 `protobuf:"varint,1,opt,name=examined,proto3" json:"examined,omitempty"`
+	// Actors that meet the filter.
+	Matched uint64 `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
+	// Actors left out because their state is not JSON, which the query needs.
+	NotJson uint64 `protobuf:"varint,3,opt,name=not_json,json=notJson,proto3" json:"not_json,omitempty"`
+	// Actors left out because the filter failed, as for a member that the state lacks.
+	Failed uint64 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	// What failed with the first of them; empty if there is none.
+	Failure string `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Actors left out because their rows are damaged.
+	Damaged       uint64 `protobuf:"varint,6,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorScan) Reset() {
+	*x = ActorScan{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorScan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorScan) ProtoMessage() {}
+
+func (x *ActorScan) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorScan.ProtoReflect.Descriptor instead.
+func (*ActorScan) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ActorScan) GetExamined() uint64 {
+	if x != nil {
+		return x.Examined
+	}
+	return 0
+}
+
+func (x *ActorScan) GetMatched() uint64 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *ActorScan) GetNotJson() uint64 {
+	if x != nil {
+		return x.NotJson
+	}
+	return 0
+}
+
+func (x *ActorScan) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ActorScan) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *ActorScan) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
 type GetStateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Actor         *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -2529,7 +2679,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2691,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2704,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2575,7 +2725,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2737,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2750,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2629,7 +2779,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2791,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2804,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2687,7 +2837,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2849,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2862,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2730,7 +2880,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +2892,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +2905,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
 }
 
 type ListServicesRequest struct {
@@ -2773,7 +2923,7 @@ type ListServicesRequest struct {
 
 func (x *ListServicesRequest) Reset() {
 	*x = ListServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2785,7 +2935,7 @@ func (x *ListServicesRequest) String() string {
 func (*ListServicesRequest) ProtoMessage() {}
 
 func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2798,7 +2948,7 @@ func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListServicesRequest) GetApp() string {
@@ -2840,7 +2990,7 @@ type ListServicesResponse struct {
 
 func (x *ListServicesResponse) Reset() {
 	*x = ListServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3002,7 @@ func (x *ListServicesResponse) String() string {
 func (*ListServicesResponse) ProtoMessage() {}
 
 func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3015,7 @@ func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListServicesResponse) GetServices() []*Service {
@@ -2894,7 +3044,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +3056,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +3069,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Service) GetName() string {
@@ -3111,7 +3261,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
-	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xa0\x03\n" +
+	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\"\xbc\x03\n" +
 	"\x05Actor\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1e\n" +
@@ -3131,14 +3281,15 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"method_set\x18\n" +
 	" \x01(\tR\tmethodSet\x12\x12\n" +
 	"\x04life\x18\v \x01(\x04R\x04life\x12\x18\n" +
-	"\aspawned\x18\f \x01(\bR\aspawned\"\xab\x01\n" +
+	"\aspawned\x18\f \x01(\bR\aspawned\x12\x1a\n" +
+	"\bselected\x18\r \x03(\tR\bselected\"\xab\x01\n" +
 	"\n" +
 	"ActorTimer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12,\n" +
 	"\x03due\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12/\n" +
 	"\x05every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
-	"\x04left\x18\x05 \x01(\rR\x04left\"\xeb\x01\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\"\xef\x02\n" +
 	"\x11ListActorsRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -3146,10 +3297,23 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12 \n" +
-	"\x06prefix\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06prefix\"i\n" +
+	"\x06prefix\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06prefix\x12 \n" +
+	"\x06filter\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x06filter\x12)\n" +
+	"\x06select\x18\a \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10 \"\ar\x05 \x01(\x80\bR\x06select\x12\x14\n" +
+	"\x05count\x18\b \x01(\bR\x05count\x12\x1f\n" +
+	"\vallow_stale\x18\t \x01(\bR\n" +
+	"allowStale\"\x96\x01\n" +
 	"\x12ListActorsResponse\x12+\n" +
 	"\x06actors\x18\x01 \x03(\v2\x13.greenroom.v1.ActorR\x06actors\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
+	"\x04scan\x18\x03 \x01(\v2\x17.greenroom.v1.ActorScanR\x04scan\"\xa8\x01\n" +
+	"\tActorScan\x12\x1a\n" +
+	"\bexamined\x18\x01 \x01(\x04R\bexamined\x12\x18\n" +
+	"\amatched\x18\x02 \x01(\x04R\amatched\x12\x19\n" +
+	"\bnot_json\x18\x03 \x01(\x04R\anotJson\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x18\n" +
+	"\afailure\x18\x05 \x01(\tR\afailure\x12\x18\n" +
+	"\adamaged\x18\x06 \x01(\x04R\adamaged\"G\n" +
 	"\x0fGetStateRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"`\n" +
 	"\x10GetStateResponse\x122\n" +
@@ -3209,7 +3373,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -3243,100 +3407,102 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
 	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
 	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 32: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 33: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 34: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 35: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 36: greenroom.v1.DeleteActorResponse
-	(*ListServicesRequest)(nil),   // 37: greenroom.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),  // 38: greenroom.v1.ListServicesResponse
-	(*Service)(nil),               // 39: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 40: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 43: greenroom.v1.ErrorDetail
+	(*ActorScan)(nil),             // 32: greenroom.v1.ActorScan
+	(*GetStateRequest)(nil),       // 33: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 34: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 35: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 36: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 37: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),   // 38: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),  // 39: greenroom.v1.ListServicesResponse
+	(*Service)(nil),               // 40: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 41: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 44: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	40, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	41, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	40, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	41, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	40, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	41, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	40, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	41, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	42, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	41, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	42, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	43, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
 	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	41, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	41, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	41, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	41, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	42, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	42, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	42, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	42, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
 	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	41, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	40, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	42, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	41, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	40, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	40, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	41, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	41, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	43, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	44, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	41, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	42, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
 	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
-	41, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
-	42, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	42, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	43, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
 	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 45: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	34, // 46: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 47: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	39, // 48: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
-	1,  // 49: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	41, // 50: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
-	2,  // 51: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 52: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 53: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 54: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	15, // 55: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	21, // 56: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	19, // 57: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	26, // 58: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	30, // 59: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	32, // 60: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	37, // 61: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	35, // 62: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	18, // 63: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 64: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 65: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 66: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	16, // 67: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	23, // 68: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	20, // 69: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	27, // 70: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	31, // 71: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	33, // 72: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	38, // 73: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	36, // 74: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	63, // [63:75] is the sub-list for method output_type
-	51, // [51:63] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	32, // 45: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
+	1,  // 46: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	35, // 47: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 48: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	40, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 50: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	42, // 51: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 52: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 53: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 54: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 55: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	15, // 56: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	21, // 57: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	19, // 58: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	26, // 59: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	30, // 60: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	33, // 61: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	38, // 62: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	36, // 63: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	18, // 64: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 65: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 66: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	12, // 67: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	16, // 68: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	23, // 69: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	20, // 70: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	27, // 71: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	31, // 72: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	34, // 73: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	39, // 74: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	37, // 75: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	64, // [64:76] is the sub-list for method output_type
+	52, // [52:64] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3359,7 +3525,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

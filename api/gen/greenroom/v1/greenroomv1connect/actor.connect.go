@@ -126,7 +126,8 @@ type ActorServiceClient interface {
 	// GetActor describes an actor that has stored state.
 	GetActor(context.Context, *connect.Request[v1.GetActorRequest]) (*connect.Response[v1.GetActorResponse], error)
 	// ListActors lists the actors of a type that have stored state, in byte order
-	// of their IDs.
+	// of their IDs: all of them, or those that meet a filter. docs/query.md has the
+	// language of filters, and what a query costs.
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
@@ -370,7 +371,8 @@ type ActorServiceHandler interface {
 	// GetActor describes an actor that has stored state.
 	GetActor(context.Context, *connect.Request[v1.GetActorRequest]) (*connect.Response[v1.GetActorResponse], error)
 	// ListActors lists the actors of a type that have stored state, in byte order
-	// of their IDs.
+	// of their IDs: all of them, or those that meet a filter. docs/query.md has the
+	// language of filters, and what a query costs.
 	ListActors(context.Context, *connect.Request[v1.ListActorsRequest]) (*connect.Response[v1.ListActorsResponse], error)
 	// GetState reads the committed state of an actor.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
