@@ -37,7 +37,7 @@ var filesInCircles = map[string]int{
 	"host/instance":                   2,
 	"host/overlay":                    2,
 	"host/serving":                    2,
-	"host/turn":                       9,
+	"host/turn":                       10,
 	"internal/demo":                   3,
 	"internal/guestbuild":             4,
 	"internal/node":                   6,

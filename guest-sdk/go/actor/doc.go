@@ -66,8 +66,8 @@
 // [Send] sends a message instead, which takes effect exactly once and later. What nobody
 // consumes comes back ([OnUndelivered]) or goes to another actor ([Forward]). [Spawn] makes an
 // actor that nobody else knows, [PassAway] ends one, [Become] changes which methods one accepts,
-// [Claim] gives it a name, and [Hooks] run when it begins, is loaded, or leaves. [Tell] sends a
-// message that only memory keeps, and [WatchHost] learns that the host of its receiver is lost.
+// [Claim] gives it a name, and [Hooks] run when it begins, is loaded, or leaves. [Tell] sends in
+// memory alone, and [WatchHost] learns of a lost host.
 //
 // # Determinism
 //
