@@ -111,6 +111,7 @@ func (m *model) misses(c *actor.Commit) error {
 // deliver does to the messages what a commit says that holds.
 func (m *model) deliver(c *actor.Commit) {
 	for _, s := range c.Reminders.Steps {
+		m.changed[s.Key.ID] = true
 		r := m.messages[s.ReminderName]
 		m.gone[s.Key.ID] = append(m.gone[s.Key.ID], r) // as it was
 		if s.DeadLetter != nil {
@@ -126,19 +127,33 @@ func (m *model) deliver(c *actor.Commit) {
 	for i := range c.Rows {
 		for n, r := range m.messages {
 			if w := &c.Rows[i]; w.Delete && !w.NewLife && n.Key == w.Key {
+				m.changed[n.Key.ID] = true
 				delete(m.messages, n)
 				m.gone[n.Key.ID] = append(m.gone[n.Key.ID], r)
 			}
 		}
 	}
 	for _, r := range c.Reminders.Set {
+		m.changed[r.Key.ID] = true
 		m.messages[actor.ReminderName{Key: r.Key, Name: r.Name}] = r
 	}
 }
 
-// checkMessages compares all inboxes and dead letters.
-func (m *model) checkMessages(r *rapid.T) {
+// inboxes compares all inboxes and dead letters.
+func (m *model) inboxes(r *rapid.T) {
 	for _, id := range modelIDs {
+		m.changed[id] = true
+	}
+	m.checkMessages(r)
+}
+
+// checkMessages compares the inboxes that the last operation has changed, and the dead letters.
+func (m *model) checkMessages(r *rapid.T) {
+	if len(m.changed) == 0 {
+		return
+	}
+	defer clear(m.changed)
+	for id := range m.changed {
 		list, _, err := m.s.ListMessages(m.ctx, store.MessageQuery{Key: m.key(id), Limit: store.MaxList})
 		if err != nil {
 			r.Fatal(err)

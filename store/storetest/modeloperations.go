@@ -65,6 +65,7 @@ func (m *model) operations() map[string]func(*rapid.T) {
 		"sweep":    m.sweep,
 		"loadMany": m.loadMany,
 		"recorded": m.recorded,
+		"inboxes":  m.inboxes,
 	}
 }
 
