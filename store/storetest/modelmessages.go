@@ -51,13 +51,13 @@ func (m *model) drawMessages(r *rapid.T, id string, c *actor.Commit) {
 		}
 		c.Reminders.Steps = append(c.Reminders.Steps, step)
 	}
-	keepable(c)
+	keepable(c, c.Rows)
 }
 
-// keepable drops the messages to actors that a commit deletes, which it may not send.
-func keepable(c *actor.Commit) {
+// keepable drops the messages of a commit to actors that the rows delete, which it may not send.
+func keepable(c *actor.Commit, rows []actor.RowWrite) {
 	c.Reminders.Set = slices.DeleteFunc(c.Reminders.Set, func(r actor.Reminder) bool {
-		return slices.ContainsFunc(c.Rows, func(w actor.RowWrite) bool { return w.Key == r.Key && w.Delete && !w.NewLife })
+		return slices.ContainsFunc(rows, func(w actor.RowWrite) bool { return w.Key == r.Key && w.Delete && !w.NewLife })
 	})
 }
 
