@@ -19,7 +19,7 @@ func newModel(t *testing.T, s store.Store, app string) *model {
 	}
 	return &model{
 		ctx: t.Context(), s: s, app: app, rows: make(map[string]actor.Row), calls: make(map[modelCall]modelRecord), bucket: row.Bucket,
-		messages: make(map[actor.ReminderName]actor.Reminder), dead: make(map[actor.ReminderID]string), gone: make(map[string][]actor.Reminder),
+		messages: make(map[actor.ReminderName]actor.Reminder), dead: make(map[actor.ReminderID]string), gone: make(map[string][]actor.Reminder), changed: make(map[string]bool),
 	}
 }
 
@@ -38,6 +38,7 @@ type model struct {
 	messages map[actor.ReminderName]actor.Reminder
 	gone     map[string][]actor.Reminder // by receiver
 	dead     map[actor.ReminderID]string
+	changed  map[string]bool // the receivers, since the last comparison
 	bucket   actor.Bucket
 	token    uint32
 	sends    uint64

@@ -51,13 +51,13 @@ func (m *model) drawMessages(r *rapid.T, id string, c *actor.Commit) {
 		}
 		c.Reminders.Steps = append(c.Reminders.Steps, step)
 	}
-	keepable(c)
+	keepable(c, c.Rows)
 }
 
-// keepable drops the messages to actors that a commit deletes, which it may not send.
-func keepable(c *actor.Commit) {
+// keepable drops the messages of a commit to actors that the rows delete, which it may not send.
+func keepable(c *actor.Commit, rows []actor.RowWrite) {
 	c.Reminders.Set = slices.DeleteFunc(c.Reminders.Set, func(r actor.Reminder) bool {
-		return slices.ContainsFunc(c.Rows, func(w actor.RowWrite) bool { return w.Key == r.Key && w.Delete && !w.NewLife })
+		return slices.ContainsFunc(rows, func(w actor.RowWrite) bool { return w.Key == r.Key && w.Delete && !w.NewLife })
 	})
 }
 
@@ -111,6 +111,7 @@ func (m *model) misses(c *actor.Commit) error {
 // deliver does to the messages what a commit says that holds.
 func (m *model) deliver(c *actor.Commit) {
 	for _, s := range c.Reminders.Steps {
+		m.changed[s.Key.ID] = true
 		r := m.messages[s.ReminderName]
 		m.gone[s.Key.ID] = append(m.gone[s.Key.ID], r) // as it was
 		if s.DeadLetter != nil {
@@ -126,19 +127,33 @@ func (m *model) deliver(c *actor.Commit) {
 	for i := range c.Rows {
 		for n, r := range m.messages {
 			if w := &c.Rows[i]; w.Delete && !w.NewLife && n.Key == w.Key {
+				m.changed[n.Key.ID] = true
 				delete(m.messages, n)
 				m.gone[n.Key.ID] = append(m.gone[n.Key.ID], r)
 			}
 		}
 	}
 	for _, r := range c.Reminders.Set {
+		m.changed[r.Key.ID] = true
 		m.messages[actor.ReminderName{Key: r.Key, Name: r.Name}] = r
 	}
 }
 
-// checkMessages compares all inboxes and dead letters.
-func (m *model) checkMessages(r *rapid.T) {
+// inboxes compares all inboxes and dead letters.
+func (m *model) inboxes(r *rapid.T) {
 	for _, id := range modelIDs {
+		m.changed[id] = true
+	}
+	m.checkMessages(r)
+}
+
+// checkMessages compares the inboxes that the last operation has changed, and the dead letters.
+func (m *model) checkMessages(r *rapid.T) {
+	if len(m.changed) == 0 {
+		return
+	}
+	defer clear(m.changed)
+	for id := range m.changed {
 		list, _, err := m.s.ListMessages(m.ctx, store.MessageQuery{Key: m.key(id), Limit: store.MaxList})
 		if err != nil {
 			r.Fatal(err)

@@ -65,6 +65,7 @@ func (m *model) operations() map[string]func(*rapid.T) {
 		"sweep":    m.sweep,
 		"loadMany": m.loadMany,
 		"recorded": m.recorded,
+		"inboxes":  m.inboxes,
 	}
 }
 
@@ -179,10 +180,16 @@ func (m *model) commit(r *rapid.T) {
 			set.Fences = append(slices.Clone(set.Fences), next.Fences...)
 			set.Records = append(slices.Clone(set.Records), next.Records...)
 			set.Reminders.Add(&next.Reminders)
-			keepable(set)
 			continue
 		}
 		commits = append(commits, next)
+	}
+	var rows []actor.RowWrite
+	for i := range commits {
+		rows = append(rows, commits[i].Rows...)
+	}
+	for i := range commits { // the commits of a group have no order, and a deletion may come before a message
+		keepable(&commits[i], rows)
 	}
 	for i, err := range m.s.Commit(m.ctx, commits) {
 		m.answered(r, &commits[i], err, m.apply(commits[i]))
