@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -36,6 +37,19 @@ func (s ActorScan) Validate() error {
 		return err
 	}
 	return actor.ValidateName("actor type", s.Type)
+}
+
+// ActorInfo is a row as lists show it.
+type ActorInfo struct {
+	Key         actor.Key
+	Version     uint64
+	Generation  uint64
+	StateSchema uint32
+	StateSize   int64 // bytes as stored
+	UpdatedAt   time.Time
+	// Damaged marks a row that cannot be decoded; only Key and Version are
+	// set, Version as in [DamagedRow].
+	Damaged bool
 }
 
 // ScannedActor is a live row that a scan visits.

@@ -119,19 +119,6 @@ type ActorQuery struct {
 	Limit     int
 }
 
-// ActorInfo is a row as lists show it.
-type ActorInfo struct {
-	Key         actor.Key
-	Version     uint64
-	Generation  uint64
-	StateSchema uint32
-	StateSize   int64 // bytes as stored
-	UpdatedAt   time.Time
-	// Damaged marks a row that cannot be decoded; only Key and Version are
-	// set, Version as in [DamagedRow].
-	Damaged bool
-}
-
 // Modules is the part of a [Store] that keeps modules and deployments.
 type Modules interface {
 	// PutModule stores a module with its bytes; an [*actor.ArgumentError] when

@@ -48,7 +48,7 @@ var filesInCircles = map[string]int{
 	"server/stream":                   4,
 	"server/dapr":                     2,
 	"store/embedded":                  3,
-	"store/sqlstore":                  7,
+	"store/sqlstore":                  2,
 	"store/sqlstore/internal/pgproxy": 3,
 }
 

@@ -57,15 +57,6 @@ func NewCompiler() *Compiler {
 	return &Compiler{env}
 }
 
-// Query is a filter and expressions, ready to run. It may be used concurrently.
-type Query struct {
-	filter     cel.Program // nil: all actors
-	selects    []cel.Program
-	narrowed   narrowed
-	needsState bool
-	costly     bool // the work for a row is counted
-}
-
 // Compile returns the query for a filter, which may be empty, and expressions whose values are
 // wanted. What is wrong with one is an [*actor.ArgumentError] with its place and the remedy.
 func (c *Compiler) Compile(filter string, selects []string) (*Query, error) {

@@ -124,10 +124,10 @@ func samePushedDown(t *testing.T, s store.Store, app string, all []string, leave
 			t.Fatalf("write %s: %v", states[id], err)
 		}
 	}
-	counting := &leaving{Scanner: s}
-	for range 400 {
+	counting, compiler := &leaving{Scanner: s}, query.NewCompiler()
+	for range 200 {
 		filter := randomFilter(r)
-		q, err := query.NewCompiler().Compile(filter, nil)
+		q, err := compiler.Compile(filter, nil)
 		if err != nil { // of types that do not fit, which a random filter may have
 			continue
 		}

@@ -15,6 +15,15 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// Query is a filter and expressions, ready to run. It may be used concurrently.
+type Query struct {
+	filter     cel.Program // nil: all actors
+	selects    []cel.Program
+	narrowed   narrowed
+	needsState bool
+	costly     bool // the work for a row is counted
+}
+
 // Scanner reads the rows of actors; every store does.
 type Scanner interface {
 	ScanActors(ctx context.Context, q store.ActorScan, visit func(row *store.ScannedActor) (more bool)) (examined int, next string, err error)

@@ -286,6 +286,42 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (list []sto
 	return list, next, nil
 }
 
+// followerClause reads a past of CockroachDB that the nearest replica has.
+const followerClause = ` AS OF SYSTEM TIME follower_read_timestamp()`
+
+// ScanActors reads rows in one statement. If the database refuses it for its exclusions, as
+// PostgreSQL does where a state has a string with a zero character or a number of 200,000
+// digits, the scan goes on without them.
+func (s *actors) ScanActors(ctx context.Context, q store.ActorScan, visit func(row *store.ScannedActor) (more bool)) (examined int, next string, err error) {
+	if err := q.Validate(); err != nil {
+		return 0, "", err
+	}
+	r := &scan{ActorScan: q, dialect: s.dialect, visit: visit}
+	err = s.scan(ctx, r)
+	if len(r.Exclusions) > 0 && s.dialect.judge(err) == refused {
+		r.Exclusions = nil
+		err = s.scan(ctx, r)
+	}
+	return r.examined, r.next, err
+}
+
+func (s *actors) scan(ctx context.Context, r *scan) error {
+	return s.readFor(ctx, share(r.App), "scan actors", func(ctx context.Context, conn *pgxpool.Conn) error {
+		switch {
+		case r.examined == r.Limit: // the connection broke after the last row
+			r.next = r.After
+			return nil
+		case s.dialect != cockroach:
+			return r.read(ctx, conn, "")
+		case r.AllowStale:
+			if err := r.read(ctx, conn, followerClause); !beforeItsTime(err) {
+				return err
+			}
+		}
+		return s.besideLocks(ctx, conn, func() error { return r.read(ctx, conn, "") })
+	})
+}
+
 // sweepTombstones asks for deleted_at again outside: if the actor was revived in
 // between, PostgreSQL checks that condition, not the one inside, on the new row.
 const sweepTombstones = `DELETE FROM greenroom_actor AS a USING (

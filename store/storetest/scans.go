@@ -8,23 +8,6 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// scanned reads one scan, and returns the rows with copies of their states.
-func (f *rowFixture) scanned(q store.ActorScan) (rows []store.ScannedActor, examined int, next string) {
-	f.Helper()
-	q.App, q.Type = f.app, "Cart"
-	if q.Limit == 0 {
-		q.Limit = store.MaxExamined
-	}
-	examined, next, err := f.s.ScanActors(f.ctx(), q, func(row *store.ScannedActor) bool {
-		kept := *row
-		kept.State.Data = slices.Clone(row.State.Data)
-		rows = append(rows, kept)
-		return true
-	})
-	f.ok(err)
-	return rows, examined, next
-}
-
 // visitAll wants every row.
 func visitAll(*store.ScannedActor) bool { return true }
 
