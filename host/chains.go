@@ -44,7 +44,8 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	})
 	c.Atomic = msg.Flags&abi.MessageAtomic != 0
 	if msg.LimitMillis > 0 {
-		ctx, cancel := context.WithTimeout(c.Ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
+		limit := time.Duration(msg.LimitMillis) * time.Millisecond
+		ctx, cancel := context.WithTimeoutCause(c.Ctx, limit, callLimit(limit))
 		defer cancel()
 		c.Ctx = ctx
 	}

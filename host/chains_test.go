@@ -132,7 +132,7 @@ func TestCalleeFails(t *testing.T) {
 			}
 		}
 		s.wantNumbers(t, map[string]int64{"a": 2, "b": 4, "c": 0, "d": 2})
-		if reply, err := s.call(t.Context(), "a", "Impatient"); err != nil || !strings.Contains(reply, "deadline_exceeded") {
+		if reply, err := s.call(t.Context(), "a", "Impatient"); err != nil || !strings.Contains(reply, "deadline_exceeded: T b Hang did not end within 100ms, the timeout of the call") {
 			t.Errorf("%q, %v", reply, err)
 		}
 		s.wantNumbers(t, map[string]int64{"a": 3, "b": 4})
