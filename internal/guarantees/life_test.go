@@ -21,7 +21,7 @@ func living(placement string) hosttest.Actor {
 	become := func(set string) hosttest.Func {
 		return func(t *hosttest.Turn) error { return errors.Join(t.Become(set), t.Reply(t.Frame.MethodSet)) }
 	}
-	a.Private = []string{"Peek"}
+	a.Methods["Hidden"], a.Private = become(""), []string{"Hidden"}
 	a.Life.Sets = map[string][]string{"Open": {"closed"}, "Close": {"open"}, "Add": {"open"}, "Peek": {"closed"}}
 	a.Methods["Open"], a.Methods["Close"], a.Methods["Anything"] = become("open"), become("closed"), become("")
 	a.Methods["CloseThenFail"] = func(t *hosttest.Turn) error { return errors.Join(t.Become("closed"), hosttest.Fail("on_purpose")) }
@@ -105,7 +105,7 @@ func TestMethodSets(t *testing.T) {
 			for _, h := range []*host.Host{a, b} {
 				r.refuses(t, h, x, "Add", actor.ErrNotAccepted, `Add is in the set "open"; the actor is in "closed", which takes Anything, `)
 				r.refuses(t, h, x, "Close", actor.ErrNotAccepted, "Open")
-				if _, err := r.text(t, h, x, "Add", ""); strings.Contains(err.Error(), "Peek") {
+				if _, err := r.text(t, h, x, "Add", ""); strings.Contains(err.Error(), "Hidden") {
 					t.Errorf("a caller from outside is told of a private method: %v", err)
 				}
 			}

@@ -43,11 +43,6 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 		w.Header().Set("Allow", "GET")
 		return &failure.Error{Kind: failure.KindMethodRefused, Text: "events are read with GET"}
 	}
-	for name := range r.URL.Query() {
-		if name != "from" { // a misspelt one would give only what is published from now on
-			return &actor.ArgumentError{Field: "query", Problem: fmt.Sprintf("has the unknown parameter %q; known is from", name)}
-		}
-	}
 	after, err := positionOf(r)
 	if err != nil {
 		return err
@@ -95,6 +90,11 @@ func firstOf(err error, then func() error) error {
 
 // positionOf returns where a request wants its events from; nil: what is published from now on.
 func positionOf(r *http.Request) (*actor.EventPosition, error) {
+	for name := range r.URL.Query() {
+		if name != "from" { // a misspelt one would give only what is published from now on
+			return nil, &actor.ArgumentError{Field: "query", Problem: fmt.Sprintf("has the unknown parameter %q; known is from", name)}
+		}
+	}
 	field, from := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if from == "" {
 		field, from = "from", r.URL.Query().Get("from")
