@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -32,11 +31,6 @@ func (*decidedError) Error() string { return "the outcome of the call is decided
 
 // oneOrder explains the end of a transaction that waited for another host, and how to avoid it.
 const oneOrder = "transactions of several hosts may wait for each other's actors until their time is over; calling actors in one order avoids that"
-
-// callLimit is why the context of a call has ended: its caller gave it this time.
-type callLimit time.Duration
-
-func (callLimit) Error() string { return "the timeout of the call has passed" }
 
 // waits describes, for people, what a call waited for when its caller's time was over; empty if it
 // ran here.
@@ -75,9 +69,6 @@ func failedResult(c *call.Call, err error) *abi.Result {
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case call.IsContextError(err):
 		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, fmt.Sprintf("%s %s %s did not end in time", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
-		if limit := callLimit(0); errors.As(context.Cause(c.Ctx), &limit) {
-			r.Message = fmt.Sprintf("%s %s %s did not end within %v, the timeout of the call", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method, time.Duration(limit))
-		}
 		if c.Stats.Began.IsZero() {
 			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.Inv.Key.Type, c.Inv.Key.ID)
 		}

@@ -44,8 +44,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	})
 	c.Atomic = msg.Flags&abi.MessageAtomic != 0
 	if msg.LimitMillis > 0 {
-		limit := time.Duration(msg.LimitMillis) * time.Millisecond
-		ctx, cancel := context.WithTimeoutCause(c.Ctx, limit, callLimit(limit))
+		ctx, cancel := context.WithTimeout(c.Ctx, time.Duration(msg.LimitMillis)*time.Millisecond)
 		defer cancel()
 		c.Ctx = ctx
 	}
@@ -74,6 +73,9 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	code := "ended"
 	if err == nil {
 		code = r.Code
+		if code == abi.CallDeadline && msg.LimitMillis > 0 {
+			r.Message += fmt.Sprintf("; the timeout of the call is %v", time.Duration(msg.LimitMillis)*time.Millisecond)
+		}
 	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
 		code = string(why.Kind())
 	}

@@ -103,7 +103,7 @@ func TestMethodSets(t *testing.T) {
 			r.must(t, a, "x", "Add") // without a set, it accepts all
 			r.says(t, a, x, "Close")
 			for _, h := range []*host.Host{a, b} {
-				r.refuses(t, h, x, "Add", actor.ErrNotAccepted, `Add is in the set "open"; the actor is in "closed", which takes Anything, `)
+				r.refuses(t, h, x, "Add", actor.ErrNotAccepted, `Add is in the set "open"; the actor is in "closed", which takes Add`)
 				r.refuses(t, h, x, "Close", actor.ErrNotAccepted, "Open")
 				if _, err := r.text(t, h, x, "Add", ""); strings.Contains(err.Error(), "Hidden") {
 					t.Errorf("a caller from outside is told of a private method: %v", err)
