@@ -35,7 +35,7 @@ var (
 	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
 	ErrNotAccepted     = &Condition{"not_accepted", "the actor does not accept the method now", false}
-	ErrPassedAway      = &Condition{"passed_away", "the actor has passed away, or nobody has spawned it", false}
+	ErrPassedAway      = &Condition{"passed_away", "the actor does not exist", false}
 	ErrMethodPrivate   = &Condition{"method_private", "the method takes no calls from outside", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
 	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}

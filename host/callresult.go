@@ -68,7 +68,7 @@ func failedResult(c *call.Call, err error) *abi.Result {
 	case errors.As(err, &large):
 		r.Status, r.Code, r.Message = abi.StatusResourceExhausted, abi.CallFailed, err.Error()
 	case call.IsContextError(err):
-		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, "the call did not end in time"
+		r.Status, r.Code, r.Message = abi.StatusDeadlineExceeded, abi.CallDeadline, fmt.Sprintf("%s %s %s did not end in time", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 		if c.Stats.Began.IsZero() {
 			r.Message = fmt.Sprintf("the call of %s %s did not begin in time", c.Inv.Key.Type, c.Inv.Key.ID)
 		}

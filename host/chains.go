@@ -73,6 +73,9 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 	code := "ended"
 	if err == nil {
 		code = r.Code
+		if code == abi.CallDeadline && msg.LimitMillis > 0 {
+			r.Message += fmt.Sprintf("; the timeout of the call is %v", time.Duration(msg.LimitMillis)*time.Millisecond)
+		}
 	} else if why := (*actor.Condition)(nil); errors.As(err, &why) {
 		code = string(why.Kind())
 	}

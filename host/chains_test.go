@@ -132,7 +132,7 @@ func TestCalleeFails(t *testing.T) {
 			}
 		}
 		s.wantNumbers(t, map[string]int64{"a": 2, "b": 4, "c": 0, "d": 2})
-		if reply, err := s.call(t.Context(), "a", "Impatient"); err != nil || !strings.Contains(reply, "deadline_exceeded") {
+		if reply, err := s.call(t.Context(), "a", "Impatient"); err != nil || !strings.Contains(reply, "deadline_exceeded: T b Hang did not end in time; the timeout of the call is 100ms") {
 			t.Errorf("%q, %v", reply, err)
 		}
 		s.wantNumbers(t, map[string]int64{"a": 3, "b": 4})
@@ -154,7 +154,7 @@ func TestCallerOfABusyActor(t *testing.T) {
 		s.world.Deploy("app", "T", a)
 		held := s.start(t.Context(), "b", "Hold")
 		<-g.entered
-		s.mustCall(t, "a", "Impatient", "deadline_exceeded: the call of T b did not begin in time")
+		s.mustCall(t, "a", "Impatient", "deadline_exceeded: the call of T b did not begin in time; the timeout of the call is 100ms")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		payload := script(op{Do: "call", ID: "c", Ops: []op{{Do: "call", ID: "b"}}})

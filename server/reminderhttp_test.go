@@ -130,7 +130,7 @@ func TestDaprRemindersThatCannotBe(t *testing.T) {
 		`{"dueTime": 30}`:     "dueTime is the JSON number; give a string",
 		`{"overwrite": "no"}`: "overwrite is the JSON string; give true or false",
 		`{"failurePolicy": {"constant": {"maxRetries": -1}}}`: "failurePolicy.constant.maxRetries is the JSON number -1; give a whole number",
-		`{"peroid": "1s"}`:                                      "peroid",
+		`{"peroid": "1s"}`:                                      `unknown member "peroid"; known are dueTime, period, ttl, data, overwrite, failurePolicy (drop, constant (interval, maxInterval, maxRetries), `,
 		`{"paused": true}`:                                      "only answers have",
 		`{"period": "0s"}`:                                      "reminder period is 0",
 		`{"period": "PT0S"}`:                                    "reminder period is 0",

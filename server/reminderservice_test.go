@@ -365,7 +365,7 @@ func TestRemindersOfAMisspeltRequest(t *testing.T) {
 		}
 		text, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "unknown field") {
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "unknown field") || !strings.Contains(string(text), "; known are ") {
 			t.Errorf("%s: %d %s", procedure, res.StatusCode, text)
 		}
 	}

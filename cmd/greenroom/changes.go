@@ -16,6 +16,7 @@ type changes struct {
 	// break callers or leave something behind.
 	lines    []string
 	warnings []string
+	added    []*greenroomv1.ActorType // whose methods the lines list
 }
 
 // compare says what deploying the named types of m, all for none, changes in what
@@ -38,7 +39,7 @@ func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.Ty
 			if placement := placementAfter(t, nil, placements); placement != t.Placement {
 				line += "; placement " + placement
 			}
-			out.lines = append(out.lines, line)
+			out.lines, out.added = append(out.lines, line), append(out.added, t)
 			continue
 		}
 		digest := cur.Deployment.GetDigest()
@@ -198,5 +199,6 @@ func showChanges(c *cli, ch changes) {
 		}
 		c.printf(c.stderr, "  %s\n", c.paint(c.stderr, colour, line))
 	}
+	showMarks(c, ch.added)
 	c.warnings(ch.warnings)
 }

@@ -173,7 +173,7 @@ message, with as many attempts as before, and is no dead letter any more.`
 				}
 			}
 		}
-		return eachDeadLetter(cmd.Context(), c, a, ids, retry)
+		return eachDeadLetter(cmd.Context(), c, a, ids, retry, all)
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all dead letters of the app")
 	cmd.Flags().StringVar(&typ, "type", "", "with --all: of this actor `type` alone")
@@ -184,12 +184,14 @@ message, with as many attempts as before, and is no dead letter any more.`
 	return cmd
 }
 
-func eachDeadLetter(ctx context.Context, c *cli, a *api, ids []string, retry bool) error {
+// eachDeadLetter fails if one of ids was not found, unless they were listed a moment before.
+func eachDeadLetter(ctx context.Context, c *cli, a *api, ids []string, retry, listed bool) error {
 	done := "dropped"
 	if retry {
 		done = "retried"
 	}
 	n := uint32(0)
+	var missing []string
 	for _, id := range ids {
 		var err error
 		existed := true
@@ -205,7 +207,12 @@ func eachDeadLetter(ctx context.Context, c *cli, a *api, ids []string, retry boo
 		}
 		if existed {
 			n++
+		} else {
+			missing = append(missing, id)
 		}
+	}
+	if len(missing) > 0 && !listed {
+		return fmt.Errorf("no dead letter %s in app %s; %d of %d were dropped", strings.Join(missing, ", "), c.app, n, len(ids))
 	}
 	if c.wantsJSON() {
 		return writeJSON(c.stdout, map[string]uint32{done: n})

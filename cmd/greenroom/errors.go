@@ -173,6 +173,8 @@ func describeRPC(c *cli, err error, rpc *connect.Error) shownError {
 		s.Remedy = "the server asked is " + c.server + "; --server or GREENROOM_SERVER names another"
 	case s.Kind == string(actor.ErrNoOwner.Kind()):
 		s.Remedy = "`greenroom doctor` says which servers are there, and which do not reach each other"
+	case s.Stack == "" && s.ActorID != "" && (s.Kind == string(actor.TrapUnreachable) || s.Kind == string(actor.TrapStack)):
+		s.Remedy = fmt.Sprintf("the stack: `greenroom logs %s %s`", s.ActorType, printable(s.ActorID))
 	case rpc.Code() == connect.CodeUnauthenticated && c.token == "":
 		s.Remedy = "give the server's token with --token or GREENROOM_TOKEN"
 	case rpc.Code() == connect.CodeUnauthenticated:

@@ -145,6 +145,9 @@ func nextSteps(c *cli, path string, lang guestbuild.Language) {
 	c.facts(c.stderr, "  ",
 		test, "# run its test, no Wasm needed",
 		"greenroom dev", "# serve it here, rebuild on change")
+	if lang == guestbuild.LanguageRust {
+		c.printf(c.stderr, "\nThe first build of a Rust guest may take minutes; later ones take seconds.\n")
+	}
 }
 
 func writeGoProject(dir, name string) error {

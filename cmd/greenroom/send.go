@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,19 +25,19 @@ effect once, and the command does not wait for it. If the turn fails, it runs ag
 the policy of the actor's type says, and the message is then a dead letter. PAYLOAD is
 given as to "greenroom call"; it has at most 64 KiB.
 
-The message's ID is printed. With --key the message is sent once, however often the
-command is repeated. Messages that are sent from outside have no order.`,
+The message's ID is printed. With --idempotency-key the message is sent once, however
+often the command is repeated. Messages that are sent from outside have no order.`,
 		Example: `  greenroom send Order 17 Ship '{"to": "Berlin"}'
   greenroom send Cart alice Expire --delay 30m
-  greenroom send Account bob Credit '{"amount": 5}' --key payment-7`,
+  greenroom send Account bob Credit '{"amount": 5}' --idempotency-key payment-7`,
 		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
 		ValidArgsFunction: complete{c}.call,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, actorKey *greenroomv1.ActorKey, args []string) error {
 			if err := actor.ValidateName("method", args[2]); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("key") && key == "" {
-				return usagef("--key is empty; give 1 to 255 printable ASCII characters, or leave it out")
+			if (cmd.Flags().Changed("idempotency-key") || cmd.Flags().Changed("key")) && key == "" {
+				return usagef("--idempotency-key is empty; give 1 to 255 printable ASCII characters, or leave it out")
 			}
 			m := &greenroomv1.OutgoingMessage{Type: actorKey.Type, Id: actorKey.Id, Method: args[2], ContentType: contentType, IdempotencyKey: key}
 			due, err := timeFlag("at", at)
@@ -66,7 +69,7 @@ command is repeated. Messages that are sent from outside have no order.`,
 			if sent.Repeated {
 				c.printf(c.stderr, "the message was sent before\n")
 			}
-			c.printf(c.stdout, "%s\n", printable(sent.Id))
+			c.printf(c.stdout, "%s\n", messageID(sent.Id))
 			return nil
 		}),
 	}
@@ -74,7 +77,9 @@ command is repeated. Messages that are sent from outside have no order.`,
 	flags.SortFlags = false
 	flags.DurationVar(&delay, "delay", 0, "deliver it after this `time`")
 	flags.StringVar(&at, "at", "", "deliver it at this `time`, such as 2026-12-24T18:00:00Z")
-	flags.StringVar(&key, "key", "", "an idempotency `key` of your own: the same message with the same key is sent once")
+	flags.StringVar(&key, "idempotency-key", "", "a `key` of your own: the same message with the same key is sent once")
+	flags.StringVar(&key, "key", "", "the former name of --idempotency-key")
+	_ = flags.MarkHidden("key")
 	flags.StringVar(&contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	return cmd
 }
@@ -88,7 +93,7 @@ func inboxCommand(c *cli) *cobra.Command {
 or for their next attempt, and those that are under way. The messages of one sender are
 in the order in which they were sent, which is that in which they are delivered, but for
 messages with a delay and from outside. -o json shows all that they have, without their
-payloads.`,
+payloads. The ID of a dead letter begins with the ID of its message.`,
 		Example: "  greenroom inbox Order 17",
 		Args:    takes("TYPE", "ID"), ValidArgsFunction: complete{c}.actor,
 		RunE: c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, _ []string) error {
@@ -98,15 +103,47 @@ payloads.`,
 			if err != nil {
 				return err
 			}
+			dead := ""
+			if len(list.Messages) == 0 && !c.wantsJSON() {
+				noteUnknownType(cmd.Context(), c, a, key.Type)
+				dead = deadMessages(cmd.Context(), c, a, key)
+			}
 			rows := mapped(list.Messages, func(m *greenroomv1.InboxMessage) []string {
-				return []string{m.Method, senderText(m.Details), when(m.SentAt), when(m.FireAt), strconv.FormatUint(uint64(m.Failures), 10), size(int64(m.PayloadSize)), m.LastError}
+				return []string{messageID(m.Id), m.Method, senderText(m.Details), when(m.SentAt), when(m.FireAt), strconv.FormatUint(uint64(m.Failures), 10), size(int64(m.PayloadSize)), m.LastError}
 			})
-			return c.list(cmd, list, []string{"METHOD", "FROM", "SENT", "NEXT", "FAILED", "SIZE", "LAST ERROR"}, rows,
-				"%s %s has consumed all its messages", key.Type, key.Id)
+			return c.list(cmd, list, []string{"MESSAGE", "METHOD", "FROM", "SENT", "NEXT", "FAILED", "SIZE", "LAST ERROR"}, rows,
+				"no messages to %s %s wait%s", key.Type, key.Id, dead)
 		}),
 	}
 	page.register(cmd)
 	return cmd
+}
+
+// messageID is the ID of a message as people see it: what the ID of its dead letter begins with.
+func messageID(id string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(id, "reminder||"), "||", "-")
+}
+
+// deadMessages says how many messages to an actor are dead letters, among the first 1000 of its
+// type; empty if none is, or if the token may not list them.
+func deadMessages(ctx context.Context, c *cli, a *api, to *greenroomv1.ActorKey) string {
+	list, err := deadLetters(ctx, c, a, to.Type, greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_MESSAGES, &pageFlags{limit: 1000})
+	if err != nil {
+		return ""
+	}
+	n := 0
+	for _, l := range list.DeadLetters {
+		if l.Reminder.Actor.GetId() == to.Id {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 dead letter: `greenroom deadletters list " + to.Type + "`"
+	}
+	return fmt.Sprintf("; %d dead letters: `greenroom deadletters list %s`", n, to.Type)
 }
 
 // senderText is who sent a message, for people.

@@ -44,6 +44,7 @@ func typesCommand(c *cli) *cobra.Command {
 				}
 			}
 			c.table(header, rows)
+			showMarks(c, mapped(types, func(t *greenroomv1.ServedType) *greenroomv1.ActorType { return t.Type }))
 			noteWideGrants(cmd.Context(), c, types)
 			notePauses(cmd.Context(), c)
 			return nil
@@ -237,6 +238,15 @@ func groupOf(t *greenroomv1.ActorType) string {
 
 // methodMarks explains the marks of methodNames.
 const methodMarks = "* read-only, ~ private, & in its caller's transaction, ^ reentrant"
+
+// showMarks explains the marks that methodNames puts in the lists of some types.
+func showMarks(c *cli, types []*greenroomv1.ActorType) {
+	lists := strings.Join(mapped(types, methodNames), " ")
+	marks := slices.DeleteFunc(strings.Split(methodMarks, ", "), func(m string) bool { return !strings.Contains(lists, m[:1]) })
+	if len(marks) > 0 {
+		c.printf(c.stderr, "(%s)\n", strings.Join(marks, ", "))
+	}
+}
 
 // methodNames lists the methods of a type with their marks.
 func methodNames(t *greenroomv1.ActorType) string {

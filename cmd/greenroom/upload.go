@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/binary"
 )
 
 const (
@@ -35,6 +36,9 @@ func upload(ctx context.Context, c *cli, a *api, path, manifestPath string) (*gr
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err)
+	}
+	if what := binary.Guess(wasm); what != "" {
+		return nil, &actor.ArgumentError{Field: path, Problem: what}
 	}
 	if manifestPath != "" {
 		if wasm, err = withManifest(wasm, manifestPath); err != nil {

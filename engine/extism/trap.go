@@ -85,9 +85,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 			"module", i.program.digest.Short(), "error", err, "stack", guest.PanicStack(err))
 		return fmt.Errorf("%s: internal error of the host", what)
 	}
-	if reason := i.out.Reason(); reason != "" {
-		ended.Message = reason + " (" + ended.Message + ")"
-	}
+	ended.Message = i.out.Explain(ended.Message)
 	if i.mem.short {
 		return errShort(what)
 	}

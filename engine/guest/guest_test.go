@@ -84,6 +84,11 @@ func TestReason(t *testing.T) {
 		if got := o.Reason(); got != tc.want {
 			t.Errorf("%s: %q", tc.name, got[:min(len(got), 200)])
 		}
+		for trap, said := range map[string]bool{"unreachable": tc.want != "" && !strings.Contains(tc.name, "panic") && !strings.Contains(tc.name, "long"), "exit 2": tc.want != ""} {
+			if got := o.Explain(trap); strings.HasSuffix(got, " ("+trap+")") != said || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("%s: %q", tc.name, got[:min(len(got), 200)])
+			}
+		}
 		if len(o.tail) > 2*maxTail {
 			t.Errorf("%s: %d bytes are kept", tc.name, len(o.tail))
 		}

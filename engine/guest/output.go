@@ -162,6 +162,19 @@ func (o *Output) remember(text []byte) {
 	o.tail = append(o.tail, text[:min(len(text), maxTail)]...)
 }
 
+// Explain returns a trap with what the guest wrote of its end. The text of a panic says all that
+// "unreachable", with which a panic ends, does.
+func (o *Output) Explain(trap string) string {
+	switch reason := o.Reason(); {
+	case reason == "":
+		return trap
+	case trap == "unreachable" && reasonAt(o.tail) >= 0:
+		return reason
+	default:
+		return reason + " (" + trap + ")"
+	}
+}
+
 // Reason extracts from the newest output why the guest gave up, empty if it did
 // not say.
 func (o *Output) Reason() string {

@@ -40,9 +40,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 			"module", i.program.digest.Short(), "error", err, "stack", guest.PanicStack(err))
 		return fmt.Errorf("%s: internal error of the host", what)
 	}
-	if reason := i.out.Reason(); reason != "" {
-		ended.Message = reason + " (" + ended.Message + ")"
-	}
+	ended.Message = i.out.Explain(ended.Message)
 	if i.mem.short {
 		return fmt.Errorf("%s: %w (%s)", what, i.mem.errShort(), ended.Message)
 	}

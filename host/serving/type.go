@@ -124,7 +124,7 @@ func (s *Type) Method(inv *actor.Invocation) (Method, error) {
 	case !ok:
 		return m, fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, inv.Key.Type, inv.Method, s.methodNames())
 	case inv.ReadOnly && !m.ReadOnly:
-		return m, fmt.Errorf("%w: %s.%s changes its actor; invoke it instead, or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
+		return m, fmt.Errorf("%w: %s.%s changes its actor; call it without read-only (over HTTP with PUT or POST), or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
 	case int64(len(inv.Payload.Data)) > s.Limits.PayloadBytes:
 		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.Limits.PayloadBytes, s.Settings.Payload)
 	}

@@ -1,9 +1,11 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -46,12 +48,14 @@ func (s *Type) Accepts(m *Method, l *residency.Row, cause actor.Cause, f *actor.
 	}
 	var names []string
 	for name, other := range s.methods {
-		if len(other.Sets) == 0 || slices.Contains(other.Sets, l.MethodSet) {
+		// Whoever calls a private method may call all; others are told what they may call.
+		if (m.Private || !other.Private) && (len(other.Sets) == 0 || slices.Contains(other.Sets, l.MethodSet)) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("it has the method set %q, which has not %s but %s", l.MethodSet, m.Name, few(names))}
+	return &actor.ReasonError{Condition: actor.ErrNotAccepted, Reason: fmt.Sprintf("%s is in the set %q; the actor is in %q, which takes %s",
+		m.Name, strings.Join(m.Sets, ", "), l.MethodSet, cmp.Or(few(names), "no calls from outside"))}
 }
 
 // SetProblem implements [turn.Methods].

@@ -21,6 +21,7 @@ func living(placement string) hosttest.Actor {
 	become := func(set string) hosttest.Func {
 		return func(t *hosttest.Turn) error { return errors.Join(t.Become(set), t.Reply(t.Frame.MethodSet)) }
 	}
+	a.Methods["Hidden"], a.Private = become(""), []string{"Hidden"}
 	a.Life.Sets = map[string][]string{"Open": {"closed"}, "Close": {"open"}, "Add": {"open"}, "Peek": {"closed"}}
 	a.Methods["Open"], a.Methods["Close"], a.Methods["Anything"] = become("open"), become("closed"), become("")
 	a.Methods["CloseThenFail"] = func(t *hosttest.Turn) error { return errors.Join(t.Become("closed"), hosttest.Fail("on_purpose")) }
@@ -102,8 +103,11 @@ func TestMethodSets(t *testing.T) {
 			r.must(t, a, "x", "Add") // without a set, it accepts all
 			r.says(t, a, x, "Close")
 			for _, h := range []*host.Host{a, b} {
-				r.refuses(t, h, x, "Add", actor.ErrNotAccepted, `"closed"`)
+				r.refuses(t, h, x, "Add", actor.ErrNotAccepted, `Add is in the set "open"; the actor is in "closed", which takes Add`)
 				r.refuses(t, h, x, "Close", actor.ErrNotAccepted, "Open")
+				if _, err := r.text(t, h, x, "Add", ""); strings.Contains(err.Error(), "Hidden") {
+					t.Errorf("a caller from outside is told of a private method: %v", err)
+				}
 			}
 			if got := r.strong(t, a, "x"); got != 1 {
 				t.Errorf("it counts %d", got)

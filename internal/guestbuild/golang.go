@@ -30,6 +30,9 @@ func (b *build) goGuest(ctx context.Context, toolchain string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if files, _ := filepath.Glob(filepath.Join(b.dir, "*.go")); len(files) == 0 { // the pattern is sound
+		return "", &FolderError{Dir: b.dir, Problem: "has a go.mod and no Go files, so no guest; name the folder of one, such as examples/counter"}
+	}
 	if toolchain != Go {
 		_, unfit := probeTinyGo(ctx)
 		if unfit == nil {

@@ -194,6 +194,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"cargo for go", []string{"go.mod", "module g\n"}, guestbuild.Cargo, `is a go guest, which the toolchain "cargo" cannot build`},
 		{"go for rust", []string{"Cargo.toml", ""}, guestbuild.Go, `is a rust guest, which the toolchain "go" cannot build`},
 		{"unknown", []string{"go.mod", "module g\n"}, "gcc", `the toolchain "gcc" cannot build`},
+		{"no Go files", []string{"go.mod", "module g\n", "cmd/main.go", reactor}, "", "has a go.mod and no Go files, so no guest"},
 		{"no module line", []string{"go.mod", "go 1.25\n"}, "", "has a go.mod without a module line"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -54,12 +54,10 @@ func (b *build) rustGuest(ctx context.Context) error {
 	failed := (*CompileError)(nil)
 	if errors.As(err, &failed) {
 		failed.NotBegun = !bytes.Contains(stdout, []byte(`"reason":"build-finished"`)) // cargo's last message
-	}
-	if failed != nil && lacksLibrary(failed.Output) {
-		note := fmt.Sprintf("note: %s has built with %s; a rust-toolchain file of the folder may choose another toolchain, which needs the target as well: %s\n",
-			located(tc.cargo), tc.where(), addTarget)
-		failed.Output += note
-		_, _ = io.WriteString(b.log, note) // behind the compiler's own
+		if note := tc.noteOf(failed); note != "" {
+			failed.Output += note
+			_, _ = io.WriteString(b.log, note) // behind the compiler's own
+		}
 	}
 	if err != nil {
 		return err
@@ -73,6 +71,22 @@ func (b *build) rustGuest(ctx context.Context) error {
 	}
 	name := strings.TrimSuffix(filepath.Base(artifact), ".wasm")
 	return b.place(name, func(tmp string) error { return copyFile(tmp, artifact) })
+}
+
+// noteOf says what in the choice of this Rust a build may have failed for; often empty.
+func (r *rust) noteOf(failed *CompileError) string {
+	switch {
+	case lacksLibrary(failed.Output):
+		return fmt.Sprintf("note: %s has built with %s; a rust-toolchain file of the folder may choose another toolchain, which needs the target as well: %s\n",
+			located(r.cargo), r.where(), addTarget)
+	case failed.NotBegun && r.why != "":
+		note := fmt.Sprintf("note: built with %s (%s), since %s\n", r.version, located(r.cargo), r.why)
+		if r.builds == buildsWithoutFeatures {
+			note += fmt.Sprintf("note: cargo before %s does not fetch packages, such as serde, from the sparse registry of crates.io\n", minRustFeatures)
+		}
+		return note
+	}
+	return ""
 }
 
 // lacksLibrary reports whether a compiler has found no standard library for the target.

@@ -130,6 +130,19 @@ func TestCargoThatCompilesNothing(t *testing.T) {
 	}
 }
 
+// What is taken in the place of the Rust on PATH is named when it compiles nothing.
+func TestNoteOfAnotherRust(t *testing.T) {
+	note := guestbuild.NoteOfAnotherRust("rustc 1.63.0", "rustc 1.95.0, the first on PATH, has no standard library")
+	for _, want := range []string{"built with rustc 1.63.0 (/usr/bin/cargo), since rustc 1.95.0, the first on PATH, has", "cargo before 1.68 does not fetch"} {
+		if !strings.Contains(note, want) {
+			t.Errorf("%q says nothing of %q", note, want)
+		}
+	}
+	if note := guestbuild.NoteOfAnotherRust("rustc 1.95.0", ""); note != "" {
+		t.Errorf("of the first on PATH: %q", note)
+	}
+}
+
 func TestProbeNamesEveryToolchain(t *testing.T) {
 	tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
 	rustSysroot(t, true)

@@ -37,7 +37,11 @@ func remedy(e host.TurnEnd) string {
 // failureText says in one line how a turn failed, and on further lines where.
 func failureText(e host.TurnEnd) string {
 	kind, message := failure.KindOf(e.Err)
-	text := fmt.Sprintf("failed: %s: %s", kind, message)
+	called := ""
+	if e.Caller != (actor.Key{}) {
+		called = fmt.Sprintf(", called by %s %s", e.Caller.Type, e.Caller.ID)
+	}
+	text := fmt.Sprintf("failed%s: %s: %s", called, kind, message)
 	if fix := remedy(e); fix != "" {
 		text += "; " + fix
 	}

@@ -53,6 +53,9 @@ func (g *guestLogs) turnEnd(e host.TurnEnd) {
 			slog.String("app", e.Key.App), slog.String("actor_type", e.Key.Type), slog.String("actor_id", e.Key.ID),
 			slog.String("method", e.Method), slog.String("request", e.InvocationID), slog.String("kind", kind), slog.String("error", message),
 		})
+		if e.Caller != (actor.Key{}) {
+			attrs = append(attrs, slog.String("caller_type", e.Caller.Type), slog.String("caller_id", e.Caller.ID))
+		}
 		if fix := remedy(e); fix != "" {
 			attrs = append(attrs, slog.String("remedy", fix))
 		}

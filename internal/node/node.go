@@ -74,14 +74,15 @@ func (n *Node) start(ctx context.Context) error {
 	var st store.Store
 	var groups pipeline.Config
 	var err error
+	given := "--store"
 	if n.cfg.StoreURL != "" {
 		st, err = sqlstore.Open(ctx, n.cfg.databaseConfig())
 	} else {
-		groups = pipeline.Disk()
+		given, groups = "--data-dir", pipeline.Disk()
 		st, err = embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("open the store (%s): %w", given, err)
 	}
 	n.onStop("store", func(context.Context) error { return st.Close() })
 

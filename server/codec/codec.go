@@ -129,7 +129,7 @@ func (c JSON) Unmarshal(data []byte, msg any) error {
 	if err == nil {
 		err = takeJSON(m, data)
 	} else {
-		err = adviseBytes(m, err)
+		err = advise(m, err)
 	}
 	if err != nil {
 		carryError(m, err)
@@ -154,7 +154,7 @@ func appendFrameJSON(dst []byte, f invokestream.Frame) ([]byte, error) {
 func decodeFrameJSON(data []byte, f invokestream.Frame) error {
 	m := f.Generated()
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return adviseBytes(m, err)
+		return advise(m, err)
 	}
 	data, err := proto.Marshal(m)
 	if err != nil {

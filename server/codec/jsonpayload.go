@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -72,8 +73,11 @@ func takeJSONOf(payload *[]byte, value **structpb.Value, contentType string, tex
 	return err
 }
 
-// adviseBytes says of an error of the JSON form how bytes are written there.
-func adviseBytes(msg proto.Message, err error) error {
+// advise says of an error of the JSON form which members there are, or how bytes are written there.
+func advise(msg proto.Message, err error) error {
+	if strings.Contains(err.Error(), "unknown field") {
+		return fmt.Errorf("%w; known are %s", err, strings.Join(membersOf(msg.ProtoReflect().Descriptor()), ", "))
+	}
 	if !strings.Contains(err.Error(), "for bytes field") {
 		return err
 	}
@@ -82,6 +86,25 @@ func adviseBytes(msg proto.Message, err error) error {
 		return fmt.Errorf("%w; bytes are a string in base64: use json for a payload that is JSON", err)
 	}
 	return fmt.Errorf("%w; bytes are a string in base64", err)
+}
+
+// membersOf returns the members of a message in JSON, and in parentheses those of the messages of
+// this API that are among them, but not of theirs.
+func membersOf(d protoreflect.MessageDescriptor) []string {
+	var names []string
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		name := f.JSONName()
+		if of := f.Message(); of != nil && !f.IsMap() && of.ParentFile().Package() == d.ParentFile().Package() {
+			var inner []string
+			for j := range of.Fields().Len() {
+				inner = append(inner, of.Fields().Get(j).JSONName())
+			}
+			name += " (" + strings.Join(inner, ", ") + ")"
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 func jsonOf(value *structpb.Value, text []byte) ([]byte, error) {

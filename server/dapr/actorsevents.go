@@ -90,9 +90,14 @@ func firstOf(err error, then func() error) error {
 
 // positionOf returns where a request wants its events from; nil: what is published from now on.
 func positionOf(r *http.Request) (*actor.EventPosition, error) {
-	from := r.Header.Get("Last-Event-ID")
+	for name := range r.URL.Query() {
+		if name != "from" { // a misspelt one would give only what is published from now on
+			return nil, &actor.ArgumentError{Field: "query", Problem: fmt.Sprintf("has the unknown parameter %q; known is from", name)}
+		}
+	}
+	field, from := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if from == "" {
-		from = r.URL.Query().Get("from")
+		field, from = "from", r.URL.Query().Get("from")
 	}
 	switch from {
 	case "", "now":
@@ -101,6 +106,9 @@ func positionOf(r *http.Request) (*actor.EventPosition, error) {
 		return &actor.EventPosition{}, nil
 	}
 	at, err := actor.ParseEventPosition(from)
+	if err != nil {
+		err = &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is %q; give the position of an event as it was received, or start, or now", from)}
+	}
 	return &at, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -157,9 +158,34 @@ func decodeMembers(body []byte, what string, into any) error {
 		}
 	}
 	if err != nil {
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return &actor.ArgumentError{Field: "body", Problem: "has the unknown member " + name + "; known are " + strings.Join(membersOf(reflect.TypeOf(into).Elem()), ", ")}
+		}
 		return &actor.ArgumentError{Field: "body", Problem: "is not a " + what + " in JSON: " + err.Error()}
 	}
 	return nil
+}
+
+// membersOf returns the members of the JSON that a type of structure is decoded from, and in
+// parentheses those of objects in it.
+func membersOf(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		kind := f.Type
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+		case kind.Kind() == reflect.Struct && kind.NumField() > 0:
+			names = append(names, name+" ("+strings.Join(membersOf(kind), ", ")+")")
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // jsonKind says in JSON's words what a value of type t is decoded from.

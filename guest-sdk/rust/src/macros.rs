@@ -94,6 +94,8 @@
 ///   `leaving`, as `{ created: "OnCreated" }`.
 /// - **`messages`**: how long a message to an actor of the type is delivered, any of
 ///   `attempts`, `interval_ms`, `max_ms` and `age_ms`.
+/// - **`events`**: what a host keeps of the events of an actor, any of `count`, `bytes` and
+///   `age_ms`.
 /// - **`spawn_only`**: `true`: an actor exists only once another one has spawned it.
 /// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
 ///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
@@ -234,6 +236,9 @@ macro_rules! __option {
     ($spec:ident, $actor:path, messages: { $($number:ident : $value:expr),* $(,)? }) => {
         $($spec.messages.$number = $value;)*
     };
+    ($spec:ident, $actor:path, events: { $($number:ident : $value:expr),* $(,)? }) => {
+        $($spec.events.$number = $value;)*
+    };
     ($spec:ident, $actor:path, co_locate: { $($part:ident : $value:expr),* $(,)? }) => {
         $($spec.co_locate.$part = $value;)*
     };
@@ -251,14 +256,31 @@ macro_rules! __option {
             &[$($crate::__method!(checked; $crate::__private::MethodSpec::new($method); $($word)+; $actor)),+];
         $spec.methods = METHODS;
     };
+    ($spec:ident, $actor:path, methods: { $($words:tt)+ }) => { $crate::__misspelt! { $($words)+ } };
     ($spec:ident, $actor:path, methods: $other:tt) => {
         compile_error!("methods are written as: { \"Add\" => add, \"Get\" => read_only get }");
     };
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, spawn_only"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, events, spawn_only"
         ));
+    };
+}
+
+/// Says what is wrong with a list of methods. It passes over those that are right.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __misspelt {
+    ($method:literal => $($word:ident)+, $($rest:tt)+) => { $crate::__misspelt! { $($rest)+ } };
+    ($method:literal => in $($rest:tt)*) => {
+        compile_error!(concat!(
+            "`in` of ", stringify!($method), " is not known here; method sets need #[greenroom::actor]"
+        ));
+    };
+    ($method:literal => $word:ident $($rest:tt)*) => { $crate::__misspelt! { $method => $($rest)* } };
+    ($($wrong:tt)*) => {
+        compile_error!("methods are written as: { \"Add\" => add, \"Get\" => read_only get }");
     };
 }
 

@@ -87,6 +87,26 @@ impl MessagePolicy {
     };
 }
 
+/// What a host keeps of the events of an actor of the type. 0 means the host's default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventPolicy {
+    /// How many events, at most 10000.
+    pub count: u64,
+    /// Bytes that their names and payloads take together.
+    pub bytes: u64,
+    /// Milliseconds after which an event is removed.
+    pub age_ms: u64,
+}
+
+impl EventPolicy {
+    /// The host's defaults.
+    pub const NONE: EventPolicy = EventPolicy {
+        count: 0,
+        bytes: 0,
+        age_ms: 0,
+    };
+}
+
 /// Whether an actor has an instance of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
@@ -134,6 +154,8 @@ pub struct TypeSpec {
     pub hooks: Hooks,
     /// What becomes of messages to its actors.
     pub messages: MessagePolicy,
+    /// What is kept of its actors' events.
+    pub events: EventPolicy,
     /// Whether its actors exist only once another one has spawned them.
     pub spawn_only: bool,
 }
@@ -156,6 +178,7 @@ impl TypeSpec {
             capabilities: Capabilities::NONE,
             hooks: Hooks::NONE,
             messages: MessagePolicy::NONE,
+            events: EventPolicy::NONE,
             spawn_only: false,
         }
     }
@@ -452,6 +475,7 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     write_capabilities(out, &spec.capabilities);
     write_hooks(out, &spec.hooks);
     write_messages(out, &spec.messages);
+    write_events(out, &spec.events);
     if spec.spawn_only {
         out.push_str(",\"spawn\":\"only\"");
     }
@@ -558,6 +582,15 @@ fn write_messages(out: &mut String, policy: &MessagePolicy) {
     write_numbers(out, "messages", &numbers);
 }
 
+fn write_events(out: &mut String, policy: &EventPolicy) {
+    let numbers = [
+        ("count", policy.count),
+        ("bytes", policy.bytes),
+        ("age_ms", policy.age_ms),
+    ];
+    write_numbers(out, "events", &numbers);
+}
+
 fn write_capabilities(out: &mut String, uses: &Capabilities) {
     let mut sep = ",\"capabilities\":{";
     for (name, list) in [
@@ -601,6 +634,11 @@ mod tests {
                 age_ms: 60_000,
                 ..MessagePolicy::NONE
             },
+            events: EventPolicy {
+                count: 100,
+                bytes: 200,
+                age_ms: 300,
+            },
             spawn_only: true,
             ..TypeSpec::new("Read", &[MethodSpec::new("Do").in_sets(&["open", "ajar"])])
         };
@@ -640,7 +678,7 @@ mod tests {
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Read","placement":"ring:3","#,
                 r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do","sets":["open","ajar"]}],"#,
-                r#""hooks":{"created":"Do","leaving":"Do"},"messages":{"attempts":5,"age_ms":60000},"spawn":"only"},"#,
+                r#""hooks":{"created":"Do","leaving":"Do"},"messages":{"attempts":5,"age_ms":60000},"events":{"count":100,"bytes":200,"age_ms":300},"spawn":"only"},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"reentrant":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

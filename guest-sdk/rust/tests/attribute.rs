@@ -31,6 +31,7 @@ mod cart {
         limits(state_bytes = 64 << 10, turn_ms = 500),
         hooks(created = "Expire", leaving = "Empty"),
         messages(attempts = 5, age_ms = 60_000),
+        events(count = 100),
         capabilities(http = ["api.example.com", "*"], secrets = ["key"]),
     )]
     impl Cart {
@@ -157,7 +158,7 @@ fn the_attribute_says_what_the_macro_says() {
     assert!(manifest.contains(r#"{"name":"Plain","#));
     let expire = r#"{"name":"Expire","private":true,"atomic":"required","sets":["open","ajar"]}"#;
     assert!(manifest.contains(expire), "{manifest}");
-    let life = r#""hooks":{"created":"Expire","leaving":"Empty"},"messages":{"attempts":5,"age_ms":60000}}"#;
+    let life = r#""hooks":{"created":"Expire","leaving":"Empty"},"messages":{"attempts":5,"age_ms":60000},"events":{"count":100}}"#;
     assert!(manifest.contains(life), "{manifest}");
     assert!(manifest.contains(r#"{"name":"Touch"}],"spawn":"only"}"#));
 }

@@ -58,6 +58,8 @@ use proc_macro::TokenStream;
 ///   that the host runs at points of an actor's life, without input.
 /// - `messages(attempts = 5, age_ms = 60_000)`: how long a message to an actor of the type is
 ///   delivered; any of `attempts`, `interval_ms`, `max_ms` and `age_ms`.
+/// - `events(count = 100)`: what a host keeps of the events of an actor; any of `count`,
+///   `bytes` and `age_ms`.
 /// - `spawn_only`: an actor exists only once another one has spawned it.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
 ///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and

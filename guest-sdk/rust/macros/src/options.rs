@@ -17,7 +17,7 @@ pub(crate) struct Options {
 }
 
 const ALL: &str =
-    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, spawn_only";
+    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, events, spawn_only";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -98,6 +98,12 @@ impl Options {
                     self.assign(quote!(spec.messages.#field = #value));
                 }
             }
+            "events" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.events.#field = #value));
+                }
+            }
             "limits" => {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);
@@ -169,6 +175,7 @@ fn list(option: &Ident, input: ParseStream<'_>) -> Result<Punctuated<Entry, Toke
             "limits" => "limits(turn_ms = 500)",
             "hooks" => "hooks(created = \"OnCreated\")",
             "messages" => "messages(attempts = 5)",
+            "events" => "events(count = 100)",
             "co_locate" => "co_locate(group = \"orders\", separator = \"/\")",
             _ => "capabilities(http = [\"api.example.com\"])",
         };
