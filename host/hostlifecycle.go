@@ -32,8 +32,8 @@ func (h *Host) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop refuses new calls, finishes those that were admitted, and closes every
-// instance. If ctx ends first, queued calls are refused with actor.ErrStopping
+// Stop refuses new calls, finishes those that were admitted, runs the hooks leaving of the actors
+// that it still has, and closes every instance. If ctx ends first, queued calls are refused with actor.ErrStopping
 // and running turns are stopped; the error is then ctx's. Stop is safe twice,
 // concurrently, and before Start.
 func (h *Host) Stop(ctx context.Context) error {
@@ -82,9 +82,8 @@ func (h *Host) drain() {
 	h.rules.Stop() // calls that wait by their rules end
 	defer close(h.life.drained)
 	<-h.life.swept
-	for i := range h.table.Shards {
-		h.table.Shards[i].Work.Wait()
-	}
+	h.awaitWork()
+	h.leaveAll()
 	h.store.Wait()
 	h.timers.Stop()
 	h.tells.stop()
@@ -99,6 +98,29 @@ func (h *Host) drain() {
 		}
 	}
 	h.store.End()
+}
+
+// awaitWork waits until no shard has work.
+func (h *Host) awaitWork() {
+	for i := range h.table.Shards {
+		h.table.Shards[i].Work.Wait()
+	}
+}
+
+// leaveAll runs the hooks leaving of all actors. No call is admitted any more.
+func (h *Host) leaveAll() {
+	hooks := h.newLeaving(context.Background())
+	defer hooks.finish()
+	for i := range h.table.Shards {
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		for _, a := range s.Actors {
+			hooks.add(a)
+		}
+		s.Mu.Unlock()
+	}
+	hooks.work()
+	h.awaitWork()
 }
 
 // kill refuses what is queued and stops what runs.

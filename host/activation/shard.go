@@ -398,9 +398,19 @@ func (a *Activation) Joins(c *call.Call) (r call.Result, ok bool) {
 }
 
 // GiveBackCalls answers all calls that wait at an activation that leaves; none of them
-// has an effect. The caller has the shard's lock.
+// has an effect. Its hook leaving stays, unless the actor is lost. The caller has the shard's lock.
 func (a *Activation) GiveBackCalls(answered *call.Answers) {
+	var hook *call.Call
+	defer func() {
+		if hook != nil {
+			a.Calls.Again(&hook.Place, hook)
+		}
+	}()
 	for c := a.Calls.Take(); c != nil; c = a.Calls.Take() {
+		if c.Op == call.OpLeave && !a.Lost {
+			hook = c
+			continue
+		}
 		c.Stats.Lane = c.Lane
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(answered)
@@ -509,7 +519,7 @@ type tenure struct {
 	// version past those of earlier owners. NotHeld: it was not asked for, since the
 	// actor is run under a placement that gives it no place, or by a host that is alone.
 	Hold actor.Hold
-	// Leaving means that the actor moves: no turn begins any more. Lost means that the
+	// Leaving means that the actor moves: no turn begins any more but that of its hook. Lost means that the
 	// actor has moved: another host may be running it.
 	Leaving, Lost bool
 	Gone          chan struct{} // if not nil, closed when nothing of the activation is left

@@ -63,6 +63,7 @@ const (
 	OpMigrate // migrate a state of an older schema; nothing else
 	OpEnlist  // give the actor to a chain, which runs the turn itself
 	OpAll     // a turn that calls what actor.MethodAll asks for
+	OpLeave   // run the hook leaving of an actor that is let go
 )
 
 // TimerRequest sets a timer, or cancels one.

@@ -54,6 +54,32 @@ func (w *Workers) work(s *activation.Shard, a *activation.Activation) {
 	}
 }
 
+// Reserve makes whoever calls Work next the worker of a, an idle activation. The caller has the
+// shard's lock.
+func (w *Workers) Reserve(a *activation.Activation) {
+	a.Busy, a.Working = true, true
+	a.Shard.Work.Add(1)
+}
+
+// Put puts a call into the mailbox of an activation that has work, whatever bounds mailboxes. The
+// caller has the shard's lock.
+func (w *Workers) Put(a *activation.Activation, c *call.Call) {
+	a.Calls.Put(&c.Place, c, c.Cost())
+	c.Home = &a.Home
+}
+
+// Work is the worker that Reserve has promised. It runs c, unless that is nil or the actor was lost
+// meanwhile.
+func (w *Workers) Work(a *activation.Activation, c *call.Call) {
+	s := a.Shard
+	s.Mu.Lock()
+	if c != nil && !a.Lost {
+		w.Put(a, c)
+	}
+	s.Mu.Unlock()
+	w.work(s, a)
+}
+
 // RunHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
 func (w *Workers) RunHere(a *activation.Activation, c *call.Call) {
