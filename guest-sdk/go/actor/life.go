@@ -18,7 +18,9 @@ type Hooks struct {
 	// Activated runs when the actor has been loaded, before its next turn. If it fails, so
 	// does that turn.
 	Activated string
-	// Leaving runs when the actor's host is about to give it to another one, or to stop.
+	// Leaving runs in a turn of its own when the actor's host is about to give it to another one, or to
+	// stop. It has a second at most, calls no other actor, and does not run after a crash: the actor
+	// leaves whatever becomes of it.
 	Leaving string
 }
 

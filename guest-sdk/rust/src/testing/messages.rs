@@ -424,6 +424,7 @@ impl Host {
             society.gone.borrow_mut().insert(key.clone());
         }
         self.0.rows.borrow_mut().remove(key);
+        self.0.awake.borrow_mut().remove(key);
         self.0.reminders.remove(key);
         society.services.borrow_mut().retain(|_, by| by != key);
         let (ended, kept) = society

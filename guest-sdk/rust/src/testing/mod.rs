@@ -5,6 +5,7 @@
 //! that an actor keeps outside of its state comes to the next one: the memory of the
 //! guest begins anew when another actor is called, and [`Host::drop_memory`] does it
 //! at any time. (What is in a `static` stays, as it must in a test of plain Rust.)
+//! The hooks of a type run as on a real host; [`ActorRef::leave`] asks an actor to leave.
 //! Time stands still unless the test moves it, and randomness comes from a seed.
 //!
 #![cfg_attr(feature = "serde", doc = "```")]
@@ -76,7 +77,7 @@ use outside::Outside;
 use overlay::{next, Entries};
 use reminders::{Fired, Reminders, TurnReminders};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
@@ -152,6 +153,8 @@ struct World {
     fakes: RefCell<HashMap<(String, String), Rc<FakeMethod>>>,
     /// What runs now.
     chain: RefCell<Option<Rc<Chain>>>,
+    /// The actors whose state is in memory.
+    awake: RefCell<HashSet<Key>>,
 }
 
 /// What asks for a turn that nobody calls.
@@ -160,6 +163,8 @@ enum Asks<'a> {
     Reminder(&'a Fired),
     Timer(&'a Timed),
     Message(&'a Letter),
+    /// The hook of an actor that leaves.
+    Leaving,
 }
 
 /// An actor as it is stored.
@@ -172,6 +177,8 @@ struct Row {
     /// The set of methods that it accepts; empty: all.
     set: String,
     spawned: bool,
+    /// Whether the hook has run, or the state was there before.
+    created: bool,
 }
 
 impl Default for Host {
@@ -214,6 +221,7 @@ impl Host {
             society: Society::default(),
             fakes: RefCell::default(),
             chain: RefCell::default(),
+            awake: RefCell::default(),
         }))
     }
 
@@ -547,9 +555,11 @@ impl Host {
             version: self.row(key).version + 1,
             revision: next(&self.0.revisions),
             schema,
+            created: !entries.is_empty(),
             entries,
             ..Row::default()
         };
+        self.0.awake.borrow_mut().remove(key);
         self.0.rows.borrow_mut().insert(key.clone(), row);
     }
 }
