@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // killGrace is how long a forced Stop waits for turns that it has cancelled. A
@@ -80,6 +82,7 @@ func (h *Host) beginStop() {
 // drain waits for the calls that were admitted and then closes everything.
 func (h *Host) drain() {
 	h.rules.Stop() // calls that wait by their rules end
+	h.refuseAside()
 	defer close(h.life.drained)
 	<-h.life.swept
 	h.awaitWork()
@@ -104,6 +107,20 @@ func (h *Host) drain() {
 func (h *Host) awaitWork() {
 	for i := range h.table.Shards {
 		h.table.Shards[i].Work.Wait()
+	}
+}
+
+// refuseAside refuses the calls that wait for method sets.
+func (h *Host) refuseAside() {
+	for i := range h.table.Shards {
+		var answered call.Answers
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		for _, a := range s.Actors {
+			a.RefuseAside(actor.ErrStopping, &answered)
+		}
+		s.Mu.Unlock()
+		h.answering.Send(&answered)
 	}
 }
 

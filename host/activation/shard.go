@@ -155,6 +155,7 @@ type Activation struct {
 	confirmation *confirmation
 	equipment
 	routine
+	awaited awaited // of the calls that are set aside
 }
 
 // usage is when an activation was used.
@@ -185,8 +186,8 @@ type routine struct {
 	Hooked  bool          // the hook activated has run, on the state that is in memory
 }
 
-// Idle reports whether no turn of the actor runs.
-func (a *Activation) Idle() bool { return !a.Busy }
+// Idle reports whether no turn of the actor runs, and none waits for a method set.
+func (a *Activation) Idle() bool { return !a.Busy && a.Calls.Aside() == 0 }
 
 // Empty reports whether the activation holds nothing worth keeping.
 func (a *Activation) Empty() bool { return a.Loaded == nil && a.dedicated == nil }
@@ -406,6 +407,7 @@ func (a *Activation) GiveBackCalls(answered *call.Answers) {
 			a.Calls.Again(&hook.Place, hook)
 		}
 	}()
+	a.AcceptAside()
 	for c := a.Calls.Take(); c != nil; c = a.Calls.Take() {
 		if c.Op == call.OpLeave && !a.Lost {
 			hook = c
@@ -415,6 +417,53 @@ func (a *Activation) GiveBackCalls(answered *call.Answers) {
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(answered)
 	}
+}
+
+// SetAside has a call wait for another method set than the tip has. over is called if that takes too
+// long. The caller has the shard's lock.
+func (a *Activation) SetAside(c *call.Call, now time.Time, over func()) {
+	if a.Calls.Aside() == 0 {
+		a.awaited = awaited{a.Tip.MethodSet, a.Serving}
+	}
+	a.Calls.SetAside(&c.Place, c)
+	c.WaitOutside(now, over)
+}
+
+// AcceptChanged has the calls that wait for another method set run again, before all others, if there
+// may be one. The caller has the shard's lock.
+func (a *Activation) AcceptChanged() {
+	if a.Calls.Aside() > 0 && (a.Tip == nil || a.awaited != awaited{a.Tip.MethodSet, a.Serving}) {
+		a.AcceptAside()
+	}
+}
+
+// AcceptAside has the calls that wait for another method set run again, before all others. The caller
+// has the shard's lock.
+func (a *Activation) AcceptAside() {
+	var calls []*call.Call
+	for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
+		c.EndOutside()
+		calls = append(calls, c)
+	}
+	for _, c := range slices.Backward(calls) {
+		a.Calls.Again(&c.Place, c)
+	}
+}
+
+// RefuseAside answers the calls that wait for another method set; they have not run. The caller has the
+// shard's lock.
+func (a *Activation) RefuseAside(err error, answered *call.Answers) {
+	for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
+		c.EndOutside()
+		c.Result = call.Result{Err: err, Stats: c.Stats}
+		c.Answer(answered)
+	}
+}
+
+// awaited is under what calls of an activation are not accepted.
+type awaited struct {
+	set string
+	by  *serving.Type
 }
 
 // GaveUp takes over that a commit of the activation may still land. The caller has the

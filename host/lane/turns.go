@@ -233,7 +233,15 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		if m, err := c.MethodOf(s); err != nil {
 			return call.Failed(err)
 		} else if err := s.Accepts(&m, l, c.Cause, c.Inv.Firing); err != nil {
-			return call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
+			o := call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
+			if s.WaitsOutsideSet && errors.Is(err, actor.ErrNotAccepted) {
+				if c.Cause == actor.CauseMessage {
+					o.Err = &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: err.Error()}
+				} else if !m.ReadOnly && c.Inv.Origin == nil {
+					o.Waits = c.Outside.Until.IsZero() || now.Before(c.Outside.Until)
+				}
+			}
+			return o
 		}
 	}
 	if c.Op == call.OpLeave && (!l.Exists || s.Creation(l) != "" || s.Hooks.Activated != "" && !a.Hooked) {

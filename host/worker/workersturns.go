@@ -131,6 +131,11 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		c.RunAgain(dropped, &then.answered)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
+	case o.Waits && s.Closed:
+		c.Result = call.Result{Err: actor.ErrStopping, Stats: c.Stats}
+		c.Answer(&then.answered)
+	case o.Waits && !a.Lost:
+		a.SetAside(c, now, func() { w.notAccepted(a, c, o.Result) })
 	case o.Commits:
 		w.fold(a, nil, c, o.Under, &o.Sealed)
 		then.launch(a.Launch(now))
@@ -155,6 +160,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	for _, earlier := range slices.Backward(behind) {
 		earlier.RunAgain(dropped, &then.answered)
 	}
+	a.AcceptChanged()
 	if a.Leaving {
 		a.GiveBackCalls(&then.answered)
 	}
@@ -168,6 +174,18 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	w.proceed(s, a, now, &then)
 	w.proceedOthers(now, &then)
 	return next, now
+}
+
+// notAccepted answers a call that has waited for a method set for as long as it may.
+func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Result) {
+	s := a.Shard
+	s.Mu.Lock()
+	over := a.Calls.GiveUp(&c.Place, c.Cost())
+	s.Mu.Unlock()
+	if over {
+		c.Result = r
+		w.cfg.Answering.Answer(c)
+	}
 }
 
 // lockHome locks what the end of a turn may change.
@@ -275,6 +293,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		w.cfg.Unused(a.Key.App, append(ch.Tokens, o.Sealed.Tokens...))
 	}
 	a.Chain = nil
+	a.AcceptChanged()
 	if goOn {
 		if next = s.Pick(a); next != nil && now.Before(next.Arrived) {
 			now = next.Arrived
@@ -297,6 +316,7 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	if a.Working || !a.Busy {
 		return
 	}
+	a.AcceptChanged()
 	if a.Member.MayBegin() && !a.Full() && a.Calls.Len() > 0 {
 		a.Working = true
 		go w.work(s, a)

@@ -24,6 +24,15 @@ type Hooks struct {
 	Leaving string
 }
 
+// WaitOutsideSet has calls and messages wait whose method is not in the actor's set ([Become]), until a turn
+// chooses a set that has it: calls for as long as a turn of the type may take, and those of other actors
+// not at all. Without it they get [ErrNotAccepted]. Types placed [PlacementAny] cannot have it.
+func WaitOutsideSet() Part { return waitOutsideSet{} }
+
+type waitOutsideSet struct{}
+
+func (waitOutsideSet) addTo(t *actorType) { t.spec.OutsideSet = abi.OutsideSetWait }
+
 // MessagePolicy is how long a host tries to deliver a message to an actor of the type; zero means
 // the host's default.
 type MessagePolicy struct {

@@ -22,8 +22,9 @@ type society struct {
 	awake    map[actor.Ref]bool // whose state is in memory
 }
 
-// nextMessage returns the first that is delivered until a time; nil if there is none.
-func (s *society) nextMessage(until time.Time) *message {
+// nextMessage returns the first that is delivered until a time and does not wait for another method
+// set; nil if there is none.
+func (s *society) nextMessage(until time.Time, waits func(*message) bool) *message {
 	type pair struct{ from, to actor.Ref }
 	ahead := map[pair]bool{} // has a message that later ones wait for
 	var first *message
@@ -35,7 +36,7 @@ func (s *society) nextMessage(until time.Time) *message {
 			}
 			ahead[p] = true
 		}
-		if !m.deliverAt.After(until) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
+		if !m.deliverAt.After(until) && !waits(m) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
 			first = m
 		}
 	}
@@ -136,6 +137,14 @@ func (m *member) accepts(ref actor.Ref, called *abi.MethodSpec) error {
 		return actor.ErrNotAccepted.Messagef("%s is in the set %q of methods, which does not have %s", ref, set, called.Name)
 	}
 	return nil
+}
+
+// waitsOutside reports whether a message waits until its receiver has another method set.
+func (h *Harness) waitsOutside(m *message) bool {
+	spec := h.types[m.to.Type]
+	called, err := h.method(m.to.Type, m.Method)
+	set := h.MethodSet(m.to.Type, m.to.ID)
+	return err == nil && spec.OutsideSet == abi.OutsideSetWait && set != "" && !m.returned && len(called.Sets) > 0 && !slices.Contains(called.Sets, set)
 }
 
 func (m *member) methodSet() string {

@@ -150,6 +150,7 @@ func (n *Nest) End(ctx *actor.Context, _ actor.None) (actor.None, error) {
 }
 
 func init() {
+	actor.Register("Gate", actor.WaitOutsideSet(), actor.Method("Open", (*Door).Open), actor.Method("Close", (*Door).Close), actor.Method("Enter", (*Door).Enter, actor.In("open")), actor.Method("Fall", (*Door).Fall, actor.In("closed")))
 	actor.Register("Nest", actor.Hooks{Created: "Made", Activated: "Woken", Leaving: "Left"}, actor.Method("Sit", (*Nest).Sit), actor.Method("Break", (*Nest).Break), actor.Method("End", (*Nest).End), actor.ReadOnly("Look", (*Nest).Look),
 		actor.Method("Made", hook("made"), actor.Private()), actor.Method("Woken", hook("woken"), actor.Private()), actor.Method("Left", hook("left"), actor.Private()))
 	actor.Register("Door", actor.Method("Open", (*Door).Open), actor.Method("Close", (*Door).Close, actor.In("open", "ajar")),
@@ -163,6 +164,24 @@ func wantState(t *testing.T, h *actortest.Harness, typ, id string, want map[stri
 	t.Helper()
 	if got := h.State(typ, id); !maps.Equal(got, want) {
 		t.Errorf("the state of %s %s: got %q, want %q", typ, id, got, want)
+	}
+}
+
+// TestMessagesOutsideASetWait: no attempt is used up, and they run once the set has their method.
+func TestMessagesOutsideASetWait(t *testing.T) {
+	h := actortest.New(t)
+	do(t, h, "Gate", "g", "Close", "closed")
+	h.Send("Gate", "g", "Enter", nil)
+	h.Advance(time.Hour)
+	if sent := h.Sent(); h.Deliver() != 0 || len(sent) != 1 || sent[0].Failures != 0 {
+		t.Errorf("left %+v", sent)
+	}
+	if err := h.Call("Gate", "g", "Enter", nil, nil); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("a call, which nobody can wait for: %v", err)
+	}
+	do(t, h, "Gate", "g", "Close", "open")
+	if n := h.Deliver(); n != 1 || len(h.Sent()) != 0 {
+		t.Errorf("delivered %d, left %+v", n, h.Sent())
 	}
 }
 

@@ -631,6 +631,23 @@ mod door {
     greenroom::record! {
         #[derive(Debug, Default)]
         pub struct Door { steps: u32 }
+
+        #[derive(Debug, Default)]
+        pub struct Gate { entered: u32 }
+    }
+
+    #[greenroom::actor(wait_outside_set)]
+    impl Gate {
+        #[method(in = "open")]
+        fn enter(&mut self, _: &Context) -> Result<(), Error> {
+            self.entered += 1;
+            Ok(())
+        }
+
+        #[method(in = "open", in = "closed")]
+        fn set(&self, ctx: &Context, set: String) -> Result<(), Error> {
+            ctx.become_(&set)
+        }
     }
 
     #[greenroom::actor(reference = pub DoorRef)]
@@ -660,6 +677,22 @@ mod door {
         fn push(&self, ctx: &Context, id: String) -> Result<(), Error> {
             DoorRef::new(id).enter().cookie(7).at(UNIX_EPOCH).send(ctx)
         }
+    }
+
+    #[test]
+    fn messages_outside_a_set_wait() {
+        let host = Host::new();
+        let gate = host.actor::<Gate>("g");
+        gate.call::<()>("Set", "closed".to_string()).unwrap();
+        gate.send("Enter", ());
+        host.advance(secs(3600));
+        let sent = host.sent();
+        assert_eq!((host.deliver(), sent.len(), sent[0].failures), (0, 1, 0));
+        let refused = gate.call::<()>("Enter", ()).unwrap_err(); // nobody can wait for it
+        assert_eq!(refused.code(), NOT_ACCEPTED);
+        gate.call::<()>("Set", "open".to_string()).unwrap();
+        assert_eq!((host.deliver(), host.sent().len()), (1, 0));
+        assert_eq!(gate.get("entered"), Ok(Some(1)));
     }
 
     #[test]

@@ -59,6 +59,8 @@ use proc_macro::TokenStream;
 /// - `messages(attempts = 5, age_ms = 60_000)`: how long a message to an actor of the type is
 ///   delivered; any of `attempts`, `interval_ms`, `max_ms` and `age_ms`.
 /// - `spawn_only`: an actor exists only once another one has spawned it.
+/// - `wait_outside_set`: calls and messages wait whose method is not in the actor's set, until a
+///   turn chooses a set that has it.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
 ///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and
 ///   `idempotency_window_ms`.

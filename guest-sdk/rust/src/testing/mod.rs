@@ -324,7 +324,7 @@ impl Host {
             let timer = world.reminders.timers.next(until);
             let of_reminder = reminder.as_ref().map(|(_, set)| (set.1.fire_at, set.0));
             let of_timer = timer.as_ref().map(|(_, timer)| (timer.due, timer.order));
-            let message = world.society.next(until);
+            let message = self.next_message(until);
             let all = [of_reminder, of_timer, message];
             let first = match all.iter().flatten().min() {
                 None => break,
