@@ -3,10 +3,15 @@ package node_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/chromium"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 )
@@ -80,4 +85,39 @@ func TestShopExample(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestShopPage: a browser page of another origin checks out, and shows what becomes of the order
+// as its events come.
+func TestShopPage(t *testing.T) {
+	page := httptest.NewServer(http.FileServer(http.Dir(filepath.Join("..", "..", "examples", "shop", "page"))))
+	defer page.Close()
+	cfg := node.Config{}
+	cfg.Server.AllowedOrigins = []string{page.URL}
+	r := start(t, cfg)
+	r.deploy(t, "", example(t, filepath.Join("shop", "goods"), guestbuild.Cargo))
+	r.deploy(t, "", example(t, filepath.Join("shop", "orders"), guestbuild.Go))
+	r.mustCall(t, "", "Stock", "tea", "Supply", `3`, `3`)
+	r.mustCall(t, "", "Wallet", "ann", "Deposit", `600`, `600`)
+
+	p := chromium.Start(t).Open()
+	p.Go(page.URL + "?server=" + url.QueryEscape(r.URL))
+	steps := func(last string) (steps []string) {
+		t.Helper()
+		const items = `[...document.querySelectorAll("li")].map(li => li.lastChild.data)`
+		p.Until(items + `.at(-1) == ` + last)
+		p.Eval(items, &steps)
+		return steps
+	}
+	const checkout = `document.querySelector("button").click()`
+	p.Eval(checkout, nil)
+	if got := steps(`"shipped"`); !slices.Equal(got, []string{"placed", "paid", "shipped"}) {
+		t.Errorf("the page shows %q", got)
+	}
+	p.Eval(checkout, nil)
+	p.Until(`document.querySelector("[role=status]").textContent == "1 are left"`)
+	p.Eval(`document.querySelector("[name=customer]").value = "bob"; document.querySelector("[name=count]").value = 1; `+checkout, nil)
+	if got := steps(`"unpaid: insufficient_funds"`); !slices.Equal(got, []string{"placed", "unpaid: insufficient_funds"}) {
+		t.Errorf("the page shows %q", got)
+	}
 }

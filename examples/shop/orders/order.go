@@ -25,6 +25,17 @@ type Order struct {
 	Why string `json:"why,omitempty"`
 }
 
+// Change is the event that tells of a new status, and is named after it.
+type Change struct {
+	Why string `json:"why,omitempty"`
+}
+
+// mark gives the order a new status, and publishes it.
+func (o *Order) mark(ctx *actor.Context, status, why string) error {
+	o.Status, o.Why = status, why
+	return actor.Publish(ctx, status, Change{Why: why})
+}
+
 // Placed is who has ordered what.
 type Placed struct {
 	Customer string `json:"customer"`
@@ -45,7 +56,10 @@ var (
 
 // Place is the message of the cart that has spawned the order. It sends the bill.
 func (o *Order) Place(ctx *actor.Context, in Placed) (actor.None, error) {
-	o.Placed, o.Status = in, Waiting
+	o.Placed = in
+	if err := o.mark(ctx, Waiting, ""); err != nil {
+		return actor.None{}, err
+	}
 	bill := Bill{Order: ctx.ID()}
 	for _, line := range o.Lines {
 		bill.Cents += line.Count * line.Cents
@@ -58,7 +72,9 @@ func (o *Order) Place(ctx *actor.Context, in Placed) (actor.None, error) {
 
 // Paid is the message of a wallet that was charged.
 func (o *Order) Paid(ctx *actor.Context, _ actor.None) (actor.None, error) {
-	o.Status = Paid
+	if err := o.mark(ctx, Paid, ""); err != nil {
+		return actor.None{}, err
+	}
 	if err := actor.SetReminder(ctx, actor.Reminder{Name: "ship", Method: "Ship", After: packing}); err != nil {
 		return actor.None{}, err
 	}
@@ -66,15 +82,16 @@ func (o *Order) Paid(ctx *actor.Context, _ actor.None) (actor.None, error) {
 }
 
 // Ship is what the reminder runs.
-func (o *Order) Ship(*actor.Context, actor.None) (actor.None, error) {
-	o.Status = Shipped
-	return actor.None{}, nil
+func (o *Order) Ship(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	return actor.None{}, o.mark(ctx, Shipped, "")
 }
 
 // NotPaid gets the bill back that no wallet took, however often it was tried: the order ends,
 // and its items go back to where they were.
 func (o *Order) NotPaid(ctx *actor.Context, _ Bill) (actor.None, error) {
-	o.Status, o.Why = Unpaid, ctx.Cause().Failed
+	if err := o.mark(ctx, Unpaid, ctx.Cause().Failed); err != nil {
+		return actor.None{}, err
+	}
 	for _, line := range o.Lines {
 		if err := putBack.Send(ctx, line.Item, line.Count); err != nil {
 			return actor.None{}, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,17 @@ func wantStatus(t *testing.T, h *actortest.Harness, id, status, why string) {
 	}
 }
 
+func wantEvents(t *testing.T, h *actortest.Harness, id string, names ...string) {
+	t.Helper()
+	var got []string
+	for _, e := range h.Events("Order", id) {
+		got = append(got, e.Name)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("the order has published %q, want %q", got, names)
+	}
+}
+
 var tea, cup = Line{"tea", 2, 300}, Line{"cup", 1, 1000}
 
 func TestOrderIsPaidAndShipped(t *testing.T) {
@@ -80,6 +92,7 @@ func TestOrderIsPaidAndShipped(t *testing.T) {
 	}
 	h.Advance(packing)
 	wantStatus(t, h, id, Shipped, "")
+	wantEvents(t, h, id, Waiting, Paid, Shipped)
 	if w.stock["tea"] != 3 || w.stock["cup"] != 0 || len(h.State("Cart", "ann")) != 0 {
 		t.Errorf("left %v, in the cart %v", w.stock, h.State("Cart", "ann"))
 	}
@@ -96,6 +109,7 @@ func TestUnpaidOrderGivesItemsBack(t *testing.T) {
 	}
 	h.Advance(4 * 24 * time.Hour)
 	wantStatus(t, h, id, Unpaid, "insufficient_funds")
+	wantEvents(t, h, id, Waiting, Unpaid)
 	if w.stock["tea"] != 5 || w.stock["cup"] != 1 {
 		t.Errorf("left %v", w.stock)
 	}
