@@ -395,6 +395,8 @@ func (f *fixture) actor() {
 	f.page.Eval("document.querySelectorAll('.state .toggle').forEach(e => e.getAttribute('aria-expanded') === 'false' && e.click())", nil)
 	f.page.Eval("document.querySelectorAll('.state .toggle').forEach(e => e.getAttribute('aria-expanded') === 'false' && e.click())", nil)
 	f.sees("12345678901234567890")
+	f.mustDo("alice", map[string]any{"event": "moved", "value": map[string]int{"to": 7}})
+	f.sees(`{"to":7}`)
 	f.shot("actor")
 	f.enter("Payload", `{"fail":"no_room"}`)
 	f.press("Call Do")
@@ -494,6 +496,16 @@ func (f *fixture) reminders() {
 	f.press("Delete…")
 	f.page.Eval("[...document.querySelectorAll('dialog button')].find(e => e.innerText === 'Delete').click()", nil)
 	f.sees("No reminder is set in this app.")
+	f.mustDo("alice", map[string]any{"send": map[string]string{"fail": "no_room"}})
+	f.press("Overview")
+	f.visit("Reminders", "shop", "reminders")
+	f.page.Until("document.querySelector('table[aria-label=\"Dead letters\"]')?.innerText.includes('message Do of Desk alice')")
+	f.mustDo("alice", map[string]any{"send": map[string]string{"say": "x"}, "later": true})
+	f.visit("Desk bob", "shop", "actors", "Desk", "bob")
+	f.page.Until("document.querySelector('table[aria-label=Messages]')?.innerText.includes('Desk alice')")
+	f.page.Until("document.querySelector('table[aria-label=\"Dead letters\"]')?.innerText.includes('no_room') || document.querySelector('table[aria-label=\"Dead letters\"]')?.innerText.includes('told to fail')")
+	f.page.Until("!document.querySelector('table[aria-label=Messages]')?.innerText.includes('empty')")
+	f.shot("inbox")
 }
 
 func (f *fixture) rest() {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// serviceAge is for how long a host knows who stands for a service, or that nobody does.
+	// serviceAge is for how long a host knows who stands for a service.
 	serviceAge = time.Second
 	// maxKnownServices is how many of them it knows. An app that calls very many asks the store
 	// more often, and so do the others then.
@@ -56,7 +56,7 @@ func (sv *Services) Resolve(ctx context.Context, app, name string) (actor.Servic
 	var found actor.Service
 	var err error
 	engine.Outside(ctx, func() { found, err = sv.FindService(ctx, app, name) })
-	if err == nil {
+	if err == nil && found.Name != "" { // who claims a service may call it by that name at once
 		sv.mu.Lock()
 		sv.known.Add(of, knownService{found, asked})
 		sv.mu.Unlock()

@@ -46,7 +46,7 @@ func (d *demo) cluster(ctx context.Context, store string, addresses []string) (e
 	d.say("Start three servers")
 	for i, addr := range addresses {
 		p, err := crash.Start(ctx, crash.Options{
-			Binary: d.binary, Listen: addr, Log: log, Args: []string{"--store", store, "--name", fmt.Sprint("server-", i+1)},
+			Binary: d.binary, Listen: addr, Log: log, Args: []string{"--store", store, "--name", fmt.Sprint("server-", i+1), patient},
 			Detach: true, // Ctrl-C reaches this program only, which then stops them gracefully
 		})
 		if err != nil {

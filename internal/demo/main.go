@@ -34,6 +34,8 @@ const (
 	acksPerRound  = 500 // the kill comes after this many acknowledgements of a round
 	roundDeadline = 60 * time.Second
 
+	patient = "--compile-time=10m" // the machine may be busy, or small
+
 	upAddress = "127.0.0.1:8080"
 	upFolder  = ".cache/up"
 )
@@ -109,7 +111,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 
 	d.say("\n2. Start a server on the embedded store: one process, one folder, fsync on every commit")
-	options := crash.Options{Binary: d.binary, Args: []string{"--data-dir", filepath.Join(folder, "data")}, Log: log}
+	options := crash.Options{Binary: d.binary, Args: []string{"--data-dir", filepath.Join(folder, "data"), patient}, Log: log}
 	if d.server, err = crash.Start(ctx, options); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (b *background) up(ctx context.Context) (s started, already bool, err error
 	}
 	defer log.Close()
 	p, err := crash.Start(ctx, crash.Options{
-		Binary: b.binary, Args: []string{"--data-dir", b.file("data")}, Log: log, Listen: b.listen, Detach: true, Inherit: lock,
+		Binary: b.binary, Args: []string{"--data-dir", b.file("data"), patient}, Log: log, Listen: b.listen, Detach: true, Inherit: lock,
 	})
 	if err != nil {
 		showLog(log.Name())

@@ -115,7 +115,7 @@ func TestShopPage(t *testing.T) {
 		t.Errorf("the page shows %q", got)
 	}
 	p.Eval(checkout, nil)
-	p.Until(`document.querySelector("[role=status]").textContent == "1 are left"`)
+	p.Until(`document.querySelector("[role=status]").textContent == "1 of tea are left"`)
 	p.Eval(`document.querySelector("[name=customer]").value = "bob"; document.querySelector("[name=count]").value = 1; `+checkout, nil)
 	if got := steps(`"unpaid: insufficient_funds"`); !slices.Equal(got, []string{"placed", "unpaid: insufficient_funds"}) {
 		t.Errorf("the page shows %q", got)

@@ -7,10 +7,12 @@ import { may, useSession } from "../session";
 import { bytes, count, dateOf, duration, Hex, Name, Text, Time } from "../text";
 import { Tree } from "../tree";
 import { Badge, Confirm, Empty, Facts, Failure, Page, Section, Show, Table } from "../ui";
+import { Sender, WhatFailed } from "./reminders";
 import { marksOf } from "./type";
-import type { ActorTimer, StateEntry } from "../gen/greenroom/v1/actor_pb";
+import type { ActorEvent, ActorTimer, StateEntry } from "../gen/greenroom/v1/actor_pb";
 import type { LogLine } from "../gen/greenroom/v1/log_pb";
 import type { Method } from "../gen/greenroom/v1/module_pb";
+import { DeadLetterKind } from "../gen/greenroom/v1/reminder_pb";
 import { Role } from "../gen/greenroom/v1/status_pb";
 
 export interface Key {
@@ -75,9 +77,11 @@ export function Actor({ route }: { route: Route }) {
           {stored && version !== undefined && <State actor={actor} version={version} />}
           {stored && <Timers of={stored.timers} />}
           <Reminders actor={actor} />
+          <Inbox actor={actor} />
         </div>
         <div>
           <Call actor={actor} onCalled={view.reload} />
+          <Events actor={actor} />
           <Logs actor={actor} />
         </div>
       </div>
@@ -186,7 +190,7 @@ function Reminders({ actor }: { actor: Key }) {
     async (signal) => {
       const [set, dead] = await Promise.all([
         reminders.listReminders({ app, type, id, pageSize: 50 }, { signal }),
-        reminders.listDeadLetters({ app, type, pageSize: 1000 }, { signal }),
+        reminders.listDeadLetters({ app, type, kind: DeadLetterKind.ALL, pageSize: 1000 }, { signal }),
       ]);
       return { set: set.reminders, more: set.nextPageToken !== "", dead: dead.deadLetters.filter((d) => d.reminder?.actor?.id === id) };
     },
@@ -227,13 +231,43 @@ function Reminders({ actor }: { actor: Key }) {
                   rows={l.dead}
                   empty=""
                   columns={[
-                    { name: "Name", cell: (d) => <Name of={d.reminder?.name ?? ""} /> },
+                    { name: "What", cell: (d) => <WhatFailed app={app} of={d} /> },
                     { name: "Failed", cell: (d) => <Time at={d.failedAt} /> },
                     { name: "Why", cell: (d) => <Text of={d.reason} most={160} /> },
                   ]}
                 />
               </>
             )}
+          </>
+        )}
+      </Show>
+    </Section>
+  );
+}
+
+// Inbox shows the messages that the actor has not consumed, and nothing if it has consumed all.
+function Inbox({ actor }: { actor: Key }) {
+  const list = useLoad((signal) => actors.listMessages({ actor, pageSize: 50 }, { signal }), [actor.app, actor.type, actor.id], 5_000);
+  if (list.data?.messages.length === 0) return null;
+  return (
+    <Section title="Inbox">
+      <Show of={list}>
+        {(l) => (
+          <>
+            <Table
+              label="Messages"
+              keyOf={(m) => m.id}
+              rows={l.messages}
+              empty=""
+              columns={[
+                { name: "Method", cell: (m) => <code>{m.method}</code> },
+                { name: "From", cell: (m) => <Sender app={actor.app} of={m.details} /> },
+                { name: "Due", cell: (m) => <Time at={m.fireAt ?? m.due} /> },
+                { name: "Status", cell: (m) => m.failures > 0 && <Badge kind="bad">failed {m.failures}×</Badge> },
+                { name: "Why", cell: (m) => m.lastError && <Text of={m.lastError} most={160} /> },
+              ]}
+            />
+            {l.nextPageToken && <p class="note">These are the first 50.</p>}
           </>
         )}
       </Show>
@@ -353,6 +387,7 @@ function isJSON(text: string): boolean {
 const isJSONType = (contentType: string): boolean => contentType === "" || /^application\/(.*\+)?json/.test(contentType);
 
 const keptLines = 500;
+const keptEvents = 100;
 
 const levels: [number, "bad" | "warn" | "plain", string][] = [
   [8, "bad", "error"],
@@ -362,25 +397,19 @@ const levels: [number, "bad" | "warn" | "plain", string][] = [
 ];
 
 // Logs follows the log lines of the actor.
-function Logs({ actor }: { actor: Key }) {
-  const [lines, setLines] = useState<{ n: number; line: LogLine }[]>([]);
-  const [dropped, setDropped] = useState(0n);
-  const [missing, setMissing] = useState<string[]>([]);
+// useFollow reads a stream of the server from its beginning, and again whenever it breaks. begin
+// is called before each time.
+function useFollow<T>(open: (signal: AbortSignal) => AsyncIterable<T>, begin: () => void, take: (message: T) => void, deps: unknown[]) {
   const [problem, setProblem] = useState<Problem>();
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
-    let n = 0;
-    setLines([]);
-    setDropped(0n);
+    begin();
     const follow = async () => {
-      const req = { app: actor.app, actorType: actor.type, actorId: actor.id, minLevel: -128, last: keptLines, follow: true };
-      for await (const m of logs.tail(req, { signal: abort.signal, timeoutMs: 0 })) {
+      for await (const m of open(abort.signal)) {
         setProblem(undefined);
-        setMissing((old) => (m.missing.length > 0 ? m.missing : old));
-        setDropped((d) => d + m.dropped);
-        setLines((old) => [...old, ...m.lines.map((line) => ({ n: n++, line }))].slice(-keptLines));
+        take(m);
       }
     };
     follow().catch((e: unknown) => {
@@ -392,10 +421,56 @@ function Logs({ actor }: { actor: Key }) {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [actor.app, actor.type, actor.id, attempt]);
+  }, [...deps, attempt]);
+  return { problem, retry: () => setAttempt(attempt + 1) };
+}
+
+// Events shows the last events of the actor as they are published, and nothing before there is one.
+function Events({ actor }: { actor: Key }) {
+  const [events, setEvents] = useState<ActorEvent[]>([]);
+  const stream = useFollow(
+    (signal) => actors.subscribe({ actor, from: { case: "start", value: true } }, { signal, timeoutMs: 0 }),
+    () => setEvents([]),
+    (m) => m.events.length > 0 && setEvents((old) => [...old, ...m.events].slice(-keptEvents)),
+    [actor.app, actor.type, actor.id],
+  );
+  if (events.length === 0 && !stream.problem) return null;
+  return (
+    <Section title="Events">
+      {stream.problem && <Failure of={stream.problem} retry={stream.retry} />}
+      <div class="logs" role="log" aria-label="Events" tabIndex={0}>
+        {events.map((e) => (
+          <div key={e.position}>
+            <time>{dateOf(e.publishedAt)?.toLocaleTimeString()}</time> <code>{e.name}</code>{" "}
+            {e.payload.length > 0 && <Text of={textOf(e.payload) ?? `${e.payload.length} bytes of ${e.contentType}`} most={200} />}
+          </div>
+        ))}
+      </div>
+    </Section>
+  );
+}
+
+function Logs({ actor }: { actor: Key }) {
+  const [lines, setLines] = useState<{ n: number; line: LogLine }[]>([]);
+  const [dropped, setDropped] = useState(0n);
+  const [missing, setMissing] = useState<string[]>([]);
+  const lastLine = useRef(0);
+  const { problem, retry } = useFollow(
+    (signal) => logs.tail({ app: actor.app, actorType: actor.type, actorId: actor.id, minLevel: -128, last: keptLines, follow: true }, { signal, timeoutMs: 0 }),
+    () => {
+      setLines([]);
+      setDropped(0n);
+    },
+    (m) => {
+      setMissing((old) => (m.missing.length > 0 ? m.missing : old));
+      setDropped((d) => d + m.dropped);
+      setLines((old) => [...old, ...m.lines.map((line) => ({ n: lastLine.current++, line }))].slice(-keptLines));
+    },
+    [actor.app, actor.type, actor.id],
+  );
   return (
     <Section title="Logs">
-      {problem && <Failure of={problem} retry={() => setAttempt(attempt + 1)} />}
+      {problem && <Failure of={problem} retry={retry} />}
       {missing.length > 0 && <p class="note">These servers did not answer in time, and their lines may be missing: {missing.join(", ")}.</p>}
       {dropped > 0n && <p class="note badtext">{count(dropped)} lines were lost, since more came than this page could read.</p>}
       {lines.length === 0 ? (

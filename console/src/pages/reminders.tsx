@@ -5,7 +5,8 @@ import { href, type Route } from "../route";
 import { may, useSession } from "../session";
 import { bytes, count, duration, Name, Text, Time } from "../text";
 import { Badge, Confirm, Failure, Field, Page, Pages, Section, Show, Table } from "../ui";
-import type { DeadLetter, Reminder, ReminderSchedule } from "../gen/greenroom/v1/reminder_pb";
+import type { MessageDetails } from "../gen/greenroom/v1/actor_pb";
+import { DeadLetterKind, type DeadLetter, type Reminder, type ReminderSchedule } from "../gen/greenroom/v1/reminder_pb";
 import { Role } from "../gen/greenroom/v1/status_pb";
 
 // The type of the reminders that are delivered to subscribers instead of actors.
@@ -34,6 +35,28 @@ function ActorLink({ app, of }: { app: string; of: Reminder | undefined }) {
     <a href={href(app, "actors", [type, id])}>
       {type} <Name of={id} />
     </a>
+  );
+}
+
+// Sender names who has sent a message.
+export function Sender({ app, of }: { app: string; of: MessageDetails | undefined }) {
+  const from = of?.from;
+  if (!from) return <>a caller from outside</>;
+  return (
+    <a href={href(app, "actors", [from.type, from.id])}>
+      {from.type} <Name of={from.id} />
+    </a>
+  );
+}
+
+// WhatFailed names a dead letter: a firing by its reminder, a message by its method and sender.
+export function WhatFailed({ app, of }: { app: string; of: DeadLetter }) {
+  const message = of.reminder?.message;
+  if (!message) return <Name of={of.reminder?.name ?? ""} />;
+  return (
+    <>
+      message <code>{of.reminder?.spec?.method}</code> of <Sender app={app} of={message} />
+    </>
   );
 }
 
@@ -177,10 +200,10 @@ function DeadLetters({ app, type }: { app: string; type: string }) {
   const session = useSession();
   const [token, setToken] = useState("");
   const change = useAction();
-  const list = useLoad((signal) => reminders.listDeadLetters({ app, type, pageSize: 100, pageToken: token }, { signal }), [app, type, token], token ? 0 : 10_000);
+  const list = useLoad((signal) => reminders.listDeadLetters({ app, type, kind: DeadLetterKind.ALL, pageSize: 100, pageToken: token }, { signal }), [app, type, token], token ? 0 : 10_000);
   const run = (f: () => Promise<unknown>) => void change.run(f).then((ok) => ok && list.reload());
   return (
-    <Section title="Dead letters" note="Firings that failed as often as their policies allow.">
+    <Section title="Dead letters" note="Firings and messages that failed as often as their policies allow.">
       {change.problem && <Failure of={change.problem} />}
       <Show of={list}>
         {(l) => (
@@ -189,10 +212,10 @@ function DeadLetters({ app, type }: { app: string; type: string }) {
               label="Dead letters"
               keyOf={(d) => d.id}
               rows={l.deadLetters}
-              empty="No dead letters: no firing has used up its attempts."
+              empty="No dead letters: no firing and no message has used up its attempts."
               columns={[
                 { name: "Of", cell: (d) => <ActorLink app={app} of={d.reminder} /> },
-                { name: "Name", cell: (d) => <Name of={d.reminder?.name ?? ""} /> },
+                { name: "What", cell: (d) => <WhatFailed app={app} of={d} /> },
                 { name: "Failed", cell: (d) => <Time at={d.failedAt} /> },
                 { name: "Why", cell: (d) => <Text of={d.reason} most={200} /> },
                 {

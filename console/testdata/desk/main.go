@@ -1,4 +1,5 @@
-// Command desk is a guest whose actors store, log and set reminders as their payload says.
+// Command desk is a guest whose actors store, log, publish, send and set reminders as their
+// payload says.
 package main
 
 import (
@@ -22,6 +23,9 @@ type Order struct {
 	Remind string          `json:"remind"` // name of a reminder, in an hour
 	Timer  string          `json:"timer"`  // name of a timer, every hour
 	Fail   string          `json:"fail"`   // code of an error
+	Send   json.RawMessage `json:"send"`   // an order for the actor bob, as a message
+	Later  bool            `json:"later"`  // in an hour
+	Event  string          `json:"event"`  // name of an event that is published
 }
 
 // Do carries out the operations of its payload.
@@ -42,6 +46,16 @@ func (d *Desk) Do(ctx *actor.Context, in Order) (string, error) {
 	if err == nil && in.Timer != "" {
 		err = actor.SetTimer(ctx, actor.Timer{Name: in.Timer, Method: "Do", After: time.Hour, Every: time.Hour})
 	}
+	if err == nil && in.Event != "" {
+		err = actor.Publish(ctx, in.Event, in.Value)
+	}
+	if err == nil && in.Send != nil {
+		var delay time.Duration
+		if in.Later {
+			delay = time.Hour
+		}
+		err = actor.Send(ctx, actor.Ref{Type: "Desk", ID: "bob"}, "Do", in.Send, actor.Delay(delay))
+	}
 	if in.Say != "" {
 		ctx.Log().Warn(in.Say)
 	}
@@ -55,7 +69,7 @@ func (d *Desk) Do(ctx *actor.Context, in Order) (string, error) {
 func (d *Desk) Look(ctx *actor.Context, _ actor.None) ([]string, error) { return ctx.State().Keys("") }
 
 func init() {
-	actor.Register("Desk", actor.Method("Do", (*Desk).Do), actor.ReadOnly("Look", (*Desk).Look))
+	actor.Register("Desk", actor.MessagePolicy{Attempts: 1}, actor.Method("Do", (*Desk).Do), actor.ReadOnly("Look", (*Desk).Look))
 }
 
 func main() {}

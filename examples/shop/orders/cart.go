@@ -60,5 +60,11 @@ func (c *Cart) Checkout(ctx *actor.Context, _ actor.None) (string, error) {
 	return order.ID, nil
 }
 
+// Clear empties the cart.
+func (c *Cart) Clear(*actor.Context, actor.None) (actor.None, error) {
+	c.Lines = nil
+	return actor.None{}, nil
+}
+
 // View reads the cart.
 func (c *Cart) View(*actor.Context, actor.None) (Cart, error) { return *c, nil }

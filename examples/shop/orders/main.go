@@ -8,7 +8,8 @@ func init() {
 	// Placed any: a server that runs a checkout can hold all that takes part, so that it is
 	// one transaction wherever it runs.
 	actor.Register("Cart", actor.PlacementAny,
-		actor.Method("Add", (*Cart).Add), actor.Method("Checkout", (*Cart).Checkout), actor.ReadOnly("View", (*Cart).View))
+		actor.Method("Add", (*Cart).Add), actor.Method("Clear", (*Cart).Clear), actor.Method("Checkout", (*Cart).Checkout),
+		actor.ReadOnly("View", (*Cart).View))
 	actor.Register("Order", actor.PlacementAny, actor.SpawnOnly(),
 		actor.Method("Place", (*Order).Place, actor.Private()), actor.ReadOnly("View", (*Order).View),
 		actor.Method("Paid", (*Order).Paid, actor.Private(), actor.In("placed")),

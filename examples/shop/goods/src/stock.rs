@@ -18,10 +18,13 @@ impl Stock {
 
     /// Takes items for an order, in its transaction.
     #[method(private)]
-    fn reserve(&mut self, _: &Context, count: i64) -> Result<i64, Error> {
+    fn reserve(&mut self, ctx: &Context, count: i64) -> Result<i64, Error> {
         ensure!(
             count <= self.left,
-            Error::failed_precondition("sold_out", format!("{} are left", self.left))
+            Error::failed_precondition(
+                "sold_out",
+                format!("{} of {} are left", self.left, ctx.id())
+            )
         );
         self.left -= count;
         Ok(self.left)
