@@ -24,7 +24,7 @@ import (
 // bump of the row's version, which keeps the commit from landing, was not applied either.
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	var wait []<-chan struct{}
-	hooks := h.newLeaving(ctx)
+	hooks := newLeaving(ctx, h)
 	defer hooks.finish()
 	for i := range h.table.Shards {
 		wait = h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return moving(a.Key) }, hooks, wait)

@@ -24,24 +24,23 @@ import (
 
 // Host runs actors. All methods may be called concurrently.
 type Host struct {
-	cfg         Config
-	events      Events
-	life        lifecycle
-	memory      call.Memory
-	store       *storage.Store
-	ownership   activation.Ownership
-	table       activation.Table
-	pools       *instance.Pools
-	slots       *executor.Slots
-	rules       *throttle.Governor
-	reads       lane.Reads
-	timers      lane.Timers
-	outbox      *inbox.Outbox // nil: there are no messages
-	chains      chains
-	tells       tells
-	answering   call.Answering
-	admission   admission
-	leavingTime leavingTime
+	cfg       Config
+	events    Events
+	life      lifecycle
+	memory    call.Memory
+	store     *storage.Store
+	ownership activation.Ownership
+	table     activation.Table
+	pools     *instance.Pools
+	slots     *executor.Slots
+	rules     *throttle.Governor
+	reads     lane.Reads
+	timers    lane.Timers
+	outbox    *inbox.Outbox // nil: there are no messages
+	chains    chains
+	tells     tells
+	answering call.Answering
+	admission admission
 }
 
 // New returns a host that is not started. An error names the field of cfg and

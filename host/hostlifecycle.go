@@ -117,7 +117,11 @@ func (h *Host) refuseAside() {
 		s := &h.table.Shards[i]
 		s.Mu.Lock()
 		for _, a := range s.Actors {
-			a.RefuseAside(actor.ErrStopping, &answered)
+			for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
+				c.EndOutside()
+				c.Result = call.Result{Err: actor.ErrStopping, Stats: c.Stats}
+				c.Answer(&answered)
+			}
 		}
 		s.Mu.Unlock()
 		h.answering.Send(&answered)
@@ -126,7 +130,7 @@ func (h *Host) refuseAside() {
 
 // leaveAll runs the hooks leaving of all actors. No call is admitted any more.
 func (h *Host) leaveAll() {
-	hooks := h.newLeaving(context.Background())
+	hooks := newLeaving(context.Background(), h)
 	defer hooks.finish()
 	for i := range h.table.Shards {
 		s := &h.table.Shards[i]

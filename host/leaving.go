@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,36 +14,11 @@ import (
 )
 
 const (
-	// maxLeaving is how long a hook leaving may take, and maxAllLeaving how long hand-overs and the stop
-	// may wait for hooks in any leavingWindow: calls of the actors wait meanwhile, and a drain is many
-	// hand-overs.
-	maxLeaving, maxAllLeaving, leavingWindow = time.Second, 5 * time.Second, time.Minute
+	// maxLeaving is how long a hook leaving may take.
+	maxLeaving = time.Second
 	// leavingAtOnce is how many idle actors run their hook at the same time.
 	leavingAtOnce = 64
 )
-
-// leavingTime counts how long hand-overs have waited for hooks.
-type leavingTime struct {
-	mu    sync.Mutex
-	since time.Time // when the window began
-	spent time.Duration
-}
-
-// left returns how long a hand-over that begins now may wait.
-func (t *leavingTime) left(now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.since) > leavingWindow {
-		t.since, t.spent = now, 0
-	}
-	return maxAllLeaving - t.spent
-}
-
-func (t *leavingTime) spend(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.spent += d
-}
 
 // leaving runs the hooks leaving of the actors that one hand-over, or the stop of the host, lets go.
 // Each is a call of the actor that comes after those that it has begun. What is not done when ctx ends
@@ -60,9 +34,9 @@ type leaving struct {
 }
 
 // newLeaving returns a leaving whose hooks end with ctx at the latest. The caller calls finish.
-func (h *Host) newLeaving(ctx context.Context) *leaving {
+func newLeaving(ctx context.Context, h *Host) *leaving {
 	l := &leaving{by: h, began: time.Now()}
-	l.ctx, l.end = context.WithTimeout(ctx, h.leavingTime.left(l.began))
+	l.ctx, l.end = context.WithTimeout(ctx, h.life.leaving.left(l.began))
 	return l
 }
 
@@ -70,7 +44,7 @@ func (h *Host) newLeaving(ctx context.Context) *leaving {
 func (l *leaving) finish() {
 	l.end()
 	if l.hooks {
-		l.by.leavingTime.spend(time.Since(l.began))
+		l.by.life.leaving.spend(time.Since(l.began))
 	}
 	if n := l.skipped.Load(); n > 0 {
 		l.by.cfg.Logger.Warn("there was no time for the hooks of actors that leave", "actors", n)

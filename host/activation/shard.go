@@ -155,7 +155,6 @@ type Activation struct {
 	confirmation *confirmation
 	equipment
 	routine
-	awaited awaited // of the calls that are set aside
 }
 
 // usage is when an activation was used.
@@ -184,6 +183,7 @@ type routine struct {
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
 	Hooked  bool          // the hook activated has run, on the state that is in memory
+	awaited awaited       // by the calls that are set aside; who has no worker needs the lock
 }
 
 // Idle reports whether no turn of the actor runs, and none waits for a method set.
@@ -447,16 +447,6 @@ func (a *Activation) AcceptAside() {
 	}
 	for _, c := range slices.Backward(calls) {
 		a.Calls.Again(&c.Place, c)
-	}
-}
-
-// RefuseAside answers the calls that wait for another method set; they have not run. The caller has the
-// shard's lock.
-func (a *Activation) RefuseAside(err error, answered *call.Answers) {
-	for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
-		c.EndOutside()
-		c.Result = call.Result{Err: err, Stats: c.Stats}
-		c.Answer(answered)
 	}
 }
 

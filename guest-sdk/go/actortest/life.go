@@ -140,7 +140,7 @@ func (m *member) accepts(ref actor.Ref, called *abi.MethodSpec) error {
 }
 
 // waitsOutside reports whether a message waits until its receiver has another method set.
-func (h *Harness) waitsOutside(m *message) bool {
+func waitsOutside(h *Harness, m *message) bool {
 	spec := h.types[m.to.Type]
 	called, err := h.method(m.to.Type, m.Method)
 	set := h.MethodSet(m.to.Type, m.to.ID)
