@@ -226,6 +226,9 @@ type TypeSpec struct {
 	// Spawn is [SpawnOnly] or empty: whether an actor of the type exists only once another
 	// one has spawned it.
 	Spawn string `json:"spawn,omitempty"`
+	// OutsideSet is [OutsideSetWait] or empty: whether calls and messages of methods outside an
+	// actor's method set wait.
+	OutsideSet string `json:"outside_set,omitempty"`
 	// Warnings are what the SDK found about the type that its author should know.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -317,4 +320,6 @@ const (
 	AtomicRequired = "required"
 
 	SpawnOnly = "only"
+
+	OutsideSetWait = "wait"
 )

@@ -49,7 +49,8 @@ func manifestVectors() []manifestVector {
 		}
 		return strings.Join(elems, ",")
 	}
-	hooked, impatient := ring, ring
+	hooked, impatient, patient := ring, ring, ring
+	patient.Methods, patient.OutsideSet = []abi.MethodSpec{{Name: "M", Sets: []string{"a"}}}, abi.OutsideSetWait
 	hooked.Hooks = abi.Hooks{Created: "M", Activated: "M", Leaving: "M"}
 	impatient.Messages.AgeMillis = 60000
 	warned := ring
@@ -92,6 +93,10 @@ func manifestVectors() []manifestVector {
 		bad("an unknown message policy", with(`,"messages":{"age":1}`), "manifest_unknown_member"),
 		bad("an unknown way to spawn", with(`,"spawn":"always"`), "manifest_bad_value"),
 		bad("stateless actors that are spawned", with(`,"placement":"stateless","spawn":"only"`), "manifest_bad_value"),
+		ok("calls outside a set that wait", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":["a"]}],"outside_set":"wait"}]}`, patient),
+		bad("an unknown way outside a set", with(`,"outside_set":"refuse"`), "manifest_bad_value"),
+		bad("calls outside a set that wait without one", with(`,"outside_set":"wait"`), "manifest_bad_value"),
+		bad("calls outside a set of any types that wait", `{"abi":1,"types":[{"name":"T","placement":"any","methods":[{"name":"M","sets":["a"]}],"outside_set":"wait"}]}`, "manifest_bad_value"),
 		bad("one set twice", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":["a","a"]}]}]}`, "manifest_duplicate_name"),
 		bad("no sets", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":[]}]}]}`, "manifest_bad_value"),
 		bad("a set with a bad name", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M","sets":["a b"]}]}]}`, "manifest_bad_name"),

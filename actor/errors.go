@@ -35,6 +35,7 @@ var (
 	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
 	ErrNotAccepted     = &Condition{"not_accepted", "the actor does not accept the method now", false}
+	ErrNotAcceptedYet  = &Condition{"not_accepted_yet", "the actor does not accept the method now, and the message waits", true}
 	ErrPassedAway      = &Condition{"passed_away", "the actor does not exist", false}
 	ErrMethodPrivate   = &Condition{"method_private", "the method takes no calls from outside", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
@@ -274,7 +275,7 @@ func AsCondition(err error) *Condition {
 // Conditions returns every sentinel of this package, for tables and tests.
 func Conditions() []*Condition {
 	return []*Condition{
-		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotAccepted, ErrPassedAway, ErrMethodPrivate, ErrNotReadOnly,
+		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotAccepted, ErrNotAcceptedYet, ErrPassedAway, ErrMethodPrivate, ErrNotReadOnly,
 		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrDeadlock, ErrChainTooLarge, ErrNotAtomic, ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,

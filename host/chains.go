@@ -130,6 +130,8 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, err
 	}
 	switch {
+	case t.Of.Op == call.OpLeave: // which would wait for an actor that leaves as well
+		return actor.Payload{}, refuse(abi.CallNotAtomic, "the hook of an actor that leaves cannot call others; send a message")
 	case t.Chain != nil:
 	case t.Served.Lane == serving.LaneStateless:
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "turns of %s cannot call others in one transaction: the type is placed stateless", t.Of.Inv.Key.Type)

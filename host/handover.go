@@ -15,20 +15,23 @@ import (
 
 // HandOver ends the activations of actors that this host does not hold any more, which
 // [Ownership] says by now: what has begun is finished and its commits settled, calls
-// that wait get actor.ErrNotOwner, and when it returns nil nothing of the actors is left
-// here. Other actors do not notice. moving is called with a lock held: it must be quick,
-// and always give the same answer. It may be called concurrently.
+// that wait get actor.ErrNotOwner, the hooks leaving run, and when it returns nil nothing of the
+// actors is left here. Other actors do not notice. moving is called with a lock held: it must be
+// quick, and always give the same answer. It may be called concurrently.
 //
 // With an error HandOver is to be called again: the actors go on leaving. The error is that
 // of ctx, or of the store: the outcome of a commit could not be found out in time, and a
 // bump of the row's version, which keeps the commit from landing, was not applied either.
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	var wait []<-chan struct{}
+	hooks := newLeaving(ctx, h)
+	defer hooks.finish()
 	for i := range h.table.Shards {
-		wait = h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return moving(a.Key) }, false, wait)
+		wait = h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return moving(a.Key) }, hooks, wait)
 		wait = h.table.Shards[i].Alone(moving, wait)
 		h.table.Shards[i].EndTimers(func(key actor.Key, _ bool) bool { return moving(key) })
 	}
+	hooks.work()
 	for _, gone := range wait {
 		select {
 		case <-gone:
@@ -77,15 +80,17 @@ func (h *Host) fenceUnsettled(ctx context.Context, s *activation.Shard, moving f
 // gets actor.ErrNotOwner as well. Nothing that was in memory before is answered after.
 func (h *Host) DropAll() {
 	for i := range h.table.Shards {
-		h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return a.Hold != actor.NotHeld }, true, nil)
+		h.letGo(&h.table.Shards[i], func(a *activation.Activation) bool { return a.Hold != actor.NotHeld }, nil, nil)
 		h.table.Shards[i].EndTimers(func(_ actor.Key, placed bool) bool { return placed })
 	}
 }
 
 // letGo lets the named activations of a shard go: at once, or when they have finished
-// what they began. lost means that others may run them already. letGo appends to wait
-// the channels that are closed when the activations that take longer are gone.
-func (h *Host) letGo(s *activation.Shard, named func(*activation.Activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
+// what they began. hooks runs their hooks leaving; nil means that they are lost, and others may run
+// them already. letGo appends to wait the channels that are closed when the activations that take
+// longer are gone.
+func (h *Host) letGo(s *activation.Shard, named func(*activation.Activation) bool, hooks *leaving, wait []<-chan struct{}) []<-chan struct{} {
+	lost := hooks == nil
 	var (
 		idle     []*activation.Activation
 		answered call.Answers
@@ -99,8 +104,12 @@ func (h *Host) letGo(s *activation.Shard, named func(*activation.Activation) boo
 		if !named(a) {
 			continue
 		}
+		asked := a.Leaving
 		a.Leaving, a.Lost = true, a.Lost || lost
 		a.GiveBackCalls(&answered)
+		if !lost && !asked {
+			hooks.add(a)
+		}
 		if a.Idle() {
 			h.table.Remove(s, a)
 			idle = append(idle, a)

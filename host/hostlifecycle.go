@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
+	"github.com/greenroom-run/greenroom/host/call"
 )
 
 // killGrace is how long a forced Stop waits for turns that it has cancelled. A
@@ -32,8 +34,8 @@ func (h *Host) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop refuses new calls, finishes those that were admitted, and closes every
-// instance. If ctx ends first, queued calls are refused with actor.ErrStopping
+// Stop refuses new calls, finishes those that were admitted, runs the hooks leaving of the actors
+// that it still has, and closes every instance. If ctx ends first, queued calls are refused with actor.ErrStopping
 // and running turns are stopped; the error is then ctx's. Stop is safe twice,
 // concurrently, and before Start.
 func (h *Host) Stop(ctx context.Context) error {
@@ -80,11 +82,11 @@ func (h *Host) beginStop() {
 // drain waits for the calls that were admitted and then closes everything.
 func (h *Host) drain() {
 	h.rules.Stop() // calls that wait by their rules end
+	h.refuseAside()
 	defer close(h.life.drained)
 	<-h.life.swept
-	for i := range h.table.Shards {
-		h.table.Shards[i].Work.Wait()
-	}
+	h.awaitWork()
+	h.leaveAll()
 	h.store.Wait()
 	h.timers.Stop()
 	h.tells.stop()
@@ -99,6 +101,47 @@ func (h *Host) drain() {
 		}
 	}
 	h.store.End()
+}
+
+// awaitWork waits until no shard has work.
+func (h *Host) awaitWork() {
+	for i := range h.table.Shards {
+		h.table.Shards[i].Work.Wait()
+	}
+}
+
+// refuseAside refuses the calls that wait for method sets.
+func (h *Host) refuseAside() {
+	for i := range h.table.Shards {
+		var answered call.Answers
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		for _, a := range s.Actors {
+			for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
+				c.EndOutside()
+				c.Result = call.Result{Err: actor.ErrStopping, Stats: c.Stats}
+				c.Answer(&answered)
+			}
+		}
+		s.Mu.Unlock()
+		h.answering.Send(&answered)
+	}
+}
+
+// leaveAll runs the hooks leaving of all actors. No call is admitted any more.
+func (h *Host) leaveAll() {
+	hooks := newLeaving(context.Background(), h)
+	defer hooks.finish()
+	for i := range h.table.Shards {
+		s := &h.table.Shards[i]
+		s.Mu.Lock()
+		for _, a := range s.Actors {
+			hooks.add(a)
+		}
+		s.Mu.Unlock()
+	}
+	hooks.work()
+	h.awaitWork()
 }
 
 // kill refuses what is queued and stops what runs.

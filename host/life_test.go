@@ -291,6 +291,22 @@ func TestPassAwayGivesBackTokensOnce(t *testing.T) {
 	})
 }
 
+// sent returns the delivery of a message that b has sent to a.
+func sent(t *testing.T, rems *fakeReminders, method string) *actor.Firing {
+	t.Helper()
+	r, err := rems.Prepare(t.Context(), actor.ReminderSpec{Key: key("a"), Method: method, Message: &actor.Message{From: key("b")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Name = actor.UnorderedMessageName(r.ID)
+	rems.mu.Lock()
+	rems.setReminder(r)
+	rems.mu.Unlock()
+	f := deliveryOf(r)
+	f.SentAt = time.Now()
+	return f
+}
+
 // TestMessageToAnEarlierLife: a message that was sent before the actor passed away is not for its
 // next life; one that was sent afterwards is.
 func TestMessageToAnEarlierLife(t *testing.T) {
@@ -305,19 +321,7 @@ func TestMessageToAnEarlierLife(t *testing.T) {
 					},
 					"PassAway": (*hosttest.Turn).PassAway,
 				}})
-				send := func() *actor.Firing {
-					r, err := rems.Prepare(t.Context(), actor.ReminderSpec{Key: key("a"), Method: "Add", Message: &actor.Message{From: key("b")}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.Name = actor.UnorderedMessageName(r.ID)
-					rems.mu.Lock()
-					rems.setReminder(r)
-					rems.mu.Unlock()
-					f := deliveryOf(r)
-					f.SentAt = time.Now()
-					return f
-				}
+				send := func() *actor.Firing { return sent(t, rems, "Add") }
 				early := send()
 				time.Sleep(time.Second)
 				s.mustCall(t, "a", "Add", "1")

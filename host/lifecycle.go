@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -16,6 +17,7 @@ type lifecycle struct {
 	stopSweep context.CancelFunc
 	swept     chan struct{} // closed when the sweeper has ended
 	drained   chan struct{} // closed when the last call is answered and all is closed
+	leaving   leavingTime
 }
 
 const (
@@ -40,4 +42,31 @@ func (l *lifecycle) running() error {
 	default:
 		return actor.ErrStopping
 	}
+}
+
+// maxAllLeaving is how long hand-overs and the stop may wait for the hooks of actors that leave, in any
+// leavingWindow: calls of the actors wait meanwhile, and a drain is many hand-overs.
+const maxAllLeaving, leavingWindow = 5 * time.Second, time.Minute
+
+// leavingTime counts how long hand-overs have waited for hooks.
+type leavingTime struct {
+	mu    sync.Mutex
+	since time.Time // when the window began
+	spent time.Duration
+}
+
+// left returns how long a hand-over that begins now may wait.
+func (t *leavingTime) left(now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.since) > leavingWindow {
+		t.since, t.spent = now, 0
+	}
+	return maxAllLeaving - t.spent
+}
+
+func (t *leavingTime) spend(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spent += d
 }

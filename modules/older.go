@@ -27,7 +27,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"types.methods.name": 1, "types.methods.read_only": 1, "types.methods.idempotent": 1, "types.methods.reentrant": 1,
 		"types.methods.atomic": 5, "types.methods.private": 5, "types.reentrant": 5,
 		"types.co_locate": 5, "types.co_locate.group": 5, "types.co_locate.separator": 5, "types.co_locate.parts": 5,
-		"types.methods.sets": 6, "types.hooks": 6, "types.hooks.created": 6, "types.hooks.activated": 6, "types.hooks.leaving": 6, "types.spawn": 6,
+		"types.methods.sets": 6, "types.hooks": 6, "types.hooks.created": 6, "types.hooks.activated": 6, "types.hooks.leaving": 6, "types.spawn": 6, "types.outside_set": 6,
 		"types.events": 6, "types.events.count": 6, "types.events.bytes": 6, "types.events.age_ms": 6,
 		"types.messages": 6, "types.messages.attempts": 6, "types.messages.interval_ms": 6, "types.messages.max_ms": 6, "types.messages.age_ms": 6,
 		"types.limits.state_bytes": 1, "types.limits.payload_bytes": 1, "types.limits.mailbox": 1, "types.limits.turn_ms": 1,

@@ -50,6 +50,17 @@ func checkHooks(p *parser, at string, t *abi.TypeSpec) {
 	}
 }
 
+// checkOutsideSet finds why nothing could wait for a set.
+func checkOutsideSet(p *parser, at string, t *abi.TypeSpec) {
+	switch {
+	case t.OutsideSet == "":
+	case t.Placement == abi.PlacementAny, t.Placement == abi.PlacementStateless:
+		p.fault(CodeBadValue, "%s.outside_set: is %q, and calls of actors placed %s cannot wait; leave it away", at, t.OutsideSet, t.Placement)
+	case !slices.ContainsFunc(t.Methods, func(m abi.MethodSpec) bool { return len(m.Sets) > 0 }):
+		p.fault(CodeBadValue, "%s.outside_set: is %q, and no method of the type is in a set; leave it away", at, t.OutsideSet)
+	}
+}
+
 func messages(p *parser, at string, raw json.RawMessage) abi.MessagePolicy {
 	var m abi.MessagePolicy
 	obj := p.object(at, raw, "attempts", "interval_ms", "max_ms", "age_ms")

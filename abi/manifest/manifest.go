@@ -148,7 +148,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "outside_set", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -207,6 +207,10 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 		if t.Spawn != "" && t.Placement == abi.PlacementStateless {
 			p.fault(CodeBadValue, "%s.spawn: is %q, and stateless actors cannot be spawned; leave it away", at, t.Spawn)
 		}
+	}
+	if raw, ok := obj.get("outside_set"); ok {
+		t.OutsideSet = p.oneOf(at+".outside_set", raw, abi.OutsideSetWait)
+		checkOutsideSet(p, at, &t)
 	}
 	if raw, ok := obj.get("warnings"); ok {
 		for i, raw := range p.array(at+".warnings", raw, MaxWarnings, "warning") {

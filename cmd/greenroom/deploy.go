@@ -19,6 +19,7 @@ type deployFlags struct {
 	types []string
 	// placements are TYPE=POLICY.
 	placements []string
+	pool       string
 	force      bool
 	dryRun     bool
 	manifest   string
@@ -44,6 +45,10 @@ keeps serving the types as before.
 ring:SERVERS, sticky, static:HOST,HOST,… or checkout:PARTITIONS. It stays when
 other modules are deployed; TYPE=manifest ends it.
 
+--pool has the turns of the types run in another pool than their module says. It is
+a limit of each type, as those of "greenroom types limit", and stays when other
+modules are deployed.
+
 An Extism plug-in that has no manifest of its own gets one with --manifest. It
 becomes part of the module that is uploaded: the same plug-in with another
 manifest is another module.`,
@@ -52,6 +57,7 @@ manifest is another module.`,
   greenroom deploy build/shop.wasm --app shop --message 'v1.4: discounts'
   greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'
   greenroom deploy shop --placement Cart=sticky --placement Till=static:till-1,till-2
+  greenroom deploy reports --pool batch
   greenroom deploy plugin.wasm --manifest manifest.json`,
 		Args: takes("[DIR | FILE.wasm]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +68,7 @@ manifest is another module.`,
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
 	flags.StringArrayVar(&f.placements, "placement", nil, "place the actors of a type, `TYPE=POLICY`; may be repeated")
+	flags.StringVar(&f.pool, "pool", "", "the `pool` that turns of the types run in")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "upload and check the module, show what would change, and change nothing")
 	messageFlag(cmd, &f.message)
@@ -105,6 +112,11 @@ func deploy(ctx context.Context, c *cli, target string, f deployFlags) error {
 	}
 	if !c.wantsJSON() {
 		showChanges(c, change)
+	}
+	if f.pool != "" { // first, so that no turn of the new module runs elsewhere
+		if err := setPools(ctx, c, a, deployedTypes(module, f.types), f.pool); err != nil {
+			return err
+		}
 	}
 	resp, err := unary(ctx, a.modules.Deploy, &greenroomv1.DeployRequest{
 		App: c.app, Digest: module.Digest, Types: f.types, Placements: placements, Force: f.force, Message: f.message,
@@ -182,12 +194,7 @@ func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 
 // checkPlacements says which placement the server would refuse: --dry-run does not ask it.
 func checkPlacements(m *greenroomv1.Module, types []string, placements []*greenroomv1.TypePlacement) error {
-	var deployed []string
-	for _, t := range m.Types {
-		if len(types) == 0 || slices.Contains(types, t.Name) {
-			deployed = append(deployed, t.Name)
-		}
-	}
+	deployed := deployedTypes(m, types)
 	for _, p := range placements {
 		at := slices.IndexFunc(m.Types, func(t *greenroomv1.ActorType) bool { return t.Name == p.Type })
 		if at < 0 || !slices.Contains(deployed, p.Type) {
@@ -196,6 +203,36 @@ func checkPlacements(m *greenroomv1.Module, types []string, placements []*greenr
 		declared := m.Types[at].Placement
 		if p.Placement != manifestPlacement && (p.Placement == statelessPlacement) != (declared == statelessPlacement) {
 			return fmt.Errorf("--placement of %s is to be %s, and its code is for %s: whether a type has state is for its module to declare", p.Type, p.Placement, declared)
+		}
+	}
+	return nil
+}
+
+// deployedTypes returns those of a module's types that are named; all if none is.
+func deployedTypes(m *greenroomv1.Module, named []string) (types []string) {
+	for _, t := range m.Types {
+		if len(named) == 0 || slices.Contains(named, t.Name) {
+			types = append(types, t.Name)
+		}
+	}
+	return types
+}
+
+// setPools has the turns of types run in a pool, and leaves the rest of their limits as it is.
+func setPools(ctx context.Context, c *cli, a *api, types []string, pool string) error {
+	s, err := settings(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, typ := range types {
+		l := &greenroomv1.TypeLimit{}
+		if at := slices.IndexFunc(s.Limits, func(l *greenroomv1.TypeLimit) bool { return l.Type == typ && l.Method == "" }); at >= 0 {
+			l = s.Limits[at]
+		}
+		if _, err := unary(ctx, a.settings.SetLimit, &greenroomv1.SetLimitRequest{
+			App: c.app, Type: typ, Rate: l.Rate, Concurrency: l.Concurrency, Per: l.Per, Pool: pool,
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

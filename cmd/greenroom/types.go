@@ -46,7 +46,7 @@ func typesCommand(c *cli) *cobra.Command {
 			c.table(header, rows)
 			showMarks(c, mapped(types, func(t *greenroomv1.ServedType) *greenroomv1.ActorType { return t.Type }))
 			noteWideGrants(cmd.Context(), c, types)
-			notePauses(cmd.Context(), c)
+			noteRules(cmd.Context(), c)
 			return nil
 		}),
 	}
@@ -168,14 +168,20 @@ func pauseText(p *greenroomv1.TypePause) string {
 	return "calls wait"
 }
 
-// notePauses prints which types are paused. It prints nothing if the token may not read the settings.
-func notePauses(ctx context.Context, c *cli) {
+// noteRules prints which types are paused, and which run in another pool than their module says. It
+// prints nothing if the token may not read the settings.
+func noteRules(ctx context.Context, c *cli) {
 	s, err := settings(ctx, c)
 	if err != nil {
 		return
 	}
 	for _, p := range s.Pauses {
 		c.printf(c.stderr, "%s %s is paused: %s; `greenroom types resume %s` ends that\n", c.paint(c.stderr, yellow, "note:"), p.Type, pauseText(p), p.Type)
+	}
+	for _, l := range s.Limits {
+		if l.Pool != "" {
+			c.printf(c.stderr, "%s turns of %s run in the pool %s\n", c.paint(c.stderr, yellow, "note:"), actor.LimitScope{Type: l.Type, Method: l.Method}, l.Pool)
+		}
 	}
 }
 

@@ -183,10 +183,11 @@ type routine struct {
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
 	Hooked  bool          // the hook activated has run, on the state that is in memory
+	awaited awaited       // by the calls that are set aside; who has no worker needs the lock
 }
 
-// Idle reports whether no turn of the actor runs.
-func (a *Activation) Idle() bool { return !a.Busy }
+// Idle reports whether no turn of the actor runs, and none waits for a method set.
+func (a *Activation) Idle() bool { return !a.Busy && a.Calls.Aside() == 0 }
 
 // Empty reports whether the activation holds nothing worth keeping.
 func (a *Activation) Empty() bool { return a.Loaded == nil && a.dedicated == nil }
@@ -398,13 +399,61 @@ func (a *Activation) Joins(c *call.Call) (r call.Result, ok bool) {
 }
 
 // GiveBackCalls answers all calls that wait at an activation that leaves; none of them
-// has an effect. The caller has the shard's lock.
+// has an effect. Its hook leaving stays, unless the actor is lost. The caller has the shard's lock.
 func (a *Activation) GiveBackCalls(answered *call.Answers) {
+	var hook *call.Call
+	defer func() {
+		if hook != nil {
+			a.Calls.Again(&hook.Place, hook)
+		}
+	}()
+	a.AcceptAside()
 	for c := a.Calls.Take(); c != nil; c = a.Calls.Take() {
+		if c.Op == call.OpLeave && !a.Lost {
+			hook = c
+			continue
+		}
 		c.Stats.Lane = c.Lane
 		c.Result = call.Result{Err: actor.ErrNotOwner, Stats: c.Stats}
 		c.Answer(answered)
 	}
+}
+
+// SetAside has a call wait for another method set than the tip has. over is called if that takes too
+// long. The caller has the shard's lock.
+func (a *Activation) SetAside(c *call.Call, now time.Time, over func()) {
+	if a.Calls.Aside() == 0 {
+		a.awaited = awaited{a.Tip.MethodSet, a.Serving}
+	}
+	a.Calls.SetAside(&c.Place, c)
+	c.WaitOutside(now, over)
+}
+
+// AcceptChanged has the calls that wait for another method set run again, before all others, if there
+// may be one. The caller has the shard's lock.
+func (a *Activation) AcceptChanged() {
+	if a.Calls.Aside() > 0 && (a.Tip == nil || a.awaited != awaited{a.Tip.MethodSet, a.Serving}) {
+		a.AcceptAside()
+	}
+}
+
+// AcceptAside has the calls that wait for another method set run again, before all others. The caller
+// has the shard's lock.
+func (a *Activation) AcceptAside() {
+	var calls []*call.Call
+	for c := a.Calls.TakeAside(); c != nil; c = a.Calls.TakeAside() {
+		c.EndOutside()
+		calls = append(calls, c)
+	}
+	for _, c := range slices.Backward(calls) {
+		a.Calls.Again(&c.Place, c)
+	}
+}
+
+// awaited is under what calls of an activation are not accepted.
+type awaited struct {
+	set string
+	by  *serving.Type
 }
 
 // GaveUp takes over that a commit of the activation may still land. The caller has the
@@ -509,7 +558,7 @@ type tenure struct {
 	// version past those of earlier owners. NotHeld: it was not asked for, since the
 	// actor is run under a placement that gives it no place, or by a host that is alone.
 	Hold actor.Hold
-	// Leaving means that the actor moves: no turn begins any more. Lost means that the
+	// Leaving means that the actor moves: no turn begins any more but that of its hook. Lost means that the
 	// actor has moved: another host may be running it.
 	Leaving, Lost bool
 	Gone          chan struct{} // if not nil, closed when nothing of the activation is left

@@ -63,7 +63,7 @@ func (an *Answering) Conclude(c *Call, r Result) (actor.Reply, error) {
 		}
 		r.Err = &actor.TurnError{Key: c.Inv.Key, Method: c.Inv.Method, Err: r.Err}
 	}
-	if c.Op == OpTimer {
+	if c.Op == OpTimer || c.Op == OpLeave && r.Err == nil && r.Stats.Runs == 0 { // no turn
 		return r.Reply, r.Err
 	}
 	end := TurnEnd{

@@ -63,6 +63,7 @@ const (
 	OpMigrate // migrate a state of an older schema; nothing else
 	OpEnlist  // give the actor to a chain, which runs the turn itself
 	OpAll     // a turn that calls what actor.MethodAll asks for
+	OpLeave   // run the hook leaving of an actor that is let go
 )
 
 // TimerRequest sets a timer, or cancels one.
@@ -175,9 +176,36 @@ type progress struct {
 	Looked *actor.Recorded
 	// Seed is a random name of the call, for all of its runs; empty: none was made yet.
 	Seed string
+	// Outside is how a call waits that its actor does not accept.
+	Outside outside
 	// Losses is what the shard counted when the call entered, of a call without a mailbox.
 	Losses uint64
 	Stats  Stats
+}
+
+// outside is how a call waits for a method set that has its method. The lock of the actor's shard
+// guards it.
+type outside struct {
+	Until time.Time   // zero: it has not waited yet
+	timer *time.Timer // of Until, while it waits
+}
+
+// WaitOutside has over called at the end of the time for which the call may wait in all. The caller has
+// the lock of the actor's shard, which over takes.
+func (c *Call) WaitOutside(now time.Time, over func()) {
+	if c.Outside.Until.IsZero() {
+		c.Outside.Until = now.Add(c.Limit)
+	}
+	c.Started, c.Stats.Began = time.Time{}, time.Time{}
+	c.Outside.timer = time.AfterFunc(c.Outside.Until.Sub(now), over)
+}
+
+// EndOutside ends the wait. The caller has the lock of the actor's shard.
+func (c *Call) EndOutside() {
+	if c.Outside.timer != nil {
+		c.Outside.timer.Stop()
+		c.Outside.timer = nil
+	}
 }
 
 // delivery is how the caller gets the answer.

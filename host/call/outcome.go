@@ -29,6 +29,9 @@ type Outcome struct {
 	// Retry asks for the call to be run once more, after those that were dropped. Deadlock means that
 	// a chain waits for the actor, and is to have it before.
 	Retry, Deadlock bool
+	// Waits means that the actor does not accept the method now, and that the call is to wait until it
+	// may. The result is its answer if it does not come to that.
+	Waits bool
 }
 
 // Failed returns the result of a call that failed with err.

@@ -56,6 +56,8 @@ type Life struct {
 	Sets  map[string][]string // of each method
 	Hooks abi.Hooks           // names of Methods
 	Spawn string
+	// WaitsOutside has calls of methods outside an actor's set wait.
+	WaitsOutside bool
 }
 
 func (a *Actor) spec(name string) *abi.TypeSpec {
@@ -71,6 +73,9 @@ func (a *Actor) spec(name string) *abi.TypeSpec {
 		if s.Placement == abi.PlacementSticky {
 			s.Instance = abi.InstanceDedicated
 		}
+	}
+	if a.Life.WaitsOutside {
+		s.OutsideSet = abi.OutsideSetWait
 	}
 	for m := range a.Methods {
 		spec := abi.MethodSpec{Name: m}

@@ -235,8 +235,19 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		if m, err := c.MethodOf(s); err != nil {
 			return call.Failed(err)
 		} else if err := s.Accepts(&m, l, c.Cause, c.Inv.Firing); err != nil {
-			return call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
+			o := call.Outcome{Result: call.Result{Err: err}, Resting: true, Ended: now, Fails: keyed, Since: ts.Ownership.Since(s, now, true)}
+			if s.WaitsOutsideSet && errors.Is(err, actor.ErrNotAccepted) {
+				if c.Cause == actor.CauseMessage {
+					o.Err = &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: err.Error()}
+				} else if !m.ReadOnly && c.Inv.Origin == nil {
+					o.Waits = c.Outside.Until.IsZero() || now.Before(c.Outside.Until)
+				}
+			}
+			return o
 		}
+	}
+	if c.Op == call.OpLeave && (!l.Exists || s.Creation(l) != "" || s.Hooks.Activated != "" && !a.Hooked) {
+		return call.Failed(nil) // it has not begun to live here
 	}
 	in, err := a.InstanceFor(ctx, s)
 	if err != nil {
@@ -376,6 +387,9 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	if dropped, err := ts.under(ctx, a, s, c.Op == call.OpDelete); err != nil || dropped {
 		return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}
 	}
+	if c.Op == call.OpLeave {
+		return ts.leave(ctx, a, c, s, now)
+	}
 	if err := ts.Ownership.MayBegin(a, s, now); err != nil {
 		return call.Failed(err)
 	}
@@ -445,6 +459,19 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		return ts.warm(ctx, a, c, s, m.ReadOnly, now)
 	}
 	return call.Outcome{Result: r}
+}
+
+// leave runs the hook leaving of an actor that nobody else runs before it has left, on the activation's
+// worker. The type may have another hook by now, and then none runs.
+func (ts *Turns) leave(ctx *call.Context, a *activation.Activation, c *call.Call, s *serving.Type, now time.Time) call.Outcome {
+	if s.Lane != serving.LaneWarm || s.Hooks.Leaving != c.Inv.Method {
+		return call.Failed(nil)
+	}
+	if !ts.Ownership.StillHeld(a) {
+		return call.Failed(actor.ErrNotOwner)
+	}
+	c.Stats.Lane = s.Lane
+	return ts.warm(ctx, a, c, s, false, now)
 }
 
 // timer runs a call that sets or cancels a timer, on the activation's worker.

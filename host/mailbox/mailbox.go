@@ -12,6 +12,7 @@ import (
 type Mailbox[C any] struct {
 	waiting list.List[C]
 	retries list.List[C] // calls that run again; they come first
+	aside   list.List[C] // calls that cannot run for now
 	// unanswered counts the calls in the lists, those in batches and the one that runs;
 	// bytes is their cost.
 	unanswered int
@@ -86,6 +87,8 @@ func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
 		m.waiting.Remove(p)
 	case m.retries.In(p):
 		m.retries.Remove(p)
+	case m.aside.In(p):
+		m.aside.Remove(p)
 	default:
 		return false
 	}
@@ -93,6 +96,16 @@ func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
 	m.bytes -= cost
 	return true
 }
+
+// SetAside keeps a call that was taken out until TakeAside takes it.
+func (m *Mailbox[C]) SetAside(p *list.Place[C], c C) { m.aside.Push(p, c) }
+
+// TakeAside takes out the first call that was set aside, which is unanswered still; the zero value if
+// there is none.
+func (m *Mailbox[C]) TakeAside() C { return m.aside.Pop() }
+
+// Aside returns how many calls are set aside.
+func (m *Mailbox[C]) Aside() int { return m.aside.Len() }
 
 // Answered forgets a call that was taken out, of a cost.
 func (m *Mailbox[C]) Answered(cost int64) {

@@ -54,6 +54,32 @@ func (w *Workers) work(s *activation.Shard, a *activation.Activation) {
 	}
 }
 
+// Reserve makes whoever calls Work next the worker of a, an idle activation. The caller has the
+// shard's lock.
+func (w *Workers) Reserve(a *activation.Activation) {
+	a.Busy, a.Working = true, true
+	a.Shard.Work.Add(1)
+}
+
+// Put puts a call into the mailbox of an activation that has work, whatever bounds mailboxes. The
+// caller has the shard's lock.
+func (w *Workers) Put(a *activation.Activation, c *call.Call) {
+	a.Calls.Put(&c.Place, c, c.Cost())
+	c.Home = &a.Home
+}
+
+// Work is the worker that Reserve has promised. It runs c, unless that is nil or the actor was lost
+// meanwhile.
+func (w *Workers) Work(a *activation.Activation, c *call.Call) {
+	s := a.Shard
+	s.Mu.Lock()
+	if c != nil && !a.Lost {
+		w.Put(a, c)
+	}
+	s.Mu.Unlock()
+	w.work(s, a)
+}
+
 // RunHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
 func (w *Workers) RunHere(a *activation.Activation, c *call.Call) {
@@ -107,6 +133,11 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		a.Calls.AgainAfter(&c.Place, c, (*call.Call).Enlists)
 	case o.Retry:
 		a.Calls.Again(&c.Place, c)
+	case o.Waits && s.Closed:
+		c.Result = call.Result{Err: actor.ErrStopping, Stats: c.Stats}
+		c.Answer(&then.answered)
+	case o.Waits && !a.Lost:
+		a.SetAside(c, now, func() { w.notAccepted(a, c, o.Result) })
 	case o.Commits:
 		w.fold(a, nil, c, o.Under, &o.Sealed)
 		then.launch(a.Launch(now))
@@ -131,6 +162,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	for _, earlier := range slices.Backward(behind) {
 		earlier.RunAgain(dropped, &then.answered)
 	}
+	a.AcceptChanged()
 	if a.Leaving {
 		a.GiveBackCalls(&then.answered)
 	}
@@ -144,6 +176,18 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	w.proceed(s, a, now, &then)
 	w.proceedOthers(now, &then)
 	return next, now
+}
+
+// notAccepted answers a call that has waited for a method set for as long as it may.
+func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Result) {
+	s := a.Shard
+	s.Mu.Lock()
+	over := a.Calls.GiveUp(&c.Place, c.Cost())
+	s.Mu.Unlock()
+	if over {
+		c.Result = r
+		w.cfg.Answering.Answer(c)
+	}
 }
 
 // lockHome locks what the end of a turn may change.
@@ -251,6 +295,7 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		w.cfg.Unused(a.Key.App, append(ch.Tokens, o.Sealed.Tokens...))
 	}
 	a.Chain = nil
+	a.AcceptChanged()
 	if goOn {
 		if next = s.Pick(a); next != nil && now.Before(next.Arrived) {
 			now = next.Arrived
@@ -273,6 +318,7 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	if a.Working || !a.Busy {
 		return
 	}
+	a.AcceptChanged()
 	if a.Member.MayBegin() && !a.Full() && a.Calls.Len() > 0 {
 		a.Working = true
 		go w.work(s, a)

@@ -18,9 +18,20 @@ type Hooks struct {
 	// Activated runs when the actor has been loaded, before its next turn. If it fails, so
 	// does that turn.
 	Activated string
-	// Leaving runs when the actor's host is about to give it to another one, or to stop.
+	// Leaving runs in a turn of its own when the actor's host is about to give it to another one, or to
+	// stop. It has a second at most, calls no other actor, and does not run after a crash: the actor
+	// leaves whatever becomes of it.
 	Leaving string
 }
+
+// WaitOutsideSet has calls and messages wait whose method is not in the actor's set ([Become]), until a turn
+// chooses a set that has it: calls for as long as a turn of the type may take, and those of other actors
+// not at all. Without it they get [ErrNotAccepted]. Types placed [PlacementAny] cannot have it.
+func WaitOutsideSet() Part { return waitOutsideSet{} }
+
+type waitOutsideSet struct{}
+
+func (waitOutsideSet) addTo(t *actorType) { t.spec.OutsideSet = abi.OutsideSetWait }
 
 // MessagePolicy is how long a host tries to deliver a message to an actor of the type; zero means
 // the host's default.

@@ -23,7 +23,7 @@ const sdkName = "greenroom-go/0.1.0"
 
 // Part is what an actor type is made of: its methods ([Method], [ReadOnly]) and
 // its settings ([Placement], [CoLocate], [Instance], [Pool], [StateSchema], [Migrate],
-// [AllReentrant], [Limits], [Hooks], [MessagePolicy], [SpawnOnly]).
+// [AllReentrant], [Limits], [Hooks], [MessagePolicy], [SpawnOnly], [WaitOutsideSet]).
 type Part interface{ addTo(*actorType) }
 
 // actorType is a registered type.

@@ -15,7 +15,7 @@
 // goes through [actor.Migrate] if its schema is old. All types that the test's
 // package registered are there, by name, and call each other in one transaction;
 // [Harness.Fake] stands for those of other modules. [Harness.Deliver] delivers the messages
-// that they have sent. Hooks are not run: a test calls them like other methods.
+// that they have sent. The hooks of a type run as on a host; [Harness.Leave] asks an actor to leave.
 //
 // A host puts an instance back to its first memory when another actor comes to it.
 // So does the harness: unexported fields and whatever else hangs on the state are
@@ -127,7 +127,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, society: society{services: map[string]actor.Ref{}, gone: map[actor.Ref]bool{}}, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]*fake{}}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, society: society{services: map[string]actor.Ref{}, gone: map[actor.Ref]bool{}, awake: map[actor.Ref]bool{}}, outside: outside{config: map[string]string{}, secrets: map[string]string{}, fakes: map[method]*fake{}}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -216,7 +216,10 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 		}
 		values[key] = value{data: []byte(text), format: abi.FormatJSON}
 	}
-	h.commit(actor.Ref{Type: typ, ID: id}, schema, values, h.nextRevision())
+	ref := actor.Ref{Type: typ, ID: id}
+	h.commit(ref, schema, values, h.nextRevision())
+	h.actors[ref].created = true
+	delete(h.awake, ref)
 }
 
 // Delete removes an actor with its reminders, timers, services and messages, as its caller can
@@ -227,6 +230,7 @@ func (h *Harness) Delete(typ, id string) {
 	delete(h.reminders, ref)
 	delete(h.timers, ref)
 	delete(h.watches, ref)
+	delete(h.awake, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }
@@ -258,7 +262,7 @@ func (h *Harness) Actors() []actor.Ref {
 func (h *Harness) commit(ref actor.Ref, schema uint32, state map[string]value, revision uint64) {
 	r := &row{revision: revision, schema: schema, state: state}
 	if old := h.actors[ref]; old != nil {
-		r.version, r.set, r.spawned = old.version, old.set, old.spawned
+		r.version, r.set, r.spawned, r.created = old.version, old.set, old.spawned, old.created
 	}
 	r.version++
 	h.actors[ref] = r

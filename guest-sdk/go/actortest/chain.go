@@ -30,6 +30,7 @@ type chain struct {
 	members map[actor.Ref]*member
 	open    []actor.Ref // whose turns run, the outermost first
 	faking  bool        // a fake runs, or has panicked
+	leaving bool        // the turn is the hook of an actor that leaves
 
 	sent     []*message
 	events   []Event
@@ -74,7 +75,7 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if spec, err := h.method(ref.Type, method); err == nil && spec.Private && by == nil {
 		return actor.Payload{}, actor.NewError(actor.StatusPermissionDenied, "method_private", "only actors, their reminders and their timers call "+ref.Type+"."+method)
 	}
-	c := &chain{harness: h, members: map[actor.Ref]*member{}, services: map[string]actor.Ref{}}
+	c := &chain{harness: h, members: map[actor.Ref]*member{}, services: map[string]actor.Ref{}, leaving: by != nil && by.kind == 0}
 	waiting := h.reminded
 	h.chain = c
 	defer func() { h.chain = nil }()
@@ -98,8 +99,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 
 func (c *chain) commit(ref actor.Ref, m *member) {
 	h := c.harness
-	if o := m.overlay; !maps.EqualFunc(m.stored.state, o.values, value.equal) {
+	if o := m.overlay; !maps.EqualFunc(m.stored.state, o.values, value.equal) || o.created {
 		h.commit(ref, h.types[ref.Type].StateSchema, o.values, o.revision)
+		h.actors[ref].created = true
 	}
 	h.commitReminders(ref, m.overlay.reminders)
 	h.commitTimers(ref, m.overlay.timers)
@@ -108,6 +110,9 @@ func (c *chain) commit(ref actor.Ref, m *member) {
 // call answers a call that a guest makes, in a turn that is perhaps read-only. own reports whether
 // the called turn was committed on its own.
 func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bool, err error) {
+	if c.leaving {
+		return reply, false, actor.ErrNotAtomic.Messagef("the hook of an actor that leaves cannot call others; send a message")
+	}
 	to := actor.Ref{Type: strings.Clone(m.Type), ID: strings.Clone(m.ID)}
 	if m.Service != "" && to == (actor.Ref{}) {
 		var found bool
@@ -283,7 +288,12 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 	}
 	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
 	turn.ContentType, turn.Payload, turn.MethodSet = payload.ContentType, payload.Data, m.methodSet()
-	if by != nil {
+	if hooked := by == nil || by.kind != 0; hooked && !called.ReadOnly {
+		if err := c.hooks(ref, m, &spec, &turn); err != nil {
+			return actor.Payload{}, err
+		}
+	}
+	if by != nil && by.kind != 0 {
 		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
 		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
 		if m := by.message; m != nil {

@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +20,12 @@ type society struct {
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
 	watches  map[actor.Ref]map[actor.Ref]string
+	awake    map[actor.Ref]bool // whose state is in memory
 }
 
-// nextMessage returns the first that is delivered until a time; nil if there is none.
-func (s *society) nextMessage(until time.Time) *message {
+// nextMessage returns the first that is delivered until a time and does not wait for another method
+// set; nil if there is none.
+func (s *society) nextMessage(until time.Time, waits func(*message) bool) *message {
 	type pair struct{ from, to actor.Ref }
 	ahead := map[pair]bool{} // has a message that later ones wait for
 	var first *message
@@ -34,7 +37,7 @@ func (s *society) nextMessage(until time.Time) *message {
 			}
 			ahead[p] = true
 		}
-		if !m.deliverAt.After(until) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
+		if !m.deliverAt.After(until) && !waits(m) && (first == nil || m.deliverAt.Before(first.deliverAt)) {
 			first = m
 		}
 	}
@@ -59,6 +62,57 @@ func (h *Harness) Service(name string) (actor.Ref, bool) {
 type life struct {
 	methodSet *string // nil: as it is stored
 	passed    bool
+	// created and activated mean that the hooks have run.
+	created, activated bool
+}
+
+// hooks runs what comes before the turn of an actor that may write.
+func (c *chain) hooks(ref actor.Ref, m *member, spec *abi.TypeSpec, turn *abi.Turn) error {
+	o := m.overlay
+	if name := spec.Hooks.Created; name != "" && !m.stored.created && !o.created {
+		if err := c.hook(ref, m, turn, name); err != nil {
+			return err
+		}
+		o.created = true
+	}
+	if name := spec.Hooks.Activated; name != "" && !c.harness.awake[ref] && !o.activated {
+		if err := c.hook(ref, m, turn, name); err != nil {
+			return err
+		}
+		o.activated = true
+	}
+	return nil
+}
+
+// hook runs a hook as a part of a turn.
+func (c *chain) hook(ref actor.Ref, m *member, of *abi.Turn, name string) error {
+	turn := abi.Turn{
+		What: abi.WhatMethod, App: of.App, Type: of.Type, ID: of.ID, Method: name,
+		InvocationID: of.InvocationID, TimeUnixNano: of.TimeUnixNano, MethodSet: of.MethodSet,
+	}
+	_, err := c.run(ref, m, turn)
+	if e := (*actor.Error)(nil); errors.As(err, &e) {
+		return e.Messagef("the hook %s: %s", name, e.Message)
+	}
+	return err
+}
+
+// Leave asks an actor to leave, as a server does that gives it to another one or stops: the actor's
+// hook leaving runs if there is one and the actor has a state in memory, and [Harness.Deactivate]
+// follows. The error is that of the hook, which a server logs and no caller gets.
+func (h *Harness) Leave(typ, id string) error {
+	h.t.Helper()
+	ref := actor.Ref{Type: typ, ID: id}
+	spec, known := h.types[typ]
+	if !known {
+		h.t.Fatalf("actortest: leave: no actor type %q is registered", typ)
+	}
+	defer h.Deactivate(typ, id)
+	if spec.Hooks.Leaving == "" || !h.awake[ref] || h.Version(typ, id) == 0 {
+		return nil
+	}
+	_, err := h.invoke(ref, spec.Hooks.Leaving, actor.Payload{}, &cause{})
+	return err
 }
 
 // exists says why there is no such actor.
@@ -84,6 +138,14 @@ func (m *member) accepts(ref actor.Ref, called *abi.MethodSpec) error {
 		return actor.ErrNotAccepted.Messagef("%s is in the set %q of methods, which does not have %s", ref, set, called.Name)
 	}
 	return nil
+}
+
+// waitsOutside reports whether a message waits until its receiver has another method set.
+func waitsOutside(h *Harness, m *message) bool {
+	spec := h.types[m.to.Type]
+	called, err := h.method(m.to.Type, m.Method)
+	set := h.MethodSet(m.to.Type, m.to.ID)
+	return err == nil && spec.OutsideSet == abi.OutsideSetWait && set != "" && !m.returned && len(called.Sets) > 0 && !slices.Contains(called.Sets, set)
 }
 
 func (m *member) methodSet() string {
@@ -175,6 +237,7 @@ func (c *chain) commitLife(waiting uint64) {
 		if !m.written {
 			continue
 		}
+		h.awake[ref] = true
 		if set := m.overlay.methodSet; set != nil && h.MethodSet(ref.Type, ref.ID) != *set {
 			h.commit(ref, h.types[ref.Type].StateSchema, h.actors[ref].state, h.actors[ref].revision)
 			h.actors[ref].set = *set

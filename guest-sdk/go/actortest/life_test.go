@@ -113,11 +113,50 @@ func (h *Hen) GotCold(ctx *actor.Context, by int) (actor.None, error) {
 	return actor.None{}, nil
 }
 
+// Nest notes its hooks.
+type Nest struct {
+	Ran    []string `json:"ran"`
+	Broken string   `json:"broken"` // the hook that fails
+}
+
+// hook returns a method that notes that it ran.
+func hook(name string) func(*Nest, *actor.Context, actor.None) (actor.None, error) {
+	return func(n *Nest, ctx *actor.Context, _ actor.None) (actor.None, error) {
+		n.Ran = append(n.Ran, name)
+		if cause := ctx.Cause(); cause.Kind != actor.CauseCall {
+			return actor.None{}, fmt.Errorf("the hook has the cause %v", cause)
+		}
+		if n.Broken == name {
+			return actor.None{}, actor.NewError(actor.StatusUnavailable, "broken", "as told")
+		}
+		if _, err := actor.Call[actor.None](ctx, actor.Ref{Type: "Nest", ID: "other"}, "Sit", nil); name == "left" && !errors.Is(err, actor.ErrNotAtomic) {
+			return actor.None{}, fmt.Errorf("a call: %w", err)
+		}
+		return actor.None{}, nil
+	}
+}
+
+func (n *Nest) Sit(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+func (n *Nest) Break(_ *actor.Context, name string) (actor.None, error) {
+	n.Broken = name
+	return actor.None{}, nil
+}
+
+func (n *Nest) Look(*actor.Context, actor.None) ([]string, error) { return n.Ran, nil }
+
+func (n *Nest) End(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	return actor.None{}, actor.PassAway(ctx)
+}
+
 func init() {
+	actor.Register("Gate", actor.WaitOutsideSet(), actor.Method("Open", (*Door).Open), actor.Method("Close", (*Door).Close), actor.Method("Enter", (*Door).Enter, actor.In("open")), actor.Method("Fall", (*Door).Fall, actor.In("closed")))
+	actor.Register("Nest", actor.Hooks{Created: "Made", Activated: "Woken", Leaving: "Left"}, actor.Method("Sit", (*Nest).Sit), actor.Method("Break", (*Nest).Break), actor.Method("End", (*Nest).End), actor.ReadOnly("Look", (*Nest).Look),
+		actor.Method("Made", hook("made"), actor.Private()), actor.Method("Woken", hook("woken"), actor.Private()), actor.Method("Left", hook("left"), actor.Private()))
 	actor.Register("Door", actor.Method("Open", (*Door).Open), actor.Method("Close", (*Door).Close, actor.In("open", "ajar")),
 		actor.Method("Enter", (*Door).Enter, actor.In("open")), actor.Method("Fall", (*Door).Fall))
 	actor.Register("Egg", actor.SpawnOnly(), actor.Method("Grow", (*Egg).Grow), actor.Method("Hatch", (*Egg).Hatch))
-	actor.Register("Hen", actor.Hooks{Created: "Lay"}, actor.Method("Lay", (*Hen).Lay), actor.Method("LayWrong", (*Hen).LayWrong), actor.Method("Hatched", (*Hen).OnHatched),
+	actor.Register("Hen", actor.Method("Lay", (*Hen).Lay), actor.Method("LayWrong", (*Hen).LayWrong), actor.Method("Hatched", (*Hen).OnHatched),
 		actor.Method("Warm", (*Hen).Warm), actor.Method("GotCold", (*Hen).GotCold))
 }
 
@@ -126,6 +165,76 @@ func wantState(t *testing.T, h *actortest.Harness, typ, id string, want map[stri
 	if got := h.State(typ, id); !maps.Equal(got, want) {
 		t.Errorf("the state of %s %s: got %q, want %q", typ, id, got, want)
 	}
+}
+
+// TestMessagesOutsideASetWait: no attempt is used up, and they run once the set has their method.
+func TestMessagesOutsideASetWait(t *testing.T) {
+	h := actortest.New(t)
+	do(t, h, "Gate", "g", "Close", "closed")
+	h.Send("Gate", "g", "Enter", nil)
+	h.Advance(time.Hour)
+	if sent := h.Sent(); h.Deliver() != 0 || len(sent) != 1 || sent[0].Failures != 0 {
+		t.Errorf("left %+v", sent)
+	}
+	if err := h.Call("Gate", "g", "Enter", nil, nil); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("a call, which nobody can wait for: %v", err)
+	}
+	do(t, h, "Gate", "g", "Close", "open")
+	if n := h.Deliver(); n != 1 || len(h.Sent()) != 0 {
+		t.Errorf("delivered %d, left %+v", n, h.Sent())
+	}
+}
+
+// TestHooks: they run where they run on a host.
+func TestHooks(t *testing.T) {
+	h := actortest.New(t)
+	wants := func(want ...string) {
+		t.Helper()
+		var ran []string
+		if err := h.Call("Nest", "n", "Look", nil, &ran); err != nil || !slices.Equal(ran, want) {
+			t.Errorf("it ran %q, %v; want %q", ran, err, want)
+		}
+	}
+	fails := func(method, want string) {
+		t.Helper()
+		err := h.Call("Nest", "n", method, nil, nil)
+		if e := (*actor.Error)(nil); !errors.As(err, &e) || e.Message != want {
+			t.Errorf("%s: %v, want %s", method, err, want)
+		}
+	}
+	wants() // a read-only method runs none
+	if err := h.Leave("Nest", "n"); err != nil {
+		t.Error(err)
+	}
+	wants() // it has not begun to live
+	do(t, h, "Nest", "n", "Sit", nil)
+	do(t, h, "Nest", "n", "Sit", nil)
+	wants("made", "woken")
+	h.Deactivate("Nest", "n")
+	if err := h.Leave("Nest", "n"); err != nil {
+		t.Error(err)
+	}
+	wants("made", "woken") // it was not in memory
+	do(t, h, "Nest", "n", "Sit", nil)
+	if err := h.Leave("Nest", "n"); err != nil {
+		t.Error(err)
+	}
+	wants("made", "woken", "woken", "left")
+	do(t, h, "Nest", "n", "Break", "left")
+	if err := h.Leave("Nest", "n"); err == nil {
+		t.Error("the hook did not fail")
+	}
+	wants("made", "woken", "woken", "left", "woken")
+	do(t, h, "Nest", "n", "Break", "woken")
+	h.Deactivate("Nest", "n")
+	fails("Sit", "the hook Woken: as told")
+	h.SetState("Nest", "n", 0, map[string]string{"ran": "[]"})
+	do(t, h, "Nest", "n", "Sit", nil)
+	wants("woken")
+	do(t, h, "Nest", "n", "End", nil)
+	wants()
+	do(t, h, "Nest", "n", "Sit", nil)
+	wants("made", "woken")
 }
 
 func TestMethodSets(t *testing.T) {

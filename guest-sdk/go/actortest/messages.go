@@ -72,7 +72,7 @@ func (h *Harness) Deliver() int {
 		h.t.Fatal("actortest: Deliver while a turn runs; messages are sent when it has committed")
 	}
 	for delivered := 0; ; delivered++ {
-		m := h.nextMessage(h.now)
+		m := h.nextMessage(h.now, func(m *message) bool { return waitsOutside(h, m) })
 		switch {
 		case m == nil:
 			return delivered

@@ -88,7 +88,7 @@ func nextDue(h *Harness, until time.Time) *due {
 	if t := h.nextTimer(until); t != nil {
 		add(due{t.due, t.order, t.Name, t.actor, func() { h.fireTimer(t) }})
 	}
-	if m := h.nextMessage(until); m != nil {
+	if m := h.nextMessage(until, func(m *message) bool { return waitsOutside(h, m) }); m != nil {
 		add(due{m.deliverAt, m.order, m.Method, m.to, func() { m.deliver(h) }})
 	}
 	return first

@@ -37,9 +37,12 @@ func (h *Harness) Timers() []Timer {
 
 // Deactivate throws away what a host has of an actor in memory, its timers among it, as
 // one does with an actor that is idle or moves, and one that ends with all of them.
-// Stored state and reminders stay.
+// Stored state and reminders stay. The hook activated runs before the actor's next turn, and the
+// hook leaving does not run: [Harness.Leave].
 func (h *Harness) Deactivate(typ, id string) {
-	delete(h.timers, actor.Ref{Type: typ, ID: id})
+	ref := actor.Ref{Type: typ, ID: id}
+	delete(h.timers, ref)
+	delete(h.awake, ref)
 	h.DropInstance()
 }
 

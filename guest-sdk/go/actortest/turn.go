@@ -24,9 +24,10 @@ type row struct {
 
 	set     string // of methods that are accepted; empty: all
 	spawned bool
+	created bool // the hook has run, or the state was there before
 }
 
-// cause is the reminder or timer that asks for a turn.
+// cause is what asks for a turn that nobody calls. Without a kind, the actor leaves.
 type cause struct {
 	kind            uint8
 	name            string

@@ -97,6 +97,8 @@
 /// - **`events`**: what a host keeps of the events of an actor, any of `count`, `bytes` and
 ///   `age_ms`.
 /// - **`spawn_only`**: `true`: an actor exists only once another one has spawned it.
+/// - **`wait_outside_set`**: `true`: calls and messages wait whose method is not in the actor's
+///   set, until a turn chooses a set that has it.
 /// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
 ///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
 ///   about one simple instruction; tests outside of a host do not count it) and
@@ -230,6 +232,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
     ($spec:ident, $actor:path, reentrant: $value:tt) => { $spec.reentrant = $value; };
     ($spec:ident, $actor:path, spawn_only: $value:tt) => { $spec.spawn_only = $value; };
+    ($spec:ident, $actor:path, wait_outside_set: $value:tt) => { $spec.wait_outside_set = $value; };
     ($spec:ident, $actor:path, hooks: { $($hook:ident : $method:expr),* $(,)? }) => {
         $($spec.hooks.$hook = $method;)*
     };
@@ -263,7 +266,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, events, spawn_only"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set"
         ));
     };
 }

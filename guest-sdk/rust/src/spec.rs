@@ -158,6 +158,8 @@ pub struct TypeSpec {
     pub events: EventPolicy,
     /// Whether its actors exist only once another one has spawned them.
     pub spawn_only: bool,
+    /// Whether calls and messages of methods outside an actor's set wait.
+    pub wait_outside_set: bool,
 }
 
 impl TypeSpec {
@@ -180,6 +182,7 @@ impl TypeSpec {
             messages: MessagePolicy::NONE,
             events: EventPolicy::NONE,
             spawn_only: false,
+            wait_outside_set: false,
         }
     }
 
@@ -479,6 +482,9 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     if spec.spawn_only {
         out.push_str(",\"spawn\":\"only\"");
     }
+    if spec.wait_outside_set {
+        out.push_str(",\"outside_set\":\"wait\"");
+    }
     out.push('}');
 }
 
@@ -640,6 +646,7 @@ mod tests {
                 age_ms: 300,
             },
             spawn_only: true,
+            wait_outside_set: true,
             ..TypeSpec::new("Read", &[MethodSpec::new("Do").in_sets(&["open", "ajar"])])
         };
         const FULL: TypeSpec = TypeSpec {
@@ -678,7 +685,7 @@ mod tests {
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Read","placement":"ring:3","#,
                 r#""co_locate":{"group":"orders","separator":"/","parts":2},"methods":[{"name":"Do","sets":["open","ajar"]}],"#,
-                r#""hooks":{"created":"Do","leaving":"Do"},"messages":{"attempts":5,"age_ms":60000},"events":{"count":100,"bytes":200,"age_ms":300},"spawn":"only"},"#,
+                r#""hooks":{"created":"Do","leaving":"Do"},"messages":{"attempts":5,"age_ms":60000},"events":{"count":100,"bytes":200,"age_ms":300},"spawn":"only","outside_set":"wait"},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"reentrant":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

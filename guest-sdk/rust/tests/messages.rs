@@ -42,6 +42,12 @@ greenroom::record! {
     }
 
     #[derive(Debug, Default)]
+    pub struct Nest {
+        ran: Vec<String>,
+        broken: String,
+    }
+
+    #[derive(Debug, Default)]
     pub struct Free {}
 
     #[derive(Debug, Default)]
@@ -201,6 +207,41 @@ impl Egg {
     }
 }
 
+impl Nest {
+    fn note(&mut self, name: &str) -> Result<(), Error> {
+        self.ran.push(name.to_string());
+        if self.broken == name {
+            return Err(Error::unavailable("broken", "as told"));
+        }
+        Ok(())
+    }
+    fn made(&mut self, _: &Context) -> Result<(), Error> {
+        self.note("made")
+    }
+    fn woken(&mut self, _: &Context) -> Result<(), Error> {
+        self.note("woken")
+    }
+    fn left(&mut self, ctx: &Context) -> Result<(), Error> {
+        let call = Ref::of::<Nest>("other").message("Sit", &());
+        let refused = call.call::<()>(ctx, self).unwrap_err();
+        assert_eq!(refused.code(), greenroom::call::NOT_ATOMIC);
+        self.note("left")
+    }
+    fn sit(&mut self, _: &Context) -> Result<(), Error> {
+        Ok(())
+    }
+    fn break_(&mut self, _: &Context, name: String) -> Result<(), Error> {
+        self.broken = name;
+        Ok(())
+    }
+    fn end(&mut self, ctx: &Context) -> Result<(), Error> {
+        ctx.pass_away()
+    }
+    fn look(&self, _: &ReadContext) -> Result<Vec<String>, Error> {
+        Ok(self.ran.clone())
+    }
+}
+
 impl Hen {
     fn lay(&mut self, ctx: &Context, refuse: bool) -> Result<String, Error> {
         let egg = ctx.spawn::<Egg>()?;
@@ -331,7 +372,18 @@ greenroom::actors! {
             "Warm" => warm,
             "GotCold" => got_cold,
         },
-        hooks: { created: "Lay" },
+    }
+    Nest {
+        methods: {
+            "Sit" => sit,
+            "Break" => break_,
+            "End" => end,
+            "Look" => read_only look,
+            "Made" => private made,
+            "Woken" => private woken,
+            "Left" => private left,
+        },
+        hooks: { created: "Made", activated: "Woken", leaving: "Left" },
     }
     Free { methods: { "Touch" => touch }, placement: stateless }
 }
@@ -388,6 +440,39 @@ fn what_is_told_and_published() {
     let back: Vec<String> = shop.get("back").unwrap().unwrap();
     assert_eq!(back.len(), 1);
     assert!(back[0].starts_with("Undelivered late not to"), "{back:?}");
+}
+
+#[test]
+fn hooks_run_as_on_a_host() {
+    let host = host();
+    let nest = host.actor_named("Nest", "n");
+    let ran = || -> Vec<String> { nest.query("Look", ()).unwrap() };
+    let sit = || nest.call::<()>("Sit", ());
+    assert!(ran().is_empty()); // a read-only method runs none
+    nest.leave().unwrap(); // it has not begun to live
+    assert!(ran().is_empty());
+    sit().unwrap();
+    sit().unwrap();
+    assert_eq!(ran(), ["made", "woken"]);
+    nest.deactivate();
+    nest.leave().unwrap(); // it was not in memory
+    assert_eq!(ran(), ["made", "woken"]);
+    sit().unwrap();
+    nest.leave().unwrap();
+    assert_eq!(ran(), ["made", "woken", "woken", "left"]);
+    do_(&host, "Nest", "n", "Break", "left");
+    assert_eq!(nest.leave().unwrap_err().code(), "broken");
+    assert_eq!(ran().len(), 5);
+    do_(&host, "Nest", "n", "Break", "woken");
+    nest.deactivate();
+    assert_eq!(sit().unwrap_err().message(), "the hook Woken: as told");
+    nest.set_state(0, r#"{"ran": []}"#);
+    sit().unwrap();
+    assert_eq!(ran(), ["woken"]);
+    do_(&host, "Nest", "n", "End", ());
+    assert!(ran().is_empty());
+    sit().unwrap();
+    assert_eq!(ran(), ["made", "woken"]);
 }
 
 #[test]
@@ -611,6 +696,23 @@ mod door {
     greenroom::record! {
         #[derive(Debug, Default)]
         pub struct Door { steps: u32 }
+
+        #[derive(Debug, Default)]
+        pub struct Gate { entered: u32 }
+    }
+
+    #[greenroom::actor(wait_outside_set)]
+    impl Gate {
+        #[method(in = "open")]
+        fn enter(&mut self, _: &Context) -> Result<(), Error> {
+            self.entered += 1;
+            Ok(())
+        }
+
+        #[method(in = "open", in = "closed")]
+        fn set(&self, ctx: &Context, set: String) -> Result<(), Error> {
+            ctx.become_(&set)
+        }
     }
 
     #[greenroom::actor(reference = pub DoorRef)]
@@ -640,6 +742,22 @@ mod door {
         fn push(&self, ctx: &Context, id: String) -> Result<(), Error> {
             DoorRef::new(id).enter().cookie(7).at(UNIX_EPOCH).send(ctx)
         }
+    }
+
+    #[test]
+    fn messages_outside_a_set_wait() {
+        let host = Host::new();
+        let gate = host.actor::<Gate>("g");
+        gate.call::<()>("Set", "closed".to_string()).unwrap();
+        gate.send("Enter", ());
+        host.advance(secs(3600));
+        let sent = host.sent();
+        assert_eq!((host.deliver(), sent.len(), sent[0].failures), (0, 1, 0));
+        let refused = gate.call::<()>("Enter", ()).unwrap_err(); // nobody can wait for it
+        assert_eq!(refused.code(), NOT_ACCEPTED);
+        gate.call::<()>("Set", "open".to_string()).unwrap();
+        assert_eq!((host.deliver(), host.sent().len()), (1, 0));
+        assert_eq!(gate.get("entered"), Ok(Some(1)));
     }
 
     #[test]

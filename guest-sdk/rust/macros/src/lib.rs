@@ -61,6 +61,8 @@ use proc_macro::TokenStream;
 /// - `events(count = 100)`: what a host keeps of the events of an actor; any of `count`,
 ///   `bytes` and `age_ms`.
 /// - `spawn_only`: an actor exists only once another one has spawned it.
+/// - `wait_outside_set`: calls and messages wait whose method is not in the actor's set, until a
+///   turn chooses a set that has it.
 /// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
 ///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and
 ///   `idempotency_window_ms`.

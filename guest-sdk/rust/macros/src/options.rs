@@ -17,7 +17,7 @@ pub(crate) struct Options {
 }
 
 const ALL: &str =
-    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, events, spawn_only";
+    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -86,6 +86,7 @@ impl Options {
             }
             "reentrant" => self.assign(quote!(spec.reentrant = true)),
             "spawn_only" => self.assign(quote!(spec.spawn_only = true)),
+            "wait_outside_set" => self.assign(quote!(spec.wait_outside_set = true)),
             "hooks" => {
                 for entry in list(option, input)? {
                     let (field, value) = (entry.name, entry.value);

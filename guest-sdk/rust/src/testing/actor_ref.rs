@@ -1,6 +1,6 @@
 use super::messages::Letter;
 use super::overlay::{self, Entries, Value};
-use super::{Host, APP};
+use super::{Asks, Host, APP};
 use crate::actor::Actor;
 use crate::context::Key;
 use crate::convert::{FromJson, Output, Payload};
@@ -199,9 +199,11 @@ impl<A> ActorRef<A> {
 
     /// Throws away what a host has of the actor in memory, its timers among it, as one
     /// does with an actor that is idle or moves, and one that ends with all of them.
-    /// Stored state and reminders stay.
+    /// Stored state and reminders stay. The hook `activated` runs before the actor's next turn,
+    /// and the hook `leaving` does not run: [`ActorRef::leave`].
     pub fn deactivate(&self) {
         self.host.lose_timers(&self.key);
+        self.host.0.awake.borrow_mut().remove(&self.key);
         self.host.drop_memory();
     }
 
@@ -217,6 +219,32 @@ impl<A> ActorRef<A> {
     pub fn move_away(&self) {
         self.host.end_watches(MOVED, |w| w.by == self.key);
         self.deactivate();
+    }
+
+    /// Asks the actor to leave, as a server does that gives it to another one or stops: its hook
+    /// `leaving` runs if there is one and the actor has a state in memory, and
+    /// [`deactivate`](ActorRef::deactivate) follows.
+    ///
+    /// # Errors
+    ///
+    /// What the hook returned, which a server logs and no caller gets.
+    ///
+    /// # Panics
+    ///
+    /// The hook panics.
+    pub fn leave(&self) -> Result<(), Error> {
+        let hook = self.entry.spec.hooks.leaving;
+        let awake = self.host.0.awake.borrow().contains(&self.key);
+        let mut result = Ok(());
+        if !hook.is_empty() && awake && self.version() > 0 {
+            let asked = Asks::Leaving;
+            result = self
+                .host
+                .ask(&self.key, hook, &Payload::default(), asked)
+                .map(drop);
+        }
+        self.deactivate();
+        result
     }
 
     /// Sends a message from outside, as a client does.

@@ -40,6 +40,8 @@ pub(super) struct Chain {
     open: RefCell<Vec<Key>>,
     /// A fake runs, or has panicked.
     pub(super) faking: Cell<bool>,
+    /// The turn is the hook of an actor that leaves.
+    leaving: Cell<bool>,
     pub(super) sent: RefCell<Vec<Letter>>,
     pub(super) published: RefCell<Vec<Event>>,
     pub(super) spawned: RefCell<Vec<Key>>,
@@ -63,6 +65,8 @@ pub(super) struct Member {
     pub(super) method_set: RefCell<String>,
     /// Whether a turn has ended its life.
     pub(super) passed: Rc<Cell<bool>>,
+    /// Whether its hooks `created` and `activated` have run in the chain.
+    hooked: Cell<(bool, bool)>,
 }
 
 /// What a failed call goes back to.
@@ -84,6 +88,7 @@ struct Saved {
     written: bool,
     method_set: String,
     passed: bool,
+    hooked: (bool, bool),
 }
 
 /// Makes a chain that of the host for a while.
@@ -120,6 +125,7 @@ impl Host {
             ));
         }
         let chain = Rc::<Chain>::default();
+        chain.leaving.set(matches!(by, Some(Asks::Leaving)));
         let waiting = self.0.reminders.next_order();
         *self.0.chain.borrow_mut() = Some(chain.clone());
         let _running = Running(&self.0);
@@ -142,6 +148,14 @@ impl Chain {
         m: &MessageFrame<'_>,
         read_only: bool,
     ) -> Result<(Payload, bool), Error> {
+        if self.leaving.get() {
+            let message = "the hook of an actor that leaves cannot call others; send a message";
+            return Err(Error::new(
+                Status::FailedPrecondition,
+                call::NOT_ATOMIC,
+                message,
+            ));
+        }
         let world = &host.0;
         let service = match m.service {
             name if name.is_empty() || !m.actor_type.is_empty() || !m.id.is_empty() => None,
@@ -311,6 +325,7 @@ impl Chain {
                 written: Cell::new(false),
                 method_set: RefCell::new(row.set.clone()),
                 passed,
+                hooked: Cell::default(),
                 row,
             })
         });
@@ -431,10 +446,27 @@ impl Chain {
             member.schema.set(spec.state_schema);
         }
         frame.what = codec::WHAT_METHOD;
+        frame.method_set = &set;
+        if !method.read_only && !matches!(by, Some(Asks::Leaving)) {
+            let (created, activated) = member.hooked.get();
+            let create = !created && !member.row.created;
+            let activate = !activated && !world.awake.borrow().contains(key);
+            for (due, name) in [
+                (create, spec.hooks.created),
+                (activate, spec.hooks.activated),
+            ] {
+                if due && !name.is_empty() {
+                    frame.method = name;
+                    self.run(host, entry, key, &member, &reminders, &frame)
+                        .map_err(|e| e.context(&format!("the hook {name}")))?;
+                }
+            }
+            let create = create && !spec.hooks.created.is_empty();
+            member.hooked.set((created || create, true));
+        }
         frame.method = method.name;
         frame.content_type = &payload.content_type;
         frame.payload = &payload.body;
-        frame.method_set = &set;
         match by {
             Some(Asks::Timer(timer)) => {
                 frame.cause = codec::CAUSE_TIMER;
@@ -466,6 +498,7 @@ impl Chain {
                     frame.by_id = &by.id;
                 }
             }
+            Some(Asks::Leaving) => {}
             None => {
                 if let Some(caller) = &caller {
                     frame.cause = codec::CAUSE_CALL;
@@ -548,6 +581,7 @@ impl Chain {
         self.commit_watches(host);
         for (key, member) in self.members.borrow().iter() {
             if member.written.get() {
+                world.awake.borrow_mut().insert(key.clone());
                 member.commit(host, key);
                 if member.passed.get() {
                     host.end_life(key, waiting);
@@ -573,6 +607,7 @@ impl Member {
             written: self.written.get(),
             method_set: self.method_set.borrow().clone(),
             passed: self.passed.get(),
+            hooked: self.hooked.get(),
         }
     }
 
@@ -587,13 +622,15 @@ impl Member {
         self.written.set(to.written);
         *self.method_set.borrow_mut() = to.method_set;
         self.passed.set(to.passed);
+        self.hooked.set(to.hooked);
     }
 
     fn commit(&self, host: &Host, key: &Key) {
         let world = &host.0;
         let overlay = self.overlay.borrow();
         let set = self.method_set.borrow().clone();
-        if overlay.revision != self.row.revision || set != self.row.set {
+        let (created, _) = self.hooked.get();
+        if overlay.revision != self.row.revision || set != self.row.set || created {
             let stored = host.row(key);
             let row = Row {
                 version: stored.version + 1,
@@ -602,6 +639,7 @@ impl Member {
                 entries: overlay.entries.clone(),
                 set,
                 spawned: stored.spawned,
+                created: stored.created || created,
             };
             world.rows.borrow_mut().insert(key.clone(), row);
         }

@@ -177,14 +177,15 @@ pub(super) struct Society {
 }
 
 impl Society {
-    /// The order of the first message that is delivered until a time, and when.
-    pub(super) fn next(&self, until: i64) -> Option<(i64, u64)> {
+    /// The order of the first message that is delivered until a time and does not wait for another
+    /// method set, and when.
+    pub(super) fn next(&self, until: i64, waits: impl Fn(&Letter) -> bool) -> Option<(i64, u64)> {
         let mut ahead = HashSet::new(); // pairs with a message that later ones wait for
         let inbox = self.inbox.borrow();
         let free = inbox
             .iter()
             .filter(|m| !m.ordered() || ahead.insert((m.from.clone(), m.to.clone())));
-        let due = free.filter(|m| m.deliver_at <= until);
+        let due = free.filter(|m| m.deliver_at <= until && !waits(m));
         due.map(|m| (m.deliver_at, m.order)).min()
     }
 
@@ -250,7 +251,7 @@ impl Host {
     pub fn deliver(&self) -> u32 {
         self.must_be_idle();
         let mut delivered = 0;
-        while let Some((_, order)) = self.0.society.next(self.0.now.get()) {
+        while let Some((_, order)) = self.next_message(self.0.now.get()) {
             assert!(
                 delivered < super::MAX_FIRINGS,
                 "{delivered} messages were delivered, and more are due: mend actors that answer each message with another"
@@ -408,6 +409,22 @@ impl Host {
     }
 
     /// Why there is no such actor.
+    pub(super) fn next_message(&self, until: i64) -> Option<(i64, u64)> {
+        let waits = |m: &Letter| {
+            let entry = self.0.types.borrow().get(m.to.actor_type.as_str()).copied();
+            let found = entry.and_then(|entry| Some((entry, entry.spec.method(&m.method)?)));
+            let set = self.row(&m.to).set;
+            found.map_or(false, |(entry, method)| {
+                entry.spec.wait_outside_set
+                    && !m.returned
+                    && !set.is_empty()
+                    && !method.sets.is_empty()
+                    && !method.sets.contains(&set.as_str())
+            })
+        };
+        self.0.society.next(until, waits)
+    }
+
     pub(super) fn check_alive(&self, key: &Key, spawn_only: bool) -> Result<(), Error> {
         let text = if self.0.society.gone.borrow().contains(key) {
             "was spawned, and has passed away"
@@ -432,6 +449,7 @@ impl Host {
             society.gone.borrow_mut().insert(key.clone());
         }
         self.0.rows.borrow_mut().remove(key);
+        self.0.awake.borrow_mut().remove(key);
         self.0.reminders.remove(key);
         society.services.borrow_mut().retain(|_, by| by != key);
         society.watches.borrow_mut().retain(|w| w.by != *key);

@@ -5,6 +5,7 @@
 //! that an actor keeps outside of its state comes to the next one: the memory of the
 //! guest begins anew when another actor is called, and [`Host::drop_memory`] does it
 //! at any time. (What is in a `static` stays, as it must in a test of plain Rust.)
+//! The hooks of a type run as on a real host; [`ActorRef::leave`] asks an actor to leave.
 //! Time stands still unless the test moves it, and randomness comes from a seed.
 //!
 #![cfg_attr(feature = "serde", doc = "```")]
@@ -77,7 +78,7 @@ use outside::Outside;
 use overlay::{next, Entries};
 use reminders::{Fired, Reminders, TurnReminders};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
@@ -153,6 +154,8 @@ struct World {
     fakes: RefCell<HashMap<(String, String), Rc<FakeMethod>>>,
     /// What runs now.
     chain: RefCell<Option<Rc<Chain>>>,
+    /// The actors whose state is in memory.
+    awake: RefCell<HashSet<Key>>,
 }
 
 /// What asks for a turn that nobody calls.
@@ -161,6 +164,8 @@ enum Asks<'a> {
     Reminder(&'a Fired),
     Timer(&'a Timed),
     Message(&'a Letter),
+    /// The hook of an actor that leaves.
+    Leaving,
 }
 
 /// An actor as it is stored.
@@ -173,6 +178,8 @@ struct Row {
     /// The set of methods that it accepts; empty: all.
     set: String,
     spawned: bool,
+    /// Whether the hook has run, or the state was there before.
+    created: bool,
 }
 
 impl Default for Host {
@@ -215,6 +222,7 @@ impl Host {
             society: Society::default(),
             fakes: RefCell::default(),
             chain: RefCell::default(),
+            awake: RefCell::default(),
         }))
     }
 
@@ -317,7 +325,7 @@ impl Host {
             let timer = world.reminders.timers.next(until);
             let of_reminder = reminder.as_ref().map(|(_, set)| (set.1.fire_at, set.0));
             let of_timer = timer.as_ref().map(|(_, timer)| (timer.due, timer.order));
-            let message = world.society.next(until);
+            let message = self.next_message(until);
             let all = [of_reminder, of_timer, message];
             let first = match all.iter().flatten().min() {
                 None => break,
@@ -548,9 +556,11 @@ impl Host {
             version: self.row(key).version + 1,
             revision: next(&self.0.revisions),
             schema,
+            created: !entries.is_empty(),
             entries,
             ..Row::default()
         };
+        self.0.awake.borrow_mut().remove(key);
         self.0.rows.borrow_mut().insert(key.clone(), row);
     }
 }
