@@ -245,6 +245,23 @@ type Stats struct {
 	Phases    []Phase      // nil: its trace is not sampled
 }
 
+// Commits ends a wait for a commit, which began when the guest had run.
+func (s *Stats) Commits(now time.Time) {
+	if n := len(s.Phases); n > 0 && s.Phases[n-1].Name == PhaseGuest {
+		s.Phases = append(s.Phases[:n:n], Phase{PhaseCommit, s.Phases[n-1].To, now})
+	}
+}
+
+// Phase begins a phase of c, which the result ends. Nothing is noted if the trace of c is not
+// sampled.
+func (c *Call) Phase(name PhaseName) (end func()) {
+	if !c.Inv.Trace.IsSampled() {
+		return func() {}
+	}
+	from := time.Now()
+	return func() { c.Stats.Phases = append(c.Stats.Phases, Phase{name, from, time.Now()}) }
+}
+
 // KeyedCall names c for the store.
 func (c *Call) KeyedCall() actor.KeyedCall {
 	return actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey}

@@ -210,6 +210,19 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	ended = true
 }
 
+// traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
+// none. One that is named twice is none. A call that names none may begin a trace.
+func (e *Edge) traceOfRequest(route *Route, h http.Header) *actor.Trace {
+	var parent *actor.Trace
+	if parents := h[headerTraceparent]; len(parents) == 1 {
+		parent = actor.ParseTrace(parents[0], h[headerTracestate]...)
+	}
+	if parent == nil && (!route.Calls || route.LongLived) {
+		return nil
+	}
+	return e.Conf.Spans.Arrived(parent)
+}
+
 // recoverPanic answers a panic of a handler, which is a bug of ours, with an
 // internal error, or by cutting the connection when an answer has begun.
 func (e *Edge) recoverPanic(route *Route, x *Exchange, r *http.Request) {

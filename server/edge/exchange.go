@@ -110,19 +110,6 @@ const (
 	headerTracestate  = "Tracestate"
 )
 
-// traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
-// none. One that is named twice is none. A call that names none may begin a trace.
-func (e *Edge) traceOfRequest(route *Route, h http.Header) *actor.Trace {
-	var parent *actor.Trace
-	if parents := h[headerTraceparent]; len(parents) == 1 {
-		parent = actor.ParseTrace(parents[0], h[headerTracestate]...)
-	}
-	if parent == nil && (!route.Calls || route.LongLived) {
-		return nil
-	}
-	return e.Conf.Spans.Arrived(parent)
-}
-
 // recordSpan records the span of a request that was answered.
 func (x *Exchange) recordSpan(began time.Time, status int, took time.Duration) {
 	if !x.Trace.IsSampled() {

@@ -64,10 +64,9 @@
 // the called turn has changed, and its caller may go on.
 //
 // [Send] sends a message instead, which takes effect exactly once and later. What nobody
-// consumes comes back ([OnUndelivered]) or goes to another actor ([Forward]). [Spawn] makes an
-// actor that nobody else knows, [PassAway] ends one, [Become] changes which methods one accepts,
-// [Claim] gives it a name, and [Hooks] run when it begins, is loaded, or leaves. [Tell] sends in
-// memory alone, and [WatchHost] learns of a lost host.
+// consumes comes back ([OnUndelivered]) or goes to another actor ([Forward]). [Tell] sends in
+// memory alone. [Spawn] makes an actor, [PassAway] ends one, [Become] changes which methods one
+// accepts, [Claim] gives it a name, [Hooks] run as it comes and goes, [WatchHost] hears of lost hosts.
 //
 // # Determinism
 //
