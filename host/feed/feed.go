@@ -45,6 +45,16 @@ func (f *Feed) Published(key actor.Key, events int) {
 	}
 }
 
+// Removed forgets the events of an actor that was deleted here. Elsewhere, what its subscribers have
+// read stays in memory with them.
+func (f *Feed) Removed(key actor.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.topics[key]; t != nil {
+		t.forget()
+	}
+}
+
 // Stop waits for trims that are under way. Nothing is published any more.
 func (f *Feed) Stop() { f.trimmer.work.Wait() }
 

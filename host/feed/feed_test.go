@@ -338,6 +338,27 @@ func TestTrimsOfAnAppAreBounded(t *testing.T) {
 	})
 }
 
+// The events of an actor that was deleted are not given to new subscribers, also not while others
+// have them in memory; those that it publishes afterwards are, to all.
+func TestRemovedEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "a", "b")
+		first := subscribe(t, f, actor.EventPosition{}, nil)
+		first.want(t, "a", "b")
+		s.mu.Lock()
+		s.trimmed[key], s.of[key] = s.of[key][1].Position, nil
+		s.mu.Unlock()
+		f.Removed(key)
+		second := subscribe(t, f, actor.EventPosition{}, nil)
+		second.want(t)
+		s.publishIn(f, "c")
+		first.want(t, "c")
+		second.want(t, "c")
+	})
+}
+
 // Who asks for events that are not kept any more learns it, and from where on there are some.
 func TestPositionGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

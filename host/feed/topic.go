@@ -55,6 +55,14 @@ func (t *topic) wake() {
 	t.announce()
 }
 
+// forget forgets what was read, and has the subscribers read.
+func (t *topic) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.started = false
+	t.announce()
+}
+
 // announce wakes whoever waits; t.mu is held.
 func (t *topic) announce() {
 	close(t.news)

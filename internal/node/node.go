@@ -166,7 +166,7 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, {Published: func(p host.Published) { events.Published(p.Key, p.Events) }}},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, feeds(events)},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
@@ -324,6 +324,18 @@ func (n *Node) reseal(ctx context.Context, appSettings *settings.Service) {
 	}
 	if done.Unreadable > 0 {
 		n.cfg.Logger.Warn("secrets that none of the keys opens are left as they are", "secrets", done.Unreadable)
+	}
+}
+
+// feeds tells a feed what happens to the events of actors of this host.
+func feeds(f *feed.Feed) host.Events {
+	return host.Events{
+		Published: func(p host.Published) { f.Published(p.Key, p.Events) },
+		TurnEnd: func(e host.TurnEnd) {
+			if e.Method == "" && e.Err == nil { // it was deleted
+				f.Removed(e.Key)
+			}
+		},
 	}
 }
 
