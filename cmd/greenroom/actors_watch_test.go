@@ -32,7 +32,7 @@ func (a *answering) ListActors(ctx context.Context, req *connect.Request[greenro
 	}
 	list := a.lists[0]
 	a.lists = a.lists[1:]
-	time.Sleep(a.takes) // in the bubble of a test
+	<-time.After(a.takes) // in the bubble of a test
 	return connect.NewResponse(&greenroomv1.ListActorsResponse{Actors: list, Scan: &greenroomv1.ActorScan{Matched: uint64(len(list))}}), nil
 }
 

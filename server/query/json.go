@@ -52,7 +52,7 @@ func (t text) parse(depth int) ref.Val {
 }
 
 func (t text) number() ref.Val {
-	if bytes.IndexAny(t, ".eE") < 0 {
+	if !bytes.ContainsAny(t, ".eE") {
 		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
 			return types.Int(n)
 		}
