@@ -119,7 +119,7 @@ func TestTrouble(t *testing.T) {
 		is     error
 		text   string
 	}{
-		{"Panic", actor.TrapUnreachable, nil, "panic: everything is lost ("},
+		{"Panic", actor.TrapUnreachable, nil, "panic: everything is lost"},
 		{"NilMap", actor.TrapUnreachable, nil, "panic: assignment to entry in nil map"},
 		{"Exit", actor.TrapUnreachable, nil, "the guest exited with code 3"},
 		{"Recurse", actor.TrapMemory, nil, "above its limit of 16777216: "}, // Go's stacks lie in the guest's memory,
