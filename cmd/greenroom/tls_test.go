@@ -104,7 +104,7 @@ func TestClientCertificates(t *testing.T) {
 		}
 	}()
 	junk := a.path("junk.wasm")
-	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+	if err := os.WriteFile(junk, []byte("\x00asm\x01\x00\x00\x00junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	url := "https://" + n.Addr().String()

@@ -176,11 +176,11 @@ func noteRules(ctx context.Context, c *cli) {
 		return
 	}
 	for _, p := range s.Pauses {
-		c.printf(c.stderr, "%s %s is paused: %s; `greenroom types resume %s` ends that\n", c.paint(c.stderr, yellow, "note:"), p.Type, pauseText(p), p.Type)
+		c.printf(c.stderr, "%s %s is paused: %s; `greenroom types resume %s` ends that\n", c.paint(c.stderr, yellow, "note:"), printable(p.Type), pauseText(p), printable(p.Type))
 	}
 	for _, l := range s.Limits {
 		if l.Pool != "" {
-			c.printf(c.stderr, "%s turns of %s run in the pool %s\n", c.paint(c.stderr, yellow, "note:"), actor.LimitScope{Type: l.Type, Method: l.Method}, l.Pool)
+			c.printf(c.stderr, "%s turns of %s run in the pool %s\n", c.paint(c.stderr, yellow, "note:"), printable(actor.LimitScope{Type: l.Type, Method: l.Method}.String()), printable(l.Pool))
 		}
 	}
 }

@@ -55,6 +55,9 @@ type watch struct {
 // watch has an actor of the first server watch another server.
 func (h *heldCalls) watch(server int) *watch {
 	h.t.Helper()
+	for i := range h.members { // the actors of the first server stay there once all servers have some
+		h.at("any", i)
+	}
 	w := &watch{h, h.at("by", 0), h.at("of", server)}
 	h.call(client.Request{Type: "Watcher", ID: w.by, Method: "Watch", Payload: fmt.Appendf(nil, "%q", w.of), IdempotencyKey: "watch"})
 	return w
