@@ -37,13 +37,25 @@ func TestWatchesOfServers(t *testing.T) {
 	h.members[2].proxy.cut() // what has no watch any more
 	w.ends(t, "disconnected")
 
-	w = h.watch(2)
-	at := h.holder("Watcher", w.by)
-	if err := at.process.Stop(t.Context()); err != nil {
-		t.Fatal(err)
+	told := 0
+	for range 4 {
+		w = h.watch(2)
+		at := h.holder("Watcher", w.by)
+		if err := at.process.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// A server that has stopped does not try again.
+		switch got := w.learned(t); {
+		case slices.Equal(got, []string{"disconnected " + w.of + " moved"}):
+			told++
+		case len(got) > 0:
+			t.Errorf("%s has learned %q", w.by, got)
+		}
+		at.start(t)
 	}
-	w.ends(t, "moved")
-	at.start(t)
+	if told == 0 {
+		t.Error("no actor has learned that it has moved")
+	}
 }
 
 // watch is a watch of a server, by an actor at the first one.
@@ -76,15 +88,22 @@ func (h *heldCalls) at(prefix string, server int) string {
 	return ""
 }
 
+// learned returns what the actor that watches has learned.
+func (w *watch) learned(t *testing.T) (list []string) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(w.call(client.Request{Type: "Watcher", ID: w.by, Method: "Book", ReadOnly: true, Strong: true})), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 // ends waits until the watch has ended, once and in one way.
 func (w *watch) ends(t *testing.T, how string) {
 	t.Helper()
 	want := []string{"disconnected " + w.of + " " + how}
 	var got []string
 	for deadline := time.Now().Add(stalled); !slices.Equal(got, want) && time.Now().Before(deadline) && len(got) == 0; {
-		if err := json.Unmarshal([]byte(w.call(client.Request{Type: "Watcher", ID: w.by, Method: "Book", ReadOnly: true, Strong: true})), &got); err != nil {
-			t.Fatal(err)
-		}
+		got = w.learned(t)
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("%s has learned %q, want %q", w.by, got, want)
