@@ -24,7 +24,7 @@ var isStatement = regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE|WITH)\s`)
 
 // What one database takes and the other does not.
 var (
-	ofPostgres  = regexp.MustCompile(`set_config\('synchronous_commit'|pg_terminate_backend|\nJOIN .*\n.*SKIP LOCKED`)
+	ofPostgres  = regexp.MustCompile(`set_config\('synchronous_commit'|pg_terminate_backend|\nJOIN .*\n.*SKIP LOCKED|jsonb_typeof`)
 	ofCockroach = regexp.MustCompile(`AS OF SYSTEM TIME|INNER LOOKUP JOIN`)
 )
 
