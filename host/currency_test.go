@@ -105,9 +105,9 @@ func TestLateLoadOfAWorker(t *testing.T) {
 	})
 }
 
-// TestConfirmationsAreShared: readers of an actor ask the store for its version at
-// most once in actor.MaxReadAge, however many they are, and not at all on a store
-// that nobody shares.
+// TestConfirmationsAreShared: readers of an actor ask the store for its version once in
+// actor.MaxReadAge, however many they are, and once more if some come while it is asked; not at all
+// on a store that nobody shares.
 func TestConfirmationsAreShared(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestConfirmationsAreShared(t *testing.T) {
 				time.Sleep(actor.MaxReadAge + time.Millisecond)
 			}
 			want := map[bool]int{false: 0, true: rounds - 1}[shared]
-			if asked := fake.takeVersions(); asked != want {
-				t.Errorf("shared %t: the store was asked %d times, want %d", shared, asked, want)
+			if asked := fake.takeVersions(); asked < want || asked > 2*want {
+				t.Errorf("shared %t: the store was asked %d times, want %d to %d", shared, asked, want, 2*want)
 			}
 		})
 	}
