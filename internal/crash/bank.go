@@ -454,7 +454,9 @@ func (t *transfer) explains(m *moved) bool {
 	case made == "returned":
 		return gaveBack
 	case made == "refused":
-		return none
+		// The first run's debit, of a payer at the cashier's own server, may be lost with that server
+		// after the credit was committed at another one, and the next run finds too little money.
+		return none || t.keyed && len(out) == 0 && paid
 	case made == "doubtful":
 		return none || took && !paid
 	}
