@@ -536,8 +536,8 @@ func chainsAgainstModel(t *testing.T, roots []op, shared bool, fault string, see
 		}
 		s.store.mu.Lock()
 		s.store.faults["commit"] = nil
-		// A firing that was committed, and does not know it, ends as taken. What is told comes with
-		// commits of its own.
+		// A firing whose commit has lost its answer finds that it was taken. Volatile messages are
+		// delivered with commits of their own.
 		if fault != "" && i%3 == 1 && (inv.Firing == nil || fault != "applied") && (len(tells) == 0 || after.Durable() != m.Durable()) {
 			s.store.faults["commit"] = []string{fault}
 		}

@@ -107,7 +107,7 @@ func TestLateLoadOfAWorker(t *testing.T) {
 
 // TestConfirmationsAreShared: readers of an actor ask the store for its version once in
 // actor.MaxReadAge, however many they are, and once more if some come while it is asked; not at all
-// on a store that nobody shares.
+// on a store of this host alone.
 func TestConfirmationsAreShared(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -29,8 +29,8 @@ type Ball struct {
 	Left int `json:"left"`
 }
 
-// Serve begins a game. The player watches the server of the opponent first: what is told after
-// that line gets there, or the player learns that the server was lost.
+// Serve begins a game. The player watches the server of the opponent before it tells anything: a
+// ball is delivered, or the player learns that the server was lost.
 func (p *Player) Serve(ctx *actor.Context, game Game) (actor.None, error) {
 	switch {
 	case game.Against == "" || game.Against == ctx.ID():

@@ -189,8 +189,9 @@ func (w *Wait) Known(c actor.KeyedCall) (o Outcome, ok bool) {
 	return o, ok
 }
 
-// Keep keeps the outcome of a call with an idempotency key, for its copies. [actor.ErrChainTooLarge]: the outcomes that
-// the wait has take more than a commit may: nothing else bounds what a turn that calls back without end has the host keep.
+// Keep remembers the outcome of a call with an idempotency key, for copies of the call. It fails with
+// [actor.ErrChainTooLarge] if the outcomes of the wait take more bytes than a commit may, which bounds
+// a turn that calls back without end.
 func (w *Wait) Keep(c actor.KeyedCall, o Outcome) error {
 	if w.bytes += o.size(); w.bytes > actor.MaxCommitBytes {
 		return fmt.Errorf("%w: the replies of callbacks have more than %d bytes", actor.ErrChainTooLarge, actor.MaxCommitBytes)

@@ -454,8 +454,8 @@ func (t *transfer) explains(m *moved) bool {
 	case made == "returned":
 		return gaveBack
 	case made == "refused":
-		// The first run's debit, of a payer at the cashier's own server, may be lost with that server
-		// after the credit was committed at another one, and the next run finds too little money.
+		// Known: if the cashier's server is lost with the debit, of a payer that it held, after another
+		// server has committed the credit, the next run may find too little money. docs/calls.md says so.
 		return none || t.keyed && len(out) == 0 && paid
 	case made == "doubtful":
 		return none || took && !paid

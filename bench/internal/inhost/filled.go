@@ -12,7 +12,7 @@ import (
 const FillRole = "in-host-fill"
 
 // FillSpec says how many actors of a type to store, each with StateBytes of state: {"ballast":
-// "0…", "count": N, "total": N % 1000}, of which N is the number in its ID, "a" and seven digits.
+// "0…", "count": N, "total": N % 1000}. N is the number in the actor's ID, "a" and seven digits.
 type FillSpec struct {
 	Spec
 	App, Type string

@@ -20,7 +20,7 @@ type Hooks struct {
 	Activated string
 	// Leaving runs in a turn of its own when the actor's host is about to give it to another one, or to
 	// stop. It has a second at most, calls no other actor, and does not run after a crash: the actor
-	// leaves whatever becomes of it.
+	// leaves also if it fails.
 	Leaving string
 }
 

@@ -18,9 +18,9 @@ const (
 // WatchHost has the actor watch the host that holds another actor at this moment. A method of the
 // actor runs once, without input, when the session to that host has broken or the host is gone
 // ([WatchDisconnected]), or when this actor has moved to another host, which ends the watch as well
-// ([WatchMoved]); its [Cause] has the kind [CauseDisconnected], the other actor in From, and which
-// of the two it is in Failed. What is told to the other actor after this line is lost with that
-// host only if the method runs.
+// ([WatchMoved]). Its [Cause] has the kind [CauseDisconnected], the other actor in From, and one of
+// these two in Failed. If messages that the turn tells the other actor from here on are lost with
+// that host, the method runs.
 //
 // A watch is kept in memory alone. It begins with the end of the turn, and none begins if the turn
 // fails. It ends unsaid with [UnwatchHost], with [PassAway], and with the host of the actor itself.

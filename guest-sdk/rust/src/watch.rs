@@ -17,9 +17,9 @@ impl Ref {
     /// turn's actor runs once, without input, when the session to that host has broken or the
     /// host is gone ([`DISCONNECTED`]), or when the watching actor has moved to another host,
     /// which ends the watch as well ([`MOVED`]). Its [`Cause`](crate::Cause) has the kind
-    /// [`Disconnected`](crate::CauseKind::Disconnected), this actor in `from`, and which of the
-    /// two it is in `failed`. What is told to this actor after this line is lost with that host
-    /// only if the method runs.
+    /// [`Disconnected`](crate::CauseKind::Disconnected), this actor in `from`, and one of
+    /// these two in `failed`. If messages that the turn tells this actor from here on are lost
+    /// with that host, the method runs.
     ///
     /// A watch is kept in memory alone. It begins with the end of the turn, and none begins if
     /// the turn fails. It ends unsaid with [`unwatch_host`](Ref::unwatch_host), with
