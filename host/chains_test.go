@@ -482,6 +482,21 @@ func TestChainsAgainstModel(t *testing.T) {
 			r.Fatalf("%s\nprogram: %s", broken, script(roots...))
 		}
 	})
+	// What random programs meet too rarely: a message before an earlier one and to a life that has ended,
+	// and a method outside of the set.
+	add := []op{{Do: "add", N: 1}}
+	rare := []op{
+		{ID: "a", Do: "call", Ops: []op{{Do: "send", ID: "b", Ops: add}, {Do: "send", ID: "b", Ops: add}}},
+		{ID: "b", Do: "consume", N: 1},
+		{ID: "b", Do: "call", Ops: []op{{Do: "pass"}}},
+		{ID: "b", Do: "consume"},
+		{ID: "c", Do: "call", Ops: []op{{Do: "call", ID: "b", Ops: []op{{Do: "become", ID: "closed"}}}, {Do: "call", ID: "b", Again: true, Ops: add}}},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if broken := chainsAgainstModel(t, rare, false, "", seen); broken != "" {
+			t.Error(broken)
+		}
+	})
 	t.Logf("met %v", seen)
 	for _, what := range []string{"ok", "on_purpose", "trap", "not_reentrant", "not_accepted", "passed_away", "order", "consumed", "told", "lives", "spawned", "events"} {
 		if seen[what] == 0 && !testing.Short() {

@@ -56,7 +56,7 @@ func (m *model) drawMessages(r *rapid.T, id string, c *actor.Commit) {
 
 // keepable drops the messages of a commit to actors that the rows delete, which it may not send.
 func keepable(c *actor.Commit, rows []actor.RowWrite) {
-	c.Reminders.Set = slices.DeleteFunc(c.Reminders.Set, func(r actor.Reminder) bool {
+	c.Reminders.Set = slices.DeleteFunc(slices.Clone(c.Reminders.Set), func(r actor.Reminder) bool {
 		return slices.ContainsFunc(rows, func(w actor.RowWrite) bool { return w.Key == r.Key && w.Delete && !w.NewLife })
 	})
 }
