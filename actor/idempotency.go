@@ -26,16 +26,26 @@ type KeyedCall struct {
 
 func (c KeyedCall) String() string { return fmt.Sprintf("%s.%s, key %q", c.Actor, c.Method, c.Key) }
 
-// sendPrefix begins the method under which a message is recorded that was sent with a key; no
-// method has such a name.
-const sendPrefix = "send:"
+// No method has a name that begins with one of these: sendPrefix begins the method under which a
+// message is recorded that was sent with a key, and donePrefix that of [KeyedCall.Done].
+const (
+	sendPrefix = "send:"
+	donePrefix = "done:"
+)
 
 // SendMethod returns the method of the [KeyedCall] of a message that runs a method.
 func SendMethod(method string) string { return sendPrefix + method }
 
+// Done names the record of the reply to c where the record of c itself is a mark
+// ([IdempotencyRecord.Mark]).
+func (c KeyedCall) Done() KeyedCall {
+	c.Method = donePrefix + c.Method
+	return c
+}
+
 // Validate checks the parts of c.
 func (c *KeyedCall) Validate() error {
-	method := strings.TrimPrefix(c.Method, sendPrefix)
+	method := strings.TrimPrefix(strings.TrimPrefix(c.Method, sendPrefix), donePrefix)
 	return errors.Join(c.Actor.Validate(), ValidateMethod(method), ValidateIdempotencyKey(c.Key))
 }
 
@@ -64,6 +74,16 @@ type IdempotencyRecord struct {
 	// database time, to the microsecond. As loaded from a store it is what is
 	// left.
 	TTL time.Duration
+	// Mark, if not nil, makes the record a mark, which has no reply: a turn that the call began has made
+	// this call, by itself or by turns that it called, of an actor of another host, where it is committed. The
+	// commit there writes the mark, and the commit of the call itself records its reply under
+	// [KeyedCall.Done].
+	Mark *KeyedCall
+}
+
+// Answers reports whether the record has the reply to an invocation with an idempotency key.
+func (r *IdempotencyRecord) Answers(i *Invocation) bool {
+	return r.Mark == nil && r.Key == i.IdempotencyKey && strings.TrimPrefix(r.Method, donePrefix) == i.Method && r.Actor == i.Key
 }
 
 // Call names the call that is recorded.

@@ -91,6 +91,9 @@ type Origin struct {
 	// first; [MaxWaits] at most, of [MaxWaitLen] bytes at most. A call of an actor that a waiting
 	// chain has runs in that chain. Empty: the caller's host is of an earlier version.
 	Waits []string
+	// Marks are what the commit of the called turn writes beside its own record, one for each of the
+	// calls with a key that it is nested in, unless there is a record of that call by then.
+	Marks []IdempotencyRecord
 }
 
 // Bounds of [Origin.Waits].
@@ -129,6 +132,8 @@ type Reply struct {
 	// Joined is the first one of [Origin.Waits] in whose chain the turn ran, and with which it is
 	// committed. Empty: the turn is committed, or only read.
 	Joined string
+	// Marked means that the store has all of [Origin.Marks].
+	Marked bool
 	// Callbacks means that the turn's commit may have recorded calls that have joined chains which
 	// wait for it, under [CallbacksKey].
 	Callbacks bool

@@ -127,7 +127,7 @@ func (cb *callbacks) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (en
 	place, before, fuel := recordOf(t).Began(&in.Inv, in.Inv.Origin.Depth), t.Chain.Savepoint(), t.Chain.Fuel
 	undone := t.Undone
 	t.Undone = before.Undo
-	reply, err := cb.runNamed(t, in)
+	reply, err := cb.run(t, in)
 	t.Undone = undone
 	if !endsChain(err) && t.Context().Err() == nil {
 		var unsettled error
@@ -136,7 +136,8 @@ func (cb *callbacks) calledBack(t *lane.Run, w *callback.Wait, c *call.Call) (en
 			err = unsettled
 		}
 	}
-	out := call.Result{Stats: in.Stats, Reply: actor.Reply{Payload: reply, Fuel: t.Chain.Fuel - fuel}}
+	missing, _ := in.MarksToWrite()
+	out := call.Result{Stats: in.Stats, Reply: actor.Reply{Payload: reply, Fuel: t.Chain.Fuel - fuel, Marked: len(missing) == 0}}
 	if err == nil {
 		t.Chain.PruneUndo(undone, before.Undo)
 	} else {
@@ -215,7 +216,7 @@ func (cb *callbacks) callBack(t *lane.Run, c *call.Call, made *call.Callback) er
 	in.Inv.IdempotencyKey = made.Key
 	in.Inv.Origin = &actor.Origin{From: c.Inv.Key, Chain: t.Chain.Name, Depth: t.Depth + 2, Fuel: t.FuelLeft(), Waits: waitsFor(t)}
 	place := recordOf(t).Began(&in.Inv, in.Inv.Origin.Depth)
-	reply, err := cb.runNamed(t, in)
+	reply, err := cb.run(t, in)
 	cb.ended(t, in, err)
 	var decided *decidedError
 	switch {
@@ -258,14 +259,6 @@ func (cb *callbacks) heldByOuter(t *lane.Run, c *call.Call) (bool, error) {
 func waitsForOuter(t *lane.Run, wait string) bool {
 	o := t.Outermost.Of.Inv.Origin
 	return o != nil && slices.Contains(o.Waits, wait)
-}
-
-// runNamed runs a callback. With a key of its own, it names the calls that it makes by that.
-func (cb *callbacks) runNamed(t *lane.Run, c *call.Call) (actor.Payload, error) {
-	if c.Inv.IdempotencyKey != "" {
-		defer t.Chain.NameWithin(c.KeyedCall())()
-	}
-	return cb.run(t, c)
 }
 
 // newCalled returns the call of an actor that the turn t calls.

@@ -431,7 +431,7 @@ func TestCopyOfABrokenCallback(t *testing.T) {
 				s.world.Deploy("app", "T", withMethods(methods, "Back"))
 			}
 			if reply, err := hs.invoke(t.Context(), "a", "Begin", "", key); reply != "called" || err != nil || backs != 2 {
-				t.Errorf("%q, %v, and %d runs of the callback", reply, err, backs)
+				t.Errorf("%q: %q, %v, and %d runs of the callback", key, reply, err, backs)
 			}
 			hs.want(t, map[string]int64{"a": 5, "b": 1, "b-other": 4, "b-third": 4})
 			hs.settled(t)

@@ -184,7 +184,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return cs.failed(t, c, nil, recorded, err)
 	}
 	if recorded {
-		ch.NameCall(c, t.Outermost.Of)
+		nameCall(t, c)
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
 		if reply, ok, err := cs.forwarding.known(t, m, c); ok {
 			return cs.callbacks.recorded(t, c, reply, err)
@@ -201,8 +201,9 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return cs.failed(t, c, m, recorded, cs.forwarding.moved(err))
 	}
 	if ch.PruneUndo(t.Undone, before.Undo); recorded {
-		if full := ch.Record(m, c, reply); full != nil {
-			err = &decidedError{err: full}
+		made(t, c, false)
+		if err = errors.Join(c.CheckMark(), ch.Record(m, c, reply)); err != nil {
+			err = &decidedError{err: err}
 		}
 	}
 	return reply, err
@@ -234,9 +235,15 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 	if !recorded || endsChain(err) {
 		return actor.Payload{}, err
 	}
-	t.Chain.NameCall(c, t.Outermost.Of)
+	nameCall(t, c)
 	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
 		return cs.callbacks.recorded(t, c, reply, err)
+	}
+	if left := c.CheckFailure(err); left != nil {
+		return actor.Payload{}, &decidedError{err: left}
+	}
+	if !call.Passing(err) {
+		made(t, c, false)
 	}
 	if m != nil {
 		m.Failed = true

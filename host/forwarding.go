@@ -16,7 +16,7 @@ import (
 
 // forwarding calls, for guests, actors that other hosts hold. Such a call commits on its own. It
 // takes effect at most once, in all runs of what began the chain: its idempotency key follows
-// from that and from its place in the chain ([activation.Chain.NameCall]). An actor may move between two runs, so
+// from that and from its place in the chain (nameCall). An actor may move between two runs, so
 // called turns of this host, which are in the chain's commit, are recorded by the same keys.
 type forwarding struct {
 	peers      Peers // nil: there are none
@@ -75,11 +75,14 @@ func (f *forwarding) ask(t *lane.Run, c *call.Call, readOnly bool, w *callback.W
 		ch.NameAs(f.newName())
 	}
 	if !readOnly {
-		ch.NameCall(c, t.Outermost.Of)
+		nameCall(t, c)
 		inv.IdempotencyKey = c.Inv.IdempotencyKey
 	}
 	inv.Token = t.Of.Inv.Token
 	inv.Origin = &actor.Origin{From: t.Of.Inv.Key, Chain: ch.Name, Depth: t.Depth + 1, Fuel: t.FuelLeft(), Waits: append(slices.Clip(waitsFor(t)), w.Name)}
+	if !readOnly {
+		inv.Origin.Marks = marksOf(t, c)
+	}
 	s := f.send(c.Ctx, inv)
 	defer s.end()
 	for {
@@ -115,8 +118,30 @@ func (f *forwarding) outcome(t *lane.Run, c *call.Call, a forwardedAnswer, readO
 	if a.err != nil {
 		return f.failed(t, c, a.err, readOnly)
 	}
+	if !readOnly && !a.reply.Marked && a.reply.Joined == "" { // the reply was recorded before
+		if err := f.findMarks(t); err != nil {
+			return actor.Payload{}, &decidedError{err: call.OfTurn(err)}
+		}
+	}
+	made(t, c, a.reply.Marked)
 	c.Elsewhere = !readOnly && a.reply.Joined == ""
 	return a.reply.Payload, nil
+}
+
+// findMarks asks the store for the marks of the turns that t is, or is nested in, as far as they are not known.
+func (f *forwarding) findMarks(t *lane.Run) (err error) {
+	t.Waiting(func() {
+		for u := t; u != nil && err == nil; u = u.Caller {
+			if u.Of.Inv.IdempotencyKey != "" && u.Of.Mark == nil {
+				_, _ = f.recordings.LookUp(t.Context(), u.Of) // what is recorded otherwise, the commit meets
+			}
+			if u.Of.Inv.Origin != nil {
+				err = f.recordings.LookUpMarks(t.Context(), u.Of)
+				return
+			}
+		}
+	})
+	return err
 }
 
 // sentCall is a call that another host has.
@@ -167,6 +192,8 @@ func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool)
 		return actor.Payload{}, &decidedError{err: err}
 	case errors.Is(err, actor.ErrKeyReused):
 		return actor.Payload{}, otherPayload(c)
+	case errors.Is(err, actor.ErrLeft): // what became of the call is not known
+		return actor.Payload{}, &decidedError{err: err}
 	case c.Ctx.Err() != nil && readOnly:
 		r = failedResult(c, actor.ErrDeadline)
 	case c.Ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
@@ -177,6 +204,11 @@ func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool)
 	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.IsUnsettled(c.Inv.IdempotencyKey)):
 		if reply, ok, err := f.knownOfFailed(t, c); ok {
 			return reply, err
+		}
+		fallthrough
+	default:
+		if !call.Passing(err) {
+			made(t, c, false)
 		}
 	}
 	return actor.Payload{}, &decidedError{r, err}
@@ -230,7 +262,7 @@ func (f *forwarding) known(t *lane.Run, m *activation.Enlisted, c *call.Call) (r
 	} else {
 		look()
 	}
-	return recordedReply(c, o.Result, ok)
+	return recordedReply(t, c, o.Result, ok)
 }
 
 // knownOfFailed is known for a call that has failed. No commit records a failure, so none finds the
@@ -241,7 +273,7 @@ func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Paylo
 		var r call.Result
 		c.Sum = actor.PayloadSum(c.Inv.Payload)
 		t.Waiting(func() { r, ok = f.recordings.LookUp(t.Context(), c) }) // the time of the call may be over
-		if reply, ok, err = recordedReply(c, r, ok); ok {
+		if reply, ok, err = recordedReply(t, c, r, ok); ok {
 			return reply, true, err
 		}
 	}
@@ -252,8 +284,8 @@ func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Paylo
 	return actor.Payload{}, false, nil
 }
 
-// recordedReply is what the caller gets of a call with the record r, if ok.
-func recordedReply(c *call.Call, r call.Result, ok bool) (actor.Payload, bool, error) {
+// recordedReply is what the caller, the turn t, gets of a call with the record r, if ok.
+func recordedReply(t *lane.Run, c *call.Call, r call.Result, ok bool) (actor.Payload, bool, error) {
 	switch {
 	case !ok:
 		return actor.Payload{}, false, nil
@@ -262,6 +294,7 @@ func recordedReply(c *call.Call, r call.Result, ok bool) (actor.Payload, bool, e
 	case r.Err != nil: // there may be a record
 		return actor.Payload{}, true, &decidedError{perhapsRan(c, r.Err), r.Err}
 	}
+	made(t, c, false)
 	c.Elsewhere = true
 	return r.Reply.Payload, true, nil
 }

@@ -355,7 +355,10 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case wire == nil:
 		events.Forwarded("reply")
-		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api(), Joined: s.Reply.Joined, Callbacks: s.Reply.Callbacks}
+		reply := actor.Reply{
+			Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api(),
+			Joined: s.Reply.Joined, Callbacks: s.Reply.Callbacks, Marked: s.Reply.Marked,
+		}
 		c.answer(reply, nil)
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):

@@ -36,24 +36,61 @@ func RecordIDOf(c actor.KeyedCall) RecordID {
 
 // A record's value, for drivers, integers big-endian:
 //
-//	0  u8   layout, 1
+//	0  u8   layout: 1, or 2 of a mark
 //	1  32   sum of the payload
 //	33 u64  version
 //	41 u16  length of the content type
-//	43      content type, and behind it the reply
+//	43      content type, and behind it the reply, or what appendMark appends
 const (
 	recordLayout     = 1
+	markLayout       = 2
 	recordHeaderSize = 43
 )
+
+// appendMark appends what a mark has in the place of a reply: the parts of the call that it names, each
+// behind its length as a u16.
+func appendMark(dst []byte, m *actor.KeyedCall) []byte {
+	for _, part := range partsOf(m) {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(*part)))
+		dst = append(dst, *part...)
+	}
+	return dst
+}
+
+func decodeMark(data []byte) (*actor.KeyedCall, error) {
+	m := &actor.KeyedCall{}
+	for _, part := range partsOf(m) {
+		if len(data) < 2 || len(data)-2 < int(binary.BigEndian.Uint16(data)) {
+			return nil, errors.New("its mark goes beyond its end")
+		}
+		n := 2 + int(binary.BigEndian.Uint16(data))
+		*part, data = string(data[2:n]), data[n:]
+	}
+	if len(data) > 0 {
+		return nil, fmt.Errorf("%d bytes are behind its mark", len(data))
+	}
+	return m, nil
+}
+
+func partsOf(c *actor.KeyedCall) [5]*string {
+	return [...]*string{&c.Actor.App, &c.Actor.Type, &c.Actor.ID, &c.Method, &c.Key}
+}
 
 // AppendRecord appends to dst what [DecodeRecord] reads. The call and TTL are not in
 // it.
 func AppendRecord(dst []byte, r *actor.IdempotencyRecord) []byte {
-	dst = append(dst, recordLayout)
+	layout := byte(recordLayout)
+	if r.Mark != nil {
+		layout = markLayout
+	}
+	dst = append(dst, layout)
 	dst = append(dst, r.Payload[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, r.Version)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.Reply.ContentType)))
 	dst = append(dst, r.Reply.ContentType...)
+	if r.Mark != nil {
+		return appendMark(dst, r.Mark)
+	}
 	return append(dst, r.Reply.Data...)
 }
 
@@ -63,8 +100,8 @@ func DecodeRecord(value []byte) (actor.IdempotencyRecord, error) {
 	if len(value) < recordHeaderSize {
 		return actor.IdempotencyRecord{}, fmt.Errorf("it has %d bytes, and its header alone has %d", len(value), recordHeaderSize)
 	}
-	if value[0] != recordLayout {
-		return actor.IdempotencyRecord{}, fmt.Errorf("its layout is %d, and %d is known", value[0], recordLayout)
+	if value[0] != recordLayout && value[0] != markLayout {
+		return actor.IdempotencyRecord{}, fmt.Errorf("its layout is %d, and %d and %d are known", value[0], recordLayout, markLayout)
 	}
 	body := value[recordHeaderSize:]
 	n := int(binary.BigEndian.Uint16(value[41:]))
@@ -76,6 +113,11 @@ func DecodeRecord(value []byte) (actor.IdempotencyRecord, error) {
 		Version: binary.BigEndian.Uint64(value[33:]),
 		Reply:   actor.Payload{ContentType: string(body[:n])},
 	}
+	if value[0] == markLayout {
+		var err error
+		r.Mark, err = decodeMark(body[n:])
+		return r, err
+	}
 	if n < len(body) {
 		r.Reply.Data = body[n:]
 	}
@@ -84,5 +126,11 @@ func DecodeRecord(value []byte) (actor.IdempotencyRecord, error) {
 
 // RecordSize is what [AppendRecord] appends, in bytes.
 func RecordSize(r *actor.IdempotencyRecord) int {
-	return recordHeaderSize + len(r.Reply.ContentType) + len(r.Reply.Data)
+	n := recordHeaderSize + len(r.Reply.ContentType) + len(r.Reply.Data)
+	if r.Mark != nil {
+		for _, part := range partsOf(r.Mark) {
+			n += 2 + len(*part)
+		}
+	}
+	return n
 }

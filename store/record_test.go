@@ -39,7 +39,9 @@ func TestRecordRoundTrip(t *testing.T) {
 		"all": {Payload: actor.PayloadSum(actor.Payload{Data: []byte("x")}), Version: 1<<63 - 1,
 			Reply: actor.Payload{ContentType: "text/plain", Data: []byte("hello")}},
 		"no content type": {Reply: actor.Payload{Data: []byte{0}}},
-		"no data":         {Reply: actor.Payload{ContentType: strings.Repeat("x", 300)}},
+		"mark": {Payload: actor.PayloadSum(actor.Payload{Data: []byte("x")}),
+			Mark: &actor.KeyedCall{Actor: actor.Key{App: "app", Type: "Account", ID: "ann"}, Method: "Credit", Key: "chain:1"}},
+		"no data": {Reply: actor.Payload{ContentType: strings.Repeat("x", 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value := store.AppendRecord(nil, &r)
@@ -60,6 +62,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func FuzzDecodeRecord(f *testing.F) {
 	r := actor.IdempotencyRecord{Version: 7, Reply: actor.Payload{ContentType: "text/plain", Data: []byte("hello")}}
 	f.Add(store.AppendRecord(nil, &r))
+	f.Add(store.AppendRecord(nil, &actor.IdempotencyRecord{Mark: &actor.KeyedCall{Method: "Credit"}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := store.DecodeRecord(value)

@@ -363,6 +363,10 @@ func validateRecord(r *actor.IdempotencyRecord) error {
 		problem = fmt.Sprintf("has a TTL of %v; the shortest is 1µs", r.TTL)
 	case r.Version > math.MaxInt64:
 		problem = fmt.Sprintf("has version %d; the highest is 2^63-1", r.Version)
+	case r.Mark != nil && (len(r.Reply.Data) > 0 || r.Reply.ContentType != ""):
+		problem = "is a mark, and has a reply"
+	case r.Mark != nil && (r.Mark.Validate() != nil || r.Mark.Actor.App != r.Actor.App):
+		problem = "is a mark of " + r.Mark.String() + ", which is no call of its app"
 	case len(r.Reply.ContentType) > math.MaxUint16:
 		problem = fmt.Sprintf("has a content type of %d bytes; at most %d are allowed", len(r.Reply.ContentType), math.MaxUint16)
 	default:

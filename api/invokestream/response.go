@@ -30,6 +30,7 @@ type Reply struct {
 	Owner     string // between hosts
 	Joined    string // between hosts
 	Callbacks bool   // between hosts
+	Marked    bool   // between hosts
 }
 
 // The numbers of the fields in actor.proto.
@@ -46,6 +47,7 @@ const (
 	fieldReplyOwner       protowire.Number = 8
 	fieldReplyJoined      protowire.Number = 9
 	fieldReplyCallbacks   protowire.Number = 10
+	fieldReplyMarked      protowire.Number = 11
 
 	fieldReplyHello protowire.Number = 2
 )
@@ -55,7 +57,7 @@ func (r *Reply) Size() int { return sizeMessage(r.size()) }
 
 func (r *Reply) size() int {
 	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version) + sizeVarint(r.Fuel) +
-		sizeBytes(len(r.Host)) + sizeBytes(len(r.Owner)) + sizeBytes(len(r.Joined)) + sizeBool(r.Callbacks)
+		sizeBytes(len(r.Host)) + sizeBytes(len(r.Owner)) + sizeBytes(len(r.Joined)) + sizeBool(r.Callbacks) + sizeBool(r.Marked)
 	if r.Error != nil {
 		n += sizeMessage(proto.Size(r.Error))
 	}
@@ -83,6 +85,7 @@ func (r *Response) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldReplyOwner, reply.Owner)
 		dst = appendBytes(dst, fieldReplyJoined, reply.Joined)
 		dst = appendBool(dst, fieldReplyCallbacks, reply.Callbacks)
+		dst = appendBool(dst, fieldReplyMarked, reply.Marked)
 	}
 	return appendHello(dst, fieldReplyHello, r.Hello)
 }
@@ -132,6 +135,8 @@ func (r *Response) decodeReply(data []byte, reply *Reply) error {
 			reply.Joined, err = r.names.text(f.bytes)
 		case f.is(fieldReplyCallbacks, protowire.VarintType):
 			reply.Callbacks = f.varint != 0
+		case f.is(fieldReplyMarked, protowire.VarintType):
+			reply.Marked = f.varint != 0
 		}
 		return err
 	})

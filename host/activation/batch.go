@@ -129,7 +129,10 @@ func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
 // Join adds what other commits: of other actors, in the same app.
 func (b *Batch) Join(other *Batch) {
 	b.Parts, b.Rows = append(b.Parts, other.Parts...), append(b.Rows, other.Rows...)
-	b.Records, b.Timers = append(b.Records, other.Records...), append(b.Timers, other.Timers...)
+	for i := range other.Records {
+		b.Record(other.Records[i])
+	}
+	b.Timers = append(b.Timers, other.Timers...)
 	b.Spawned = append(b.Spawned, other.Spawned...)
 	b.Services = append(b.Services, other.Services...)
 	b.Reminders.Add(&other.Reminders)
@@ -137,6 +140,14 @@ func (b *Batch) Join(other *Batch) {
 	b.Replies += other.Replies
 	b.replyMemory += other.replyMemory
 	b.Most = min(b.Most, other.Most)
+}
+
+// Record adds a record, unless it is a mark of a call of which there is a record already.
+func (b *Batch) Record(r actor.IdempotencyRecord) {
+	if r.Mark != nil && slices.ContainsFunc(b.Records, func(other actor.IdempotencyRecord) bool { return other.Call() == r.Call() }) {
+		return
+	}
+	b.Records = append(b.Records, r)
 }
 
 // CountReply counts the reply of a call that is held.

@@ -2,7 +2,6 @@ package activation
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -77,31 +76,6 @@ func (ch *Chain) Read(members []*Member) []*Member {
 func (ch *Chain) NameAs(name string) {
 	ch.Name = name
 	ch.SetName(name)
-}
-
-// NameWithin has the calls that a callback makes named by the callback's key, and counted from
-// there, until back is called: a copy of the callback that runs after a connection has broken finds
-// the calls of the one before it.
-func (ch *Chain) NameWithin(callback actor.KeyedCall) (back func()) {
-	around := ch.naming
-	ch.naming = naming{within: "\x00" + callback.String()}
-	return func() { ch.naming = around }
-}
-
-// NameCall gives a call its idempotency key, unless it has one: what began the chain, the callback
-// that makes the call, and how many calls of the same method of the same actor had a key before it.
-// Calls of others do not count: a run of the chain that makes fewer of them finds this one again.
-func (ch *Chain) NameCall(c, outermost *call.Call) {
-	if c.Inv.IdempotencyKey != "" {
-		return
-	}
-	sum := sha256.Sum256([]byte(outermost.Began(ch.Name) + ch.naming.within))
-	of := actor.KeyedCall{Actor: c.Inv.Key, Method: c.Inv.Method}
-	if ch.naming.given == nil {
-		ch.naming.given = make(map[actor.KeyedCall]int)
-	}
-	ch.naming.given[of]++
-	c.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:%d", sum[:16], ch.naming.given[of])
 }
 
 // Size is what the chain adds to a commit, in bytes, beside the outermost turn.

@@ -579,13 +579,6 @@ type Chain struct {
 	Inner                  []Inner           // the calls that have joined a chain which this one waits for
 	Callbacks              []call.Callback   // the calls that have joined a chain which waits for this one
 	Name                   string            // what [chain.Chain.SetName] was given
-	naming                 naming            // of calls
-}
-
-// naming is what the keys of NameCall depend on, beside what began the chain.
-type naming struct {
-	within string                  // the callback that makes the calls; empty: none
-	given  map[actor.KeyedCall]int // how many calls have got a key, by actor and method
 }
 
 // Inner is a call of a callback that has joined the chain which waits for the callback, under the name of its
@@ -718,7 +711,7 @@ const maxReplyMemory = 8 << 20
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *Batch) find(c *call.Call) *actor.IdempotencyRecord {
 	for i := range b.Records {
-		if r := &b.Records[i]; r.Key == c.Inv.IdempotencyKey && r.Method == c.Inv.Method && r.Actor == c.Inv.Key {
+		if r := &b.Records[i]; r.Answers(&c.Inv) {
 			return r
 		}
 	}

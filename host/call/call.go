@@ -178,9 +178,22 @@ type progress struct {
 	Seed string
 	// Outside is how a call waits that its actor does not accept.
 	Outside outside
+	marking
 	// Losses is what the shard counted when the call entered, of a call without a mailbox.
 	Losses uint64
 	Stats  Stats
+}
+
+// marking is what is known of the mark of a call with an idempotency key, and of the calls of other
+// actors that its turn makes.
+type marking struct {
+	// Mark is the call that the mark in the store names; nil: no mark is known to be there.
+	Mark *actor.KeyedCall
+	// Made means that this run has made that call.
+	Made bool
+	// missing are those of the marks of the call's origin that the store lacks; nil: all, as far as is known.
+	missing *[]actor.IdempotencyRecord
+	named   map[actor.KeyedCall]int // how many calls have got a key from Name in this run, by actor and method
 }
 
 // outside is how a call waits for a method set that has its method. The lock of the actor's shard
@@ -269,8 +282,12 @@ func (c *Call) KeyedCall() actor.KeyedCall {
 
 // Record returns what is recorded of a call that was answered with a reply.
 func (c *Call) Record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRecord {
+	of := c.KeyedCall()
+	if c.Mark != nil {
+		of = of.Done()
+	}
 	return actor.IdempotencyRecord{
-		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: c.Sum,
+		Actor: of.Actor, Method: of.Method, Key: of.Key, Payload: c.Sum,
 		Reply: reply.Payload, Version: reply.Version, TTL: ttl,
 	}
 }
@@ -293,10 +310,10 @@ func (c *Call) Recorded(r *actor.IdempotencyRecord) Result {
 // Began names what began the turn: a call with an idempotency key and a firing by what each call
 // that repeats it has, too, and others by unnamed.
 func (c *Call) Began(unnamed string) string {
-	switch c.Cause {
-	case actor.CauseKeyedCall:
+	switch {
+	case c.Inv.IdempotencyKey != "":
 		return c.Inv.Key.String() + "\x00" + c.Inv.Method + "\x00" + c.Inv.IdempotencyKey
-	case actor.CauseFiring, actor.CauseMessage, actor.CauseUndelivered:
+	case c.Cause == actor.CauseFiring, c.Cause == actor.CauseMessage, c.Cause == actor.CauseUndelivered:
 		return fmt.Sprint(c.Inv.Firing.Reminder, "\x00", c.Inv.Firing.Step.Version)
 	}
 	return unnamed

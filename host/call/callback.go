@@ -52,7 +52,8 @@ func (c *Call) RecordCallbacks(list []Callback, version uint64, ttl time.Duratio
 		panic(err) // texts, bytes and numbers
 	}
 	r := c.Record(actor.Reply{Payload: actor.Payload{Data: data}, Version: version}, ttl)
-	r.Key = actor.CallbacksKey(r.Key)
+	of := c.Callbacks()
+	r.Method, r.Key = of.Method, of.Key
 	return r
 }
 

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,7 +98,7 @@ func (m Model) holder(service string) string {
 // Run returns what the actors are after a scripted turn, its reply or the code of its error, and what
 // it tells, which [Model.Tell] delivers. After an error nothing has changed.
 func (m Model) Run(id string, ops []Op) (after Model, tells []ModelTell, reply, code string) {
-	c := &modelChain{open: map[string]bool{}, over: map[string]bool{}}
+	c := &modelChain{begun: m, open: map[string]bool{}, over: map[string]bool{}}
 	after, reply, code = c.run(m, id, ops)
 	if code != "" {
 		return m, nil, "", code
@@ -143,6 +144,7 @@ func (m Model) Tell(t ModelTell) Model {
 
 // modelChain is a turn with those that it calls.
 type modelChain struct {
+	begun Model
 	open  map[string]bool // the actors with a turn that is not over
 	over  map[string]bool // those whose life has ended in the chain
 	tells []ModelTell
@@ -225,7 +227,8 @@ func (c *modelChain) effect(m Model, id string, o *Op, awaited bool) (after Mode
 			delete(a.Has, o.ID)
 			did = fmt.Sprint(had)
 		case "claim":
-			if holder := m.holder(o.ID); holder != "" && holder != id {
+			// What another actor gives up in the chain is its own until that is committed.
+			if holder := cmp.Or(m.holder(o.ID), c.begun.holder(o.ID)); holder != "" && holder != id {
 				code = "claim_-10"
 				return
 			}

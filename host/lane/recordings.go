@@ -67,7 +67,7 @@ func (rec *Recordings) lookUpDoubtful(ctx context.Context, a *activation.Activat
 	for i, one := range calls {
 		asked[i] = one.KeyedCall()
 	}
-	found, err := rec.store.Committer.LoadIdempotency(ctx, asked)
+	found, err := rec.store.LoadIdempotency(ctx, asked)
 	if err != nil {
 		return errLookUp(err)
 	}
@@ -86,7 +86,7 @@ func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w
 // LookUp asks the store for a record of an earlier call with the key of c.
 func (rec *Recordings) LookUp(ctx context.Context, c *call.Call) (r call.Result, ok bool) {
 	var found actor.Recorded
-	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.KeyedCall()})
+	all, err := rec.store.LoadIdempotency(ctx, []actor.KeyedCall{c.KeyedCall()})
 	if err == nil {
 		found = all[0]
 	}
@@ -95,7 +95,7 @@ func (rec *Recordings) LookUp(ctx context.Context, c *call.Call) (r call.Result,
 
 // Committed asks the store whether all of some calls are recorded.
 func (rec *Recordings) Committed(ctx context.Context, calls []actor.KeyedCall) (all bool, err error) {
-	found, err := rec.store.Committer.LoadIdempotency(ctx, calls)
+	found, err := rec.store.LoadIdempotency(ctx, calls)
 	if err != nil {
 		return false, errLookUp(err)
 	}
@@ -103,16 +103,46 @@ func (rec *Recordings) Committed(ctx context.Context, calls []actor.KeyedCall) (
 		if found[i].Err != nil {
 			return false, errLookUp(found[i].Err)
 		}
-		if !found[i].Found {
+		if !found[i].Found || found[i].Record.Mark != nil {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
+// LookUpMarks finds out which marks of the origin of c the store lacks. [actor.ErrCanceled]: one of the calls that
+// c is nested in is over, and nothing waits for c.
+func (rec *Recordings) LookUpMarks(ctx context.Context, c *call.Call) error {
+	marks, _ := c.MarksToWrite()
+	if len(marks) == 0 {
+		return nil
+	}
+	calls := make([]actor.KeyedCall, len(marks))
+	for i := range marks {
+		calls[i] = marks[i].Call()
+	}
+	found, err := rec.store.LoadIdempotency(ctx, calls)
+	if err != nil {
+		return errLookUp(err)
+	}
+	var missing []actor.IdempotencyRecord
+	for i := range found {
+		switch r := &found[i]; {
+		case r.Err != nil:
+			return errLookUp(r.Err)
+		case !r.Found:
+			missing = append(missing, marks[i])
+		case r.Record.Mark == nil:
+			return fmt.Errorf("%w: %s, which it is nested in, is over", actor.ErrCanceled, calls[i])
+		}
+	}
+	c.MarksMissing(missing)
+	return nil
+}
+
 // Callbacks asks the store for the callbacks of a recorded call.
 func (rec *Recordings) Callbacks(ctx context.Context, c *call.Call) ([]call.Callback, error) {
-	all, err := rec.store.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.Callbacks()})
+	all, err := rec.store.LoadIdempotency(ctx, []actor.KeyedCall{c.Callbacks()})
 	if err == nil {
 		err = all[0].Err
 	}
@@ -133,6 +163,9 @@ func (rec *Recordings) AsRecorded(c *call.Call, found actor.Recorded, err error)
 	switch {
 	case err != nil:
 		return call.Result{Err: errLookUp(err), Stats: c.Stats}, true
+	case found.Found && found.Record.Mark != nil && found.Record.Payload == c.Sum: // or the key is of another call
+		c.Mark = found.Record.Mark
+		return call.Result{}, false
 	case found.Found:
 		rec.Repeats.Note(&c.Inv.Key, time.Now())
 		rec.table.NoteNewer(c.Inv.Key, found.Record.Version)
@@ -152,6 +185,9 @@ func (rec *Recordings) orRecorded(ctx context.Context, c *call.Call, r call.Resu
 	}
 	if known, ok := rec.LookUp(ctx, c); ok {
 		return known
+	}
+	if err := c.CheckFailure(r.Err); err != nil {
+		return call.Result{Err: err, Stats: c.Stats}
 	}
 	if errors.Is(r.Err, actor.ErrKeyExists) { // and expired meanwhile
 		r.Err = fmt.Errorf("%w: %w", actor.ErrStale, r.Err)

@@ -210,9 +210,14 @@ func (ts *Turns) checkMemory(app string) error {
 // warm runs one attempt of a turn on the activation's tip.
 func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call, s *serving.Type, readOnly bool, now time.Time) call.Outcome {
 	keyed := c.Cause == actor.CauseKeyedCall && !readOnly
-	if keyed {
+	if c.BeginRun(); keyed {
 		if o, ok := ts.Records.Known(ctx, a, c); ok {
 			return o
+		}
+		if c.Doubtful {
+			if err := ts.Records.LookUpMarks(ctx, c); err != nil {
+				return call.Failed(err)
+			}
 		}
 	}
 	end := c.Phase(call.PhaseLoad)
@@ -276,6 +281,9 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	if err == nil {
 		if err = ctx.ErrAt(ran); err == nil {
 			err = t.ownLives()
+		}
+		if err == nil {
+			err = c.CheckMark()
 		}
 		if err == nil {
 			o.Sealed, err = t.Close(s, l)

@@ -52,7 +52,7 @@ func New(cfg Config) *Store {
 	st.Commits = pipeline.NewCommits(st.Context, cfg.Pipeline, cfg.Committer)
 	st.loads = pipeline.NewLoads(st.Context, cfg.Pipeline, cfg.Committer)
 	st.Versions = pipeline.NewAsks(st.Context, cfg.Pipeline, cfg.Committer.Versions, func(k actor.Key) string { return k.App }, func(actor.RowVersion) int64 { return 0 })
-	st.Records = pipeline.NewAsks(st.Context, cfg.Pipeline, cfg.Committer.LoadIdempotency,
+	st.Records = pipeline.NewAsks(st.Context, cfg.Pipeline, st.LoadIdempotency,
 		func(c actor.KeyedCall) string { return c.Actor.App }, func(r actor.Recorded) int64 { return int64(len(r.Record.Reply.Data)) })
 	if cfg.FindReminders != nil {
 		st.Reminders = pipeline.NewAsks(st.Context, cfg.Pipeline, cfg.FindReminders,
@@ -70,6 +70,34 @@ func (st *Store) Wait() {
 	if st.Reminders != nil {
 		st.Reminders.Wait()
 	}
+}
+
+// LoadIdempotency returns what is recorded of calls, of each its reply if there is one, and otherwise its mark.
+func (st *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	found, err := st.Committer.LoadIdempotency(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	var marked []int
+	var done []actor.KeyedCall
+	for i := range found {
+		if found[i].Found && found[i].Record.Mark != nil {
+			marked, done = append(marked, i), append(done, calls[i].Done())
+		}
+	}
+	if len(marked) == 0 {
+		return found, nil
+	}
+	replies, err := st.Committer.LoadIdempotency(ctx, done)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range marked {
+		if replies[n].Found || replies[n].Err != nil {
+			found[i] = replies[n]
+		}
+	}
+	return found, nil
 }
 
 // soleCommit is a commit that one goroutine waits for.

@@ -95,12 +95,18 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 		done.Reply.Version = b.Rows[i].NewVersion
 	}
 	if c.Cause == actor.CauseKeyedCall {
-		b.Records = append(b.Records, c.Record(done.Reply, s.Limits.IdempotencyTTL))
+		b.Record(c.Record(done.Reply, s.Limits.IdempotencyTTL))
 		b.Replies += len(done.Reply.Payload.Data) + call.RecordCost
+		marks, all := c.MarksToWrite()
+		for _, mark := range marks {
+			b.Record(mark)
+			b.Replies += call.RecordCost
+		}
+		done.Reply.Marked = all
 	}
 	if ch != nil && len(ch.Callbacks) > 0 && c.Cause == actor.CauseKeyedCall {
 		record := c.RecordCallbacks(ch.Callbacks, done.Reply.Version, s.Limits.IdempotencyTTL)
-		b.Records = append(b.Records, record)
+		b.Record(record)
 		b.Replies += len(record.Reply.Data) + call.RecordCost
 		done.Reply.Callbacks = true
 	}
@@ -129,7 +135,7 @@ func sealChain(ch *activation.Chain, b *activation.Batch) {
 	}
 	for _, r := range ch.Records {
 		reply := actor.Reply{Payload: r.Reply, Version: b.Rows[b.Part(r.Of.Activation)].NewVersion}
-		b.Records = append(b.Records, r.Call.Record(reply, r.Of.Served.Limits.IdempotencyTTL))
+		b.Record(r.Call.Record(reply, r.Of.Served.Limits.IdempotencyTTL))
 		b.Replies += len(r.Reply.Data) + call.RecordCost
 	}
 }
@@ -272,6 +278,8 @@ func (w *Workers) sendDoubtful(l *call.Answers) {
 		w.cfg.Store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.cfg.Recorded(c, found, err); ok {
 				c.Result = known
+			} else if err := c.CheckFailure(c.Result.Err); err != nil {
+				c.Result = call.Result{Err: err, Stats: c.Stats}
 			}
 			c.Result.Stats.Ended = time.Now()
 			c.Result.Stats.Commits(c.Result.Stats.Ended)

@@ -282,7 +282,7 @@ func (b *Bank) make(ctx context.Context, t *transfer) error {
 	}
 	refused := e.Guest != nil && (e.Guest.Code == "insufficient" || e.Guest.Code == "closed")
 	switch {
-	case t.keyed && !refused, !t.keyed && !refused && !mayRepeat(err) && e.Kind != "request_sent":
+	case t.keyed && !refused && e.Kind != "request_sent", !t.keyed && !refused && !mayRepeat(err) && e.Kind != "request_sent":
 		return fmt.Errorf("%+v: %w", t, err)
 	case lost:
 	case t.desk != "Cashier", e.Retryable: // a cashier's calls may have been committed before it failed
@@ -454,9 +454,7 @@ func (t *transfer) explains(m *moved) bool {
 	case made == "returned":
 		return gaveBack
 	case made == "refused":
-		// Known: if the cashier's server is lost with the debit, of a payer that it held, after another
-		// server has committed the credit, the next run may find too little money. docs/calls.md says so.
-		return none || t.keyed && len(out) == 0 && paid
+		return none
 	case made == "doubtful":
 		return none || took && !paid
 	}

@@ -259,6 +259,10 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
 		ds.counters.delivered(d, DeliveryUnserved)
 		ds.waitForDeployment(d.reminder, err)
+	case cond == actor.ErrPassedAway && d.reminder.CreatedAt.IsZero():
+		// It comes from the notice of its commit, which may have ended that life: the row says when it was sent.
+		ds.counters.delivered(d, DeliveryRetried)
+		ds.outcomes.again(id, 0)
 	case d.reminder.Message != nil:
 		next, again := failedMessage(d.reminder, ds.clock.now(), reasonOf(err))
 		if !again || cond == actor.ErrPassedAway { // no later life is meant

@@ -176,7 +176,7 @@ func (m *memory) apply(c *actor.Commit) error {
 		case op.IfAbsent && found:
 		case op.Set != nil:
 			r := *op.Set
-			r.Version = 1
+			r.Version, r.CreatedAt = 1, m.now()
 			m.reminders[op.ReminderName] = r
 		case op.Then != nil:
 			there.Version++

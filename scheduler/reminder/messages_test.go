@@ -298,8 +298,31 @@ func TestMessageToAnEarlierLifeEnds(t *testing.T) {
 		}
 		w.send(s, "ann", "bob", 1, true, func(sp *actor.ReminderSpec) { sp.Failure.Attempts, sp.Message.Undelivered = 9, "Sorry" })
 		after(time.Second)
-		if want := []string{"bob ", "ann passed_away"}; !slices.Equal(turns, want) || len(w.store.dead) != 1 || w.store.left() != 0 {
+		if want := []string{"bob ", "bob ", "ann passed_away"}; !slices.Equal(turns, want) || len(w.store.dead) != 1 || w.store.left() != 0 {
 			t.Errorf("turns %q, want %q; %d dead letters, %d are left", turns, want, len(w.store.dead), w.store.left())
+		}
+	})
+}
+
+// A message whose receiver seems to have passed away, by what the notice of its commit says, is read, and
+// delivered with the time at which it was sent.
+func TestMessageThatItsNoticeDatesTooEarly(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		w.send(s, "zoe", "amy", 1, true, nil)
+		after(time.Second) // the bucket of both is there, and was read
+		var sent []time.Time
+		w.host.turn = func(f actor.Firing) error {
+			if sent = append(sent, f.SentAt); len(sent) == 1 {
+				return &actor.TurnError{Key: f.Key, Err: &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it has"}}
+			}
+			return nil
+		}
+		before := w.store.loads()
+		w.send(s, "ann", "bob", 1, true, nil)
+		after(time.Second)
+		if len(sent) != 2 || sent[1].Before(sent[0]) || w.store.loads() != before+1 || len(w.store.dead) != 0 || w.store.left() != 0 {
+			t.Errorf("delivered as sent at %v, %d reads, %d dead letters, %d are left", sent, w.store.loads()-before, len(w.store.dead), w.store.left())
 		}
 	})
 }

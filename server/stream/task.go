@@ -104,7 +104,7 @@ func (t *task) begin() (begun host.Begun) {
 }
 
 func (t *task) Answer(reply actor.Reply, err error) {
-	out := invokestream.Reply{ID: t.id, Payload: reply.Payload, Version: reply.Version, Fuel: reply.Fuel, Joined: reply.Joined, Callbacks: reply.Callbacks}
+	out := invokestream.Reply{ID: t.id, Payload: reply.Payload, Version: reply.Version, Fuel: reply.Fuel, Joined: reply.Joined, Callbacks: reply.Callbacks, Marked: reply.Marked}
 	if err != nil {
 		out = t.failure(err)
 	}

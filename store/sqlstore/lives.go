@@ -10,8 +10,10 @@ import (
 // spawned, and their method sets. It comes behind the statement that wrote the rows, in the
 // same transaction, so that this statement costs others nothing; a row of a commit that did
 // not hold has another commit_id.
+//
+// A life ends at the beginning of the transaction: what that sends to the actor is for the next one.
 const writeLives = `UPDATE greenroom_actor AS a SET
-	life = a.life + c.lives, born_at = CASE c.lives WHEN 0 THEN a.born_at ELSE clock_timestamp() END, spawned = a.spawned OR c.spawned = 1, method_set = CASE c.sets WHEN 1 THEN c.method_set ELSE a.method_set END
+	life = a.life + c.lives, born_at = CASE c.lives WHEN 0 THEN a.born_at ELSE transaction_timestamp() END, spawned = a.spawned OR c.spawned = 1, method_set = CASE c.sets WHEN 1 THEN c.method_set ELSE a.method_set END
 FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::int8[], $6::int2[], $7::int2[], $8::text[])
 	AS c (app, type, id, commit_id, lives, spawned, sets, method_set)
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id`

@@ -112,6 +112,16 @@ var messages = suite{"Messages", []testCase{
 			f.Fatalf("an inbox that nothing was sent to holds %+v", size)
 		}
 	}},
+	{"what a commit sends to an actor whose life it ends is for the next one", func(f *fixture) {
+		b, bob := f.bucket(), f.key("bob")
+		before := f.place(message(f, b, 0, "ann", "bob", 1, 0))
+		with := message(f, b, 1, "ann", "bob", 2, 0)
+		f.ok(f.commit(setting(passAway(bob, f.apply(write(bob, actor.Row{}, `{}`))), with)))
+		with, after := f.loaded(with.ID), f.place(message(f, b, 2, "ann", "bob", 3, 0))
+		if born := f.load(bob).Born; !before.CreatedAt.Before(born) || with.CreatedAt.Before(born) || after.CreatedAt.Before(born) {
+			f.Fatalf("a life ended at %v, and messages were sent before at %v, with that at %v, and after at %v", born, before.CreatedAt, with.CreatedAt, after.CreatedAt)
+		}
+	}},
 	{"an ordered step is refused while an earlier message of its sender is there", func(f *fixture) {
 		b := f.bucket()
 		first, second, third := message(f, b, 0, "ann", "bob", 9, 999_999), message(f, b, 1, "ann", "bob", 10, 0), message(f, b, 2, "ann", "bob", 1<<40, 0)

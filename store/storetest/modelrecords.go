@@ -32,6 +32,8 @@ func drawRecords(r *rapid.T, k actor.Key, least int) []actor.IdempotencyRecord {
 		record.Payload[0] = rapid.Byte().Draw(r, "payload")
 		if reply := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(r, "reply"); len(reply) > 0 {
 			record.Reply = actor.Payload{ContentType: "text/plain", Data: reply}
+		} else if rapid.Bool().Draw(r, "mark") {
+			record.Mark = &actor.KeyedCall{Actor: actor.Key{App: k.App, Type: "T", ID: "called"}, Method: "Add", Key: call.key}
 		}
 		records = append(records, record)
 	}

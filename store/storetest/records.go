@@ -31,6 +31,22 @@ var records = suite{"Records", []testCase{
 			f.has(c.Anchor().Key, r)
 		}
 	}},
+	{"a mark of a call of another actor, and its reply beside it", func(f *fixture) {
+		r := record("k", "")
+		r.Reply.Data, r.Mark = nil, &actor.KeyedCall{Actor: f.key("called"), Method: "Credit", Key: "chain:1"}
+		c := write(f.key("called"), actor.Row{}, `{}`)
+		r.Actor = f.key("caller")
+		c.Records = append(c.Records, r)
+		f.apply(c)
+		f.has(r.Actor, r)
+		taken := recording(write(r.Actor, actor.Row{}, `{}`), record("k", "hello"))
+		f.refuse(taken, actor.ErrKeyExists)
+		done := record("k", "hello")
+		done.Method = r.Call().Done().Method
+		f.apply(recording(write(r.Actor, actor.Row{}, `{}`), done))
+		f.has(r.Actor, done)
+		f.has(r.Actor, r)
+	}},
 	{"records are loaded in groups, in the order of the calls", func(f *fixture) {
 		const n = 600
 		commits := make([]actor.Commit, n)

@@ -721,7 +721,10 @@ type ForwardedOrigin struct {
 	Fuel uint64 `protobuf:"varint,5,opt,name=fuel,proto3" json:"fuel,omitempty"`
 	// The names of the calls of turns that wait for this one, the outermost first. A host of an
 	// earlier version sends none, and passes none on.
-	Waits         []string `protobuf:"bytes,6,rep,name=waits,proto3" json:"waits,omitempty"`
+	Waits []string `protobuf:"bytes,6,rep,name=waits,proto3" json:"waits,omitempty"`
+	// What the commit of the called turn records beside its own reply, for each call with an
+	// idempotency key that it is nested in.
+	Marks         []*ForwardedMark `protobuf:"bytes,7,rep,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,6 +801,134 @@ func (x *ForwardedOrigin) GetWaits() []string {
 	return nil
 }
 
+func (x *ForwardedOrigin) GetMarks() []*ForwardedMark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// ForwardedMark says of a call with an idempotency key that its turn has called an actor of
+// another host, which has committed that.
+type ForwardedMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call with the key, of an actor of the same app.
+	ActorType string `protobuf:"bytes,1,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
+	ActorId   string `protobuf:"bytes,2,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
+	Method    string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	Key       string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// The SHA-256 of its payload's content type and bytes.
+	PayloadSum []byte               `protobuf:"bytes,5,opt,name=payload_sum,json=payloadSum,proto3" json:"payload_sum,omitempty"`
+	Ttl        *durationpb.Duration `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// The call that its turn has made.
+	CalledType    string `protobuf:"bytes,7,opt,name=called_type,json=calledType,proto3" json:"called_type,omitempty"`
+	CalledId      string `protobuf:"bytes,8,opt,name=called_id,json=calledId,proto3" json:"called_id,omitempty"`
+	CalledMethod  string `protobuf:"bytes,9,opt,name=called_method,json=calledMethod,proto3" json:"called_method,omitempty"`
+	CalledKey     string `protobuf:"bytes,10,opt,name=called_key,json=calledKey,proto3" json:"called_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedMark) Reset() {
+	*x = ForwardedMark{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedMark) ProtoMessage() {}
+
+func (x *ForwardedMark) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedMark.ProtoReflect.Descriptor instead.
+func (*ForwardedMark) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ForwardedMark) GetActorType() string {
+	if x != nil {
+		return x.ActorType
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetActorId() string {
+	if x != nil {
+		return x.ActorId
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetPayloadSum() []byte {
+	if x != nil {
+		return x.PayloadSum
+	}
+	return nil
+}
+
+func (x *ForwardedMark) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *ForwardedMark) GetCalledType() string {
+	if x != nil {
+		return x.CalledType
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetCalledId() string {
+	if x != nil {
+		return x.CalledId
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetCalledMethod() string {
+	if x != nil {
+		return x.CalledMethod
+	}
+	return ""
+}
+
+func (x *ForwardedMark) GetCalledKey() string {
+	if x != nil {
+		return x.CalledKey
+	}
+	return ""
+}
+
 // ForwardedFiring is the delivery of a reminder that a ForwardedInvocation is. Its actor,
 // method and payload are the invocation's.
 type ForwardedFiring struct {
@@ -824,7 +955,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +967,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +980,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -945,7 +1076,7 @@ type ForwardedMessage struct {
 
 func (x *ForwardedMessage) Reset() {
 	*x = ForwardedMessage{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1088,7 @@ func (x *ForwardedMessage) String() string {
 func (*ForwardedMessage) ProtoMessage() {}
 
 func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1101,7 @@ func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
 func (*ForwardedMessage) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForwardedMessage) GetFrom() *ForwardedActor {
@@ -1032,7 +1163,7 @@ type ForwardedActor struct {
 
 func (x *ForwardedActor) Reset() {
 	*x = ForwardedActor{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1175,7 @@ func (x *ForwardedActor) String() string {
 func (*ForwardedActor) ProtoMessage() {}
 
 func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1188,7 @@ func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
 func (*ForwardedActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForwardedActor) GetType() string {
@@ -1089,7 +1220,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1232,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1245,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -1170,7 +1301,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1313,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1326,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -1228,14 +1359,16 @@ type ExchangeReply struct {
 	// The one of the invocation's waits in whose chain the turn ran, and with which it is committed.
 	Joined string `protobuf:"bytes,9,opt,name=joined,proto3" json:"joined,omitempty"`
 	// The turn's commit may have recorded calls that joined chains which wait for it.
-	Callbacks     bool `protobuf:"varint,10,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
+	Callbacks bool `protobuf:"varint,10,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
+	// All marks of the invocation's origin are recorded.
+	Marked        bool `protobuf:"varint,11,opt,name=marked,proto3" json:"marked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1380,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1393,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -1333,6 +1466,13 @@ func (x *ExchangeReply) GetCallbacks() bool {
 	return false
 }
 
+func (x *ExchangeReply) GetMarked() bool {
+	if x != nil {
+		return x.Marked
+	}
+	return false
+}
+
 type ExchangeDeleteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -1345,7 +1485,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1497,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1510,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1402,7 +1542,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1554,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1567,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 type ExchangeTimerRequest struct {
@@ -1447,7 +1587,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1599,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1612,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1535,7 +1675,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1687,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1700,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1627,7 +1767,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1779,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1792,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1693,7 +1833,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1845,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1858,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1746,7 +1886,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1898,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1911,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1799,7 +1939,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1951,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1964,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1852,7 +1992,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2004,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2017,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1908,7 +2048,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2060,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2073,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1972,7 +2112,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2124,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2137,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -2039,7 +2179,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2191,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2204,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -2093,7 +2233,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2245,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2258,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -2143,7 +2283,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2295,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2308,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
 }
 
 type ExchangeReleaseResponse struct {
@@ -2181,7 +2321,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2333,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2346,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -2276,7 +2416,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"tracestate\x18\x0f \x01(\tR\n" +
 	"tracestate\x125\n" +
 	"\x06origin\x18\x10 \x01(\v2\x1d.greenroom.v1.ForwardedOriginR\x06origin\x122\n" +
-	"\x04tell\x18\x11 \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\x04tell\"\xa1\x01\n" +
+	"\x04tell\x18\x11 \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\x04tell\"\xd4\x01\n" +
 	"\x0fForwardedOrigin\x12\x1d\n" +
 	"\n" +
 	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
@@ -2284,7 +2424,24 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04fuel\x18\x05 \x01(\x04R\x04fuel\x12\x14\n" +
-	"\x05waits\x18\x06 \x03(\tR\x05waits\"\xc8\x03\n" +
+	"\x05waits\x18\x06 \x03(\tR\x05waits\x121\n" +
+	"\x05marks\x18\a \x03(\v2\x1b.greenroom.v1.ForwardedMarkR\x05marks\"\xc3\x02\n" +
+	"\rForwardedMark\x12\x1d\n" +
+	"\n" +
+	"actor_type\x18\x01 \x01(\tR\tactorType\x12\x19\n" +
+	"\bactor_id\x18\x02 \x01(\tR\aactorId\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x1f\n" +
+	"\vpayload_sum\x18\x05 \x01(\fR\n" +
+	"payloadSum\x12+\n" +
+	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x1f\n" +
+	"\vcalled_type\x18\a \x01(\tR\n" +
+	"calledType\x12\x1b\n" +
+	"\tcalled_id\x18\b \x01(\tR\bcalledId\x12#\n" +
+	"\rcalled_method\x18\t \x01(\tR\fcalledMethod\x12\x1d\n" +
+	"\n" +
+	"called_key\x18\n" +
+	" \x01(\tR\tcalledKey\"\xc8\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -2322,7 +2479,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"last_error\x18\x06 \x01(\tR\tlastError\"|\n" +
 	"\x10ExchangeResponse\x125\n" +
 	"\areplies\x18\x01 \x03(\v2\x1b.greenroom.v1.ExchangeReplyR\areplies\x121\n" +
-	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x9b\x02\n" +
+	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xb3\x02\n" +
 	"\rExchangeReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
@@ -2334,7 +2491,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x16\n" +
 	"\x06joined\x18\t \x01(\tR\x06joined\x12\x1c\n" +
 	"\tcallbacks\x18\n" +
-	" \x01(\bR\tcallbacks\"\x97\x01\n" +
+	" \x01(\bR\tcallbacks\x12\x16\n" +
+	"\x06marked\x18\v \x01(\bR\x06marked\"\x97\x01\n" +
 	"\x15ExchangeDeleteRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x1d\n" +
@@ -2416,7 +2574,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeTurnsRequest)(nil),    // 0: greenroom.v1.ExchangeTurnsRequest
 	(*ExchangeTurnsResponse)(nil),   // 1: greenroom.v1.ExchangeTurnsResponse
@@ -2428,109 +2586,112 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeRequest)(nil),         // 7: greenroom.v1.ExchangeRequest
 	(*ForwardedInvocation)(nil),     // 8: greenroom.v1.ForwardedInvocation
 	(*ForwardedOrigin)(nil),         // 9: greenroom.v1.ForwardedOrigin
-	(*ForwardedFiring)(nil),         // 10: greenroom.v1.ForwardedFiring
-	(*ForwardedMessage)(nil),        // 11: greenroom.v1.ForwardedMessage
-	(*ForwardedActor)(nil),          // 12: greenroom.v1.ForwardedActor
-	(*FiringProgress)(nil),          // 13: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 14: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 15: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 16: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 17: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 18: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 19: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 20: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 21: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 22: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 23: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 24: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 25: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 26: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 27: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 28: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 29: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 30: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 31: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 32: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 33: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 34: greenroom.v1.ActorKey
-	(Consistency)(0),                // 35: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 37: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 38: google.protobuf.Duration
-	(*Actor)(nil),                   // 39: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 40: greenroom.v1.StateEntry
+	(*ForwardedMark)(nil),           // 10: greenroom.v1.ForwardedMark
+	(*ForwardedFiring)(nil),         // 11: greenroom.v1.ForwardedFiring
+	(*ForwardedMessage)(nil),        // 12: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 13: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 14: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 15: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 16: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 17: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 18: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 19: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 20: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 21: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 22: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 23: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 24: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 25: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 26: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 27: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 28: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 29: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 30: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 31: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 32: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 33: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 34: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 35: greenroom.v1.ActorKey
+	(Consistency)(0),                // 36: greenroom.v1.Consistency
+	(*durationpb.Duration)(nil),     // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 39: greenroom.v1.StreamError
+	(*Actor)(nil),                   // 40: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 41: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	6,  // 0: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
 	2,  // 1: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
 	3,  // 2: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
 	6,  // 3: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	32, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	33, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	33, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	34, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
 	8,  // 6: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	6,  // 7: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	34, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	35, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	10, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	35, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	36, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	11, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
 	9,  // 11: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	11, // 12: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
-	31, // 13: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	36, // 14: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	13, // 15: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	11, // 16: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
-	12, // 17: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
-	12, // 18: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
-	36, // 19: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
-	36, // 20: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	36, // 21: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	15, // 22: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	6,  // 23: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 24: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	6,  // 25: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	34, // 26: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	6,  // 27: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	34, // 28: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	19, // 29: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	38, // 30: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	38, // 31: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	38, // 32: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	19, // 33: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	38, // 34: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	6,  // 35: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	34, // 36: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	39, // 37: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	40, // 38: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	6,  // 39: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	25, // 40: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	36, // 41: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	6,  // 42: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	34, // 43: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	6,  // 44: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 45: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	36, // 46: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	7,  // 47: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	16, // 48: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	21, // 49: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	18, // 50: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	23, // 51: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	26, // 52: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	27, // 53: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	4,  // 54: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	0,  // 55: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
-	14, // 56: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	17, // 57: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	22, // 58: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	20, // 59: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	24, // 60: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	30, // 61: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	29, // 62: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	5,  // 63: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	1,  // 64: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
-	56, // [56:65] is the sub-list for method output_type
-	47, // [47:56] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	12, // 12: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	10, // 13: greenroom.v1.ForwardedOrigin.marks:type_name -> greenroom.v1.ForwardedMark
+	37, // 14: greenroom.v1.ForwardedMark.ttl:type_name -> google.protobuf.Duration
+	32, // 15: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	38, // 16: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	14, // 17: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	12, // 18: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	13, // 19: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	13, // 20: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	38, // 21: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 22: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	38, // 23: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	16, // 24: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	6,  // 25: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	39, // 26: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	6,  // 27: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 28: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	6,  // 29: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 30: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	20, // 31: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	37, // 32: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	37, // 33: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	37, // 34: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	20, // 35: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	37, // 36: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	6,  // 37: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 38: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	40, // 39: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	41, // 40: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	6,  // 41: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	26, // 42: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	38, // 43: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	6,  // 44: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 45: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	6,  // 46: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	29, // 47: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	38, // 48: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	7,  // 49: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	17, // 50: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	22, // 51: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	19, // 52: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	24, // 53: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	27, // 54: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	28, // 55: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	4,  // 56: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	0,  // 57: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	15, // 58: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	18, // 59: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	23, // 60: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	21, // 61: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	25, // 62: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	31, // 63: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	30, // 64: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	5,  // 65: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	1,  // 66: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	58, // [58:67] is the sub-list for method output_type
+	49, // [49:58] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2546,7 +2707,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,92 @@
+package call
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// BeginRun forgets what an earlier run of the turn has called.
+func (c *Call) BeginRun() { c.Made, c.named = false, nil }
+
+// markMargin is for how much longer than a reply a mark is kept: it is committed before the reply, and is
+// needed as long as that.
+const markMargin = 15 * time.Minute
+
+// MarkAs returns the mark of c, whose turn makes a call.
+func (c *Call) MarkAs(makes actor.KeyedCall, ttl time.Duration) actor.IdempotencyRecord {
+	return actor.IdempotencyRecord{
+		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: actor.PayloadSum(c.Inv.Payload), TTL: ttl + markMargin, Mark: &makes,
+	}
+}
+
+// MarksToWrite returns the marks of the call's origin that its commit writes, and whether these are all.
+func (c *Call) MarksToWrite() (marks []actor.IdempotencyRecord, all bool) {
+	switch {
+	case c.Inv.Origin == nil:
+		return nil, true
+	case c.missing != nil:
+		return *c.missing, false
+	}
+	return c.Inv.Origin.Marks, true
+}
+
+// MarksMissing says which marks of the call's origin the store lacks.
+func (c *Call) MarksMissing(these []actor.IdempotencyRecord) { c.missing = &these }
+
+// CheckMark fails if the store has a mark of c, and this run has not made the call that it names: then
+// neither a reply nor a failure of the run says what became of c.
+func (c *Call) CheckMark() error {
+	if c.Mark == nil || c.Made {
+		return nil
+	}
+	c.Stats.Committed = true
+	return &actor.ReasonError{Condition: actor.ErrLeft, Reason: fmt.Sprintf(
+		"an earlier run of %s of %s %s has called %s of %s %s at another host, where that is committed, and this run has not; call again with the same idempotency key, once it can do what it did then",
+		c.Inv.Method, c.Inv.Key.Type, c.Inv.Key.ID, c.Mark.Method, c.Mark.Actor.Type, c.Mark.Actor.ID)}
+}
+
+// CheckFailure is CheckMark for a run that failed with err. A failure that says that the run could not find out, or
+// could not do, what it wanted to is the answer still: with the same key it goes again.
+func (c *Call) CheckFailure(err error) error {
+	if Passing(err) {
+		return nil
+	}
+	return c.CheckMark()
+}
+
+// Passing reports whether an error says that what the turn met may pass, or by a guest's status seems to.
+func Passing(err error) bool {
+	var guest *actor.GuestError
+	if !errors.As(err, &guest) {
+		why := actor.AsCondition(err)
+		return why != nil && why.Retryable()
+	}
+	switch uint16(guest.Status) {
+	case abi.StatusUnavailable, abi.StatusDeadlineExceeded, abi.StatusAborted, abi.StatusResourceExhausted:
+		return true
+	}
+	return false
+}
+
+// Name gives a call that the turn of c makes, by itself or by turns without a key that it calls, its idempotency
+// key, unless it has one: what began the turn, and how many calls of the same method of the same actor had a key
+// before it. Calls of others do not count: a run that makes fewer of them finds this one again. unnamed is for a
+// turn that no key and no firing began.
+func (c *Call) Name(made *Call, unnamed string) {
+	if made.Inv.IdempotencyKey != "" {
+		return
+	}
+	if c.named == nil {
+		c.named = make(map[actor.KeyedCall]int)
+	}
+	of := actor.KeyedCall{Actor: made.Inv.Key, Method: made.Inv.Method}
+	c.named[of]++
+	sum := sha256.Sum256([]byte(c.Began(unnamed)))
+	made.Inv.IdempotencyKey = fmt.Sprintf("chain:%x:", sum[:16]) + strconv.Itoa(c.named[of])
+}
