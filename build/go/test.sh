@@ -11,10 +11,13 @@ read -ra flags <<<"-timeout 40m ${TESTFLAGS:-}"
 
 # It waits more than it works, so it starts first.
 longest='/greenroom/internal/node$'
-# Not for the race detector: these test processes that they start, in which it sees
-# nothing, or what other packages test with it; meter has one goroutine, and takes ten
-# times as long with it. They run beside the others.
-no_race='/greenroom/(cmd/greenroom|internal/(cluster|crash|demo)|engine/meter)$'
+# Not for the race detector, under which they would take up to ten times as long. They run
+# beside the others, at full size.
+# Processes that they start, in which it sees nothing, or what other packages test with it:
+processes='cmd/greenroom|internal/(cluster|crash|demo|lint)|guest-sdk/rust'
+# One goroutine, beside those of stores that have raced tests of their own:
+alone='engine/meter|host/speculation|internal/history/listappend|scheduler/assignment|server/query'
+no_race="/greenroom/($processes|$alone)\$"
 
 logs=$(mktemp -d)
 trap 'rm -r "$logs"' EXIT
