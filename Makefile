@@ -70,7 +70,7 @@ setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: Postg
 test: setup ## Run all tests; installs what they need.
 	@failed=; for part in test-go test-rust; do \
 	  $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	test -z "$$failed" || { cat .cache/test-failures 2>/dev/null; echo "failed:$$failed"; exit 1; }
 
 test-go:
 	@PKG='$(PKG)' TESTFLAGS='$(TESTFLAGS)' build/go/test.sh $(MODULES)

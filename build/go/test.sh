@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the Go modules in the folders given: the packages PKG of each (./...), with the
 # flags of go test in TESTFLAGS. A module that fails keeps no other from being tested.
-# The end of the output names every test and package that failed.
+# The end of the output repeats what the tests that failed say, up to a bound, and names every
+# test and package that failed. It is left in .cache/test-failures for what ends later.
 set -uo pipefail
 pkg=${PKG:-./...}
 # Go stops a package after 10 minutes by itself, which a machine that also does other work
@@ -10,10 +11,13 @@ read -ra flags <<<"-timeout 40m ${TESTFLAGS:-}"
 
 # It waits more than it works, so it starts first.
 longest='/greenroom/internal/node$'
-# Not for the race detector: these test processes that they start, in which it sees
-# nothing, or what other packages test with it; meter has one goroutine, and takes ten
-# times as long with it. They run beside the others.
-no_race='/greenroom/(cmd/greenroom|internal/(cluster|crash|demo)|engine/meter)$'
+# Not for the race detector, under which they would take up to ten times as long. They run
+# beside the others, at full size.
+# Processes that they start, in which it sees nothing, or what other packages test with it:
+processes='cmd/greenroom|internal/(cluster|crash|demo|lint)|guest-sdk/rust'
+# One goroutine, beside those of stores that have raced tests of their own:
+alone='engine/meter|host/speculation|internal/history/listappend|scheduler/assignment|server/query'
+no_race="/greenroom/($processes|$alone)\$"
 
 logs=$(mktemp -d)
 trap 'rm -r "$logs"' EXIT
@@ -38,10 +42,17 @@ echo "== without the race detector"
 wait "$unraced" || failed+=("without the race detector")
 cat "$logs/without-race"
 
+mkdir -p .cache
+rm -f .cache/test-failures
 [ ${#failed[@]} -eq 0 ] && exit
-echo
-echo "== failed"
-# What a failed test, build, or run that took too long is called in the output of go test.
-grep -hE '^ *--- FAIL: |^FAIL[[:space:]]+[^[:space:]]|^panic: test timed out|^[[:space:]]+Test[A-Za-z0-9_/]+ \([0-9.ms]+\)$' "$logs/modules" "$logs/without-race"
-(IFS=,; echo "tests failed in: ${failed[*]}")
+{
+  echo
+  echo "== what failed tests say"
+  awk -f build/go/failures.awk "$logs/modules" "$logs/without-race"
+  echo
+  echo "== failed"
+  # What a failed test, build, or run that took too long is called in the output of go test.
+  grep -hE '^ *--- FAIL: |^FAIL[[:space:]]+[^[:space:]]|^panic: test timed out|^[[:space:]]+Test[A-Za-z0-9_/]+ \([0-9.ms]+\)$' "$logs/modules" "$logs/without-race"
+  (IFS=,; echo "tests failed in: ${failed[*]}")
+} | tee .cache/test-failures
 exit 1

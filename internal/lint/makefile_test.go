@@ -27,44 +27,53 @@ func TestMakeTestGoesOn(t *testing.T) {
 		}
 	}
 	write("Makefile", string(makefile))
-	for name, body := range map[string]string{"bad": `t.Fatal("on purpose")`, "good": `t.Log("the good module ran")`} {
+	bad := `for i := range 100 { t.Log("line", i, "end") }; t.Fatal("on purpose") }; func TestY(t *testing.T) { t.Log("another passed")`
+	for name, body := range map[string]string{"bad": bad, "good": `t.Log("the good module ran")`} {
 		write(name+"/go.mod", "module "+name+"\n\ngo 1.25\n")
 		write(name+"/x_test.go", "package x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { "+body+" }\n")
 	}
+	write("bad/unbuilt/x_test.go", "package x\n\nvar X int = \"no number\"\n")
 	for _, setup := range []string{"curl", "postgres", "rust", "node", "python", "extism", "chromium"} {
 		write("build/"+setup+"/setup.sh", "#!/bin/sh\n")
 	}
 	write("build/rust/test.sh", "#!/bin/sh\necho the Rust tests ran\n")
-	script, err := os.ReadFile("../../build/go/test.sh")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"build/go/test.sh", "build/go/failures.awk"} {
+		script, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name, string(script))
 	}
-	write("build/go/test.sh", string(script))
 	write("tools/grpcurl-v0", "")
 
-	run := func(modules string) (string, error) {
+	run := func(modules, flags string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "make", "-C", dir, "test",
-			"MODULES="+modules, "TESTFLAGS=-v", "TOOLS="+filepath.Join(dir, "tools"), "GRPCURL_VERSION=v0")
+			"MODULES="+modules, "TESTFLAGS="+flags, "TOOLS="+filepath.Join(dir, "tools"), "GRPCURL_VERSION=v0")
 		cmd.Env = append(os.Environ(), "GOWORK=off", "MAKEFLAGS=", "MAKELEVEL=") // may run under make itself
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	out, err := run("bad good")
-	if err == nil {
-		t.Errorf("make test succeeded although a module failed:\n%s", out)
-	}
-	for _, want := range []string{"on purpose", "the good module ran", "the Rust tests ran", "failed: test-go"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("make test does not say %q:\n%s", want, out)
+	for _, flags := range []string{"", "-v"} {
+		out, err := run("bad good", flags)
+		if err == nil {
+			t.Errorf("make test succeeded although a module failed:\n%s", out)
+		}
+		tests, end, _ := strings.Cut(out, "the Rust tests ran\n")
+		if flags == "-v" && !strings.Contains(tests, "the good module ran") {
+			t.Errorf("the module after the one that failed did not run:\n%s", out)
+		}
+		for _, want := range []string{"--- FAIL: TestX", "on purpose", "FAIL\tbad", "line 0 end", "x_test.go:3:", "FAIL\tbad/unbuilt", "tests failed in: bad\n", "failed: test-go\n"} {
+			if !strings.Contains(end, want) {
+				t.Errorf("the end of make test, after the Rust tests, does not say %q:\n%s", want, out)
+			}
+		}
+		for _, no := range []string{"another passed", "line 50 end", "the good module ran"} {
+			if strings.Contains(end, no) {
+				t.Errorf("the end of make test says %q, which is not about a failure or beyond the bound:\n%s", no, out)
+			}
 		}
 	}
-	_, end, _ := strings.Cut(out, "== failed\n")
-	for _, want := range []string{"--- FAIL: TestX", "FAIL\tbad", "tests failed in: bad\n"} {
-		if !strings.Contains(end, want) {
-			t.Errorf("the end of make test does not name %q:\n%s", want, out)
-		}
-	}
-	if out, err := run("good"); err != nil {
+	if out, err := run("good", "-v"); err != nil {
 		t.Errorf("make test failed although nothing did: %v\n%s", err, out)
 	}
 }

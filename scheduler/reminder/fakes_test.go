@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -29,6 +31,8 @@ type memory struct {
 
 	mu        sync.Mutex
 	reminders map[actor.ReminderName]actor.Reminder
+	// inBucket has the names of each bucket, and of some that are no longer there.
+	inBucket  map[actor.Bucket]map[actor.ReminderName]struct{}
 	dead      []actor.DeadLetter
 	buckets   map[actor.Bucket]actor.BucketRow
 	prefixes  map[string]actor.Prefix
@@ -52,7 +56,7 @@ func (m *memory) loads() int {
 
 func newMemory() *memory {
 	return &memory{
-		reminders: map[actor.ReminderName]actor.Reminder{}, buckets: map[actor.Bucket]actor.BucketRow{},
+		reminders: map[actor.ReminderName]actor.Reminder{}, inBucket: map[actor.Bucket]map[actor.ReminderName]struct{}{}, buckets: map[actor.Bucket]actor.BucketRow{},
 		prefixes: map[string]actor.Prefix{}, next: map[string]uint32{}, hosts: map[actor.HostID]actor.Host{}, records: map[actor.KeyedCall]actor.IdempotencyRecord{}, rows: map[actor.Key]uint64{},
 	}
 }
@@ -177,12 +181,19 @@ func (m *memory) apply(c *actor.Commit) error {
 		case op.Set != nil:
 			r := *op.Set
 			r.Version, r.CreatedAt = 1, m.now()
+			delete(m.inBucket[there.ID.Bucket()], op.ReminderName)
 			m.reminders[op.ReminderName] = r
+			if b := r.ID.Bucket(); m.inBucket[b] == nil {
+				m.inBucket[b] = map[actor.ReminderName]struct{}{op.ReminderName: {}}
+			} else {
+				m.inBucket[b][op.ReminderName] = struct{}{}
+			}
 		case op.Then != nil:
 			there.Version++
 			there.ReminderProgress = *op.Then
 			m.reminders[op.ReminderName] = there
 		default:
+			delete(m.inBucket[there.ID.Bucket()], op.ReminderName)
 			delete(m.reminders, op.ReminderName)
 		}
 	}
@@ -269,8 +280,8 @@ func (m *memory) RemoveBucket(_ context.Context, b actor.Bucket, closedBefore ti
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.buckets[b]
-	for _, x := range m.reminders {
-		ok = ok && x.ID.Bucket() != b
+	for range m.of(b) {
+		ok = false
 	}
 	if ok && r.Closed && r.ClosedAt.Before(closedBefore) {
 		delete(m.buckets, b)
@@ -297,6 +308,17 @@ func (m *memory) Buckets(_ context.Context, after actor.Bucket, limit int) ([]ac
 	return rows, nil
 }
 
+// of iterates over the reminders of a bucket; m.mu is held.
+func (m *memory) of(b actor.Bucket) iter.Seq[*actor.Reminder] {
+	return func(yield func(*actor.Reminder) bool) {
+		for n := range m.inBucket[b] {
+			if r := m.reminders[n]; r.ID.Bucket() == b && !yield(&r) {
+				return
+			}
+		}
+	}
+}
+
 func (m *memory) DueReminders(_ context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
 	if err := m.enter("due"); err != nil {
 		return nil, err
@@ -304,9 +326,9 @@ func (m *memory) DueReminders(_ context.Context, q store.DueQuery) ([]store.Remi
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var heads []store.ReminderHead
-	for _, r := range m.reminders {
+	for r := range m.of(q.Bucket) {
 		past := r.FireAt.Before(q.AfterTime) || q.AfterToken != nil && r.FireAt.Equal(q.AfterTime) && r.ID.Token <= *q.AfterToken
-		if r.ID.Bucket() == q.Bucket && !r.Paused && !past && r.FireAt.Before(q.Before) {
+		if !r.Paused && !past && r.FireAt.Before(q.Before) {
 			heads = append(heads, store.ReminderHead{ID: r.ID, FireAt: r.FireAt})
 		}
 	}
@@ -323,9 +345,15 @@ func (m *memory) RecentReminders(_ context.Context, b actor.Bucket, ranges []sto
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var heads []store.ReminderHead
-	for _, r := range m.reminders {
+	for r := range m.of(b) {
+		if len(heads) == limit {
+			break
+		}
+		if r.Paused {
+			continue
+		}
 		for _, t := range ranges {
-			if r.ID.Bucket() == b && !r.Paused && t.From <= r.ID.Token && r.ID.Token <= t.To && len(heads) < limit {
+			if t.From <= r.ID.Token && r.ID.Token <= t.To && len(heads) < limit {
 				heads = append(heads, store.ReminderHead{ID: r.ID, FireAt: r.FireAt})
 			}
 		}
@@ -500,4 +528,15 @@ func (h *host) list() []committed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.committed)
+}
+
+// skipIfRaced skips a test of so many reminders, or so many seeds, that the race detector makes it
+// ten times as long. Smaller ones take the same paths with it, among them
+// [TestNoticesFillNoMoreThanTheShareOfTheirApp] where memory is full. .ci/run runs the package
+// without it as well.
+func skipIfRaced(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("it is too long under the race detector: run it without -race, as .ci/run does")
+	}
 }

@@ -54,6 +54,7 @@ func of(app string, change func(*actor.ReminderSpec)) func(*actor.ReminderSpec) 
 // Behind 20,000 reminders of one app that are due at one instant, which are read 256 at a time in
 // 5 ms, another app's reminder of each 50 ms fires each time.
 func TestAppWithManyDueAtOnceHoldsUpNoOther(t *testing.T) {
+	skipIfRaced(t)
 	inBubble(t, func(w *world) {
 		cfg := w.config()
 		cfg.Store = index(w.store, 5*time.Millisecond)
@@ -101,6 +102,7 @@ func TestReadingOfOneAppHoldsUpNoOther(t *testing.T) {
 // An app whose type is not deployed, or hangs, has more due than memory holds. Another app's
 // reminders fire as if it were not there, also those that are set meanwhile.
 func TestAppThatFillsMemoryHoldsUpNoOther(t *testing.T) {
+	skipIfRaced(t)
 	for name, slow := range map[string]func(ctx context.Context) error{
 		"undeployed": func(context.Context) error { return actor.ErrTypeNotFound },
 		"hangs":      func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },

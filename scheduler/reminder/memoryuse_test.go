@@ -55,6 +55,7 @@ func TestNoticesFillNoMoreThanTheShareOfTheirApp(t *testing.T) {
 // Four times as many reminders as memory has space for fire within seconds of their times: those that
 // were left out when there was notice of them are read as soon as others have left memory.
 func TestWhatMemoryHadNoSpaceForFiresOnceItHas(t *testing.T) {
+	skipIfRaced(t)
 	for name, apart := range map[string]time.Duration{"all due at once": 0, "due over 80 s": 2 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {

@@ -30,7 +30,7 @@ var (
 )
 
 const (
-	fewSeeds  = 4   // of a run that is told nothing else
+	fewSeeds  = 4   // of a run that is told nothing else; half of them with -race
 	manySeeds = 200 // so many that everything has happened that may
 )
 
@@ -92,6 +92,10 @@ func TestSimulation(t *testing.T) {
 	}
 	var total simCounts
 	var next, done atomic.Int64
+	few := fewSeeds
+	if raceEnabled {
+		few /= 2
+	}
 	began := time.Now()
 	more := func() (seed uint64, ok bool) {
 		n := int(next.Add(1)) - 1
@@ -104,7 +108,7 @@ func TestSimulation(t *testing.T) {
 		case *simFor > 0:
 			return rand.Uint64(), time.Since(began) < *simFor
 		default:
-			return uint64(n) + 1, n < fewSeeds //nolint:gosec // a small number
+			return uint64(n) + 1, n < few //nolint:gosec // a small number
 		}
 	}
 	t.Run("seeds", func(t *testing.T) {
@@ -134,9 +138,7 @@ func TestSimulation(t *testing.T) {
 // TestSimulationFindsSabotage: with one precaution less, the simulation finds what it
 // was for.
 func TestSimulationFindsSabotage(t *testing.T) {
-	if raceEnabled {
-		t.Skip("needs many seeds; run without -race")
-	}
+	skipIfRaced(t) // it needs many seeds
 	const patience = 300
 	for _, c := range []struct {
 		name string
