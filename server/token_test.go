@@ -63,6 +63,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ActorService/ListActors":                          edge.RoleRead,
 	"/greenroom.v1.ActorService/GetState":                            edge.RoleRead,
 	"/greenroom.v1.ActorService/DeleteActor":                         edge.RoleDeploy,
+	"/greenroom.v1.ActorService/CancelQueued":                        edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Upload":                             edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/UploadModule":                       edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Download":                           edge.RoleRead,

@@ -46,7 +46,7 @@ type Reminders interface {
 	// FindReminders reads whole reminders by name, likewise.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
 	// ListReminders returns reminders in byte order of type, actor ID and name, without
-	// messages, and the position after which the list goes on: the zero name if that was all.
+	// messages, or messages without the others, and the position after which the list goes on: the zero name if that was all.
 	// Of a query that sifts ([ReminderQuery.Sifts]) no more than [MaxExamined] reminders and
 	// messages are looked at, so that fewer than Limit, or none, may be returned where there are
 	// others. It is for people and tools.
@@ -116,6 +116,8 @@ type ReminderQuery struct {
 	Type   string // empty: all
 	ID     string // of the actor, with Type; empty: all
 	Prefix string // of names, with Type and ID; empty: all
+	// Messages asks for messages in the place of reminders, without a Prefix.
+	Messages bool
 	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
 	DueFrom, DueBefore time.Time
 	// After is exclusive; its App is not looked at. The zero value: from the first. It may name
@@ -128,7 +130,7 @@ type ReminderQuery struct {
 func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
 
 // Sifts reports whether a list passes over some of what it reads: reminders of other due times,
-// or, of several actors, the messages to each of them.
+// or, of several actors, the messages to each of them, or all but these.
 func (q *ReminderQuery) Sifts() bool { return q.ByDue() || q.ID == "" }
 
 // Due reports whether a due time is one that the query asks for.

@@ -235,7 +235,7 @@ func (n *Node) start(ctx context.Context) error {
 	if c != nil {
 		outside.hosts = &hostCheck{store: st}
 	}
-	cfg.Messages = outside
+	cfg.Messages, cfg.Queues = outside, host.QueuesOf(h)
 	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
 	if n.cfg.ReadyWhenPrepared {
 		cfg.Check = alsoReady(cfg.Check, prepared(mods))

@@ -172,6 +172,9 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		of := append(prefix, q.ID+"\x00"...)
 		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.MessageNamesEnd)...)
+		if q.Messages {
+			from = of
+		}
 	}
 	if q.After.Name != "" {
 		after := q.After
@@ -181,6 +184,9 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		}
 	}
 	to := prefixEnd(prefix)
+	if q.ID != "" && q.Messages {
+		to = append(bytes.Clone(prefix), actor.MessageNamesEnd...)
+	}
 	examined, most := 0, q.Limit
 	if q.Sifts() {
 		most = store.MaxExamined
@@ -189,7 +195,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		examined++
 		var r reminderRecord
 		// The list leaves out a damaged reminder; reading it by name reports the damage.
-		if err := decodeReminder(key, value, &r); err == nil && r.Message == nil && q.Due(time.UnixMicro(r.Due)) {
+		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {

@@ -233,8 +233,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		and("r.id = ?", q.ID)
 	}
+	kind := "r.name >= ?"
+	if q.Messages {
+		kind = "r.name < ?"
+	}
 	if q.ID != "" && q.Prefix == "" {
-		and("r.name >= ?", actor.MessageNamesEnd)
+		and(kind, actor.MessageNamesEnd)
 	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
@@ -262,7 +266,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 			}
 			if q.ID == "" {
 				args = append(args, actor.MessageNamesEnd)
-				where += " AND r.name >= $" + itoa(len(args))
+				where += " AND " + strings.Replace(kind, "?", "$"+itoa(len(args)), 1)
 			}
 			if !q.DueFrom.IsZero() {
 				args = append(args, q.DueFrom.UnixMicro())
