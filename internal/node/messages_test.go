@@ -283,3 +283,32 @@ func TestPingpongExample(t *testing.T) {
 		r.mustCall(t, "", "Player", "bob", "View", "", fmt.Sprintf(`{"hits":%d,"won":0,"lost":0}`, rounds))
 	})
 }
+
+// TestChatExample has members talk in a real server, by commands of its README, until the room is closed.
+func TestChatExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		turns := watchTurns()
+		r := start(t, node.Config{TurnEnd: turns.add})
+		r.deploy(t, "", example(t, "chat", toolchain))
+		r.mustCall(t, "", "Room", "r1", "Open", `"lobby"`, "")
+		if _, err := r.call(t.Context(), "", "Room", "r2", "Open", `"lobby"`); detail(err).GetGuest().GetCode() != "taken" {
+			t.Errorf("two rooms of one name: %v", err)
+		}
+		for _, id := range []string{"ann", "bob"} {
+			r.mustCall(t, "", "Member", id, "Join", `"lobby"`, "")
+			turns.await(t, id, "Entered", 1)
+		}
+		turns.await(t, "ann", "Present", 1)
+		r.mustCall(t, "", "Room", "r1", "View", "", `{"name":"lobby","members":["ann","bob"]}`)
+		r.mustCall(t, "", "Member", "ann", "Say", `"hello"`, "")
+		turns.await(t, "bob", "Hear", 1)
+		r.mustCall(t, "", "Member", "bob", "View", "", `{"room":"lobby","at":"r1","members":["ann","bob"],"lines":[{"who":"ann","text":"hello"}]}`)
+		r.mustCall(t, "", "Member", "bob", "Leave", "", "")
+		turns.await(t, "ann", "Present", 2)
+		turns.await(t, "ann", "Hear", 1)
+		r.mustCall(t, "", "Member", "ann", "View", "", `{"room":"lobby","at":"r1","members":["ann"],"lines":[{"who":"ann","text":"hello"}]}`)
+		r.mustCall(t, "", "Room", "r1", "Close", "", "")
+		turns.await(t, "ann", "Refused", 1)
+		r.mustCall(t, "", "Member", "ann", "View", "", `{"lines":[{"who":"ann","text":"hello"}]}`)
+	})
+}
