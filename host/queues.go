@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -16,6 +17,19 @@ type Queues struct {
 
 // QueuesOf returns the mailboxes of a host.
 func QueuesOf(h *Host) Queues { return Queues{&h.table, &h.answering} }
+
+// Quotas bound what apps store by requests that are no turns. Methods may be called concurrently.
+type Quotas interface {
+	// Grow lets what an app stores grow, or refuses that with an [*actor.LimitError].
+	Grow(ctx context.Context, app string, by actor.Stored) error
+	// Stored returns what an app stores, as this host counted it last; false if it has not.
+	Stored(app string) (actor.Stored, bool)
+	// EachStored calls f with what is stored by each app that was counted.
+	EachStored(f func(app string, stored actor.Stored))
+}
+
+// QuotasOf returns the quotas of a host.
+func QuotasOf(h *Host) Quotas { return h.rules }
 
 // Cancelled is what [Queues.CancelQueued] has cancelled.
 type Cancelled struct {

@@ -37,7 +37,7 @@ func (fakeSettings) GrantHTTP(context.Context, string, actor.HTTPGrant) (string,
 	return "", nil
 }
 func (fakeSettings) RevokeHTTP(context.Context, string, string) error { return nil }
-func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate) error {
+func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate, int64) error {
 	return nil
 }
 func (fakeSettings) UnsetQuota(context.Context, string, actor.Quota) error { return nil }

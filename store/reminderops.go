@@ -262,6 +262,14 @@ func ValidateMessageQuery(q *MessageQuery) error {
 	return ValidateLimit(q.Limit)
 }
 
+// ValidateReminderCount checks what [Reminders].CountReminders is given, for drivers.
+func ValidateReminderCount(app string, limit int) error {
+	if limit < 1 || limit > MaxExamined {
+		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxExamined)}
+	}
+	return actor.ValidateName("app", app)
+}
+
 // ValidateInbox checks what [Reminders].Inbox is given, for drivers.
 func ValidateInbox(key actor.Key, limit int) error {
 	if err := key.Validate(); err != nil {

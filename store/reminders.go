@@ -62,6 +62,11 @@ type Reminders interface {
 	// Inbox counts the messages to an actor, at most limit (1 to [MaxHeads]) of them.
 	Inbox(ctx context.Context, key actor.Key, limit int) (InboxSize, error)
 
+	// CountReminders counts reminders of an app and messages in it, in the order of type, actor ID and
+	// name, at most limit (1 to [MaxExamined]) of both together after a position, and returns where
+	// the count goes on: the zero name if that was all. Those that cannot be decoded count.
+	CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count ReminderCount, next actor.ReminderName, err error)
+
 	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
 	// occurrence. AfterID may be of another app: callers choose it.
 	ListDeadLetters(ctx context.Context, q DeadLetterQuery) ([]actor.DeadLetter, error)
@@ -167,6 +172,18 @@ type MessageQuery struct {
 type InboxSize struct {
 	Messages int
 	Bytes    int64 // of payloads
+}
+
+// ReminderCount is how many reminders and messages there are.
+type ReminderCount struct{ Reminders, Messages int }
+
+// Add counts the reminder or message of a name.
+func (c *ReminderCount) Add(name string) {
+	if actor.IsMessageName(name) {
+		c.Messages++
+	} else {
+		c.Reminders++
+	}
 }
 
 // ReminderKind selects what reminders are: for lists.

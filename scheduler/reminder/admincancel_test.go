@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -90,5 +91,34 @@ func TestCancelMessagesThatChange(t *testing.T) {
 			t.Errorf("%v; %d are left", err, s.left())
 		}
 		s.fails(nil)
+	})
+}
+
+// What an app may not store more of is neither set nor sent, and what is there may be replaced.
+func TestAdminAsksForRoom(t *testing.T) {
+	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
+		if _, _, err := a.Set(w.Context(), asked("there", once(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		var asks []actor.Stored
+		a.Grow = func(_ context.Context, app string, by actor.Stored) error {
+			if app != "default" {
+				t.Errorf("asked for the app %q", app)
+			}
+			asks = append(asks, by)
+			return &actor.LimitError{Condition: actor.ErrQuotaExceeded}
+		}
+		if _, _, err := a.Set(w.Context(), asked("n", once(time.Hour))); !errors.Is(err, actor.ErrQuotaExceeded) {
+			t.Errorf("set: %v", err)
+		}
+		if _, _, err := a.Send(w.Context(), actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, ""); !errors.Is(err, actor.ErrQuotaExceeded) {
+			t.Errorf("sent: %v", err)
+		}
+		if _, outcome, err := a.Set(w.Context(), asked("there", once(2*time.Hour))); err != nil || outcome != Replaced {
+			t.Errorf("replaced: %v, %v", outcome, err)
+		}
+		if len(asks) != 2 || asks[0] != (actor.Stored{Reminders: 1}) || asks[1] != (actor.Stored{Messages: 1}) || s.left() != 1 {
+			t.Errorf("asked for %+v; %d are there", asks, s.left())
+		}
 	})
 }

@@ -31,6 +31,8 @@ type Backends struct {
 	Reminders Reminders
 	// Queues are the mailboxes of this process. Without them CancelQueued is refused.
 	Queues Queues
+	// Stored returns what an app stores, as this process counted it last. Defaults to nothing.
+	Stored func(app string) (stored actor.Stored, known bool)
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
 	// Feed has the events of actors. Without it nobody can subscribe.

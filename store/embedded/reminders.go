@@ -280,3 +280,31 @@ func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (size s
 	}
 	return size, nil
 }
+
+func (s *reminders) CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count store.ReminderCount, next actor.ReminderName, err error) {
+	if err := store.ValidateReminderCount(app, limit); err != nil {
+		return count, next, err
+	}
+	from := []byte(reminderSpace + app + "\x00")
+	to := prefixEnd(from)
+	if after.Name != "" {
+		after.Key.App = app
+		from = append(reminderKey(after), 0)
+	}
+	n := 0
+	err = s.list(ctx, from, to, func(key, _ []byte) (more bool, err error) {
+		name, err := parseReminderKey(key)
+		if err != nil {
+			return false, err
+		}
+		count.Add(name.Name)
+		if n++; n == limit {
+			next = name
+		}
+		return n < limit, nil
+	})
+	if err != nil {
+		return store.ReminderCount{}, actor.ReminderName{}, err
+	}
+	return count, next, nil
+}

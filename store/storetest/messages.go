@@ -129,6 +129,24 @@ var messages = suite{"Messages", []testCase{
 		if !slices.Equal(listed, all[:8]) {
 			f.Fatalf("listed %q, want %q", listed, all[:8])
 		}
+		for _, limit := range []int{1, 7, store.MaxExamined} {
+			var all store.ReminderCount
+			var after actor.ReminderName
+			for more := true; more; {
+				count, next, err := f.s.CountReminders(f.ctx(), f.app, after, limit)
+				f.ok(err)
+				if count.Reminders+count.Messages > limit {
+					f.Fatalf("%+v are more than %d", count, limit)
+				}
+				all.Reminders, all.Messages = all.Reminders+count.Reminders, all.Messages+count.Messages
+				after, more = next, next.Name != ""
+			}
+			if all != (store.ReminderCount{Reminders: 6, Messages: 25}) {
+				f.Fatalf("counted %+v, %d at a time", all, limit)
+			}
+		}
+		_, _, err = f.s.CountReminders(f.ctx(), f.app, actor.ReminderName{}, 0)
+		f.argument(err)
 		if size := inboxSize(f, "a1", 5); size.Messages != 5 {
 			f.Fatalf("of 8 messages at most 5 are counted: %+v", size)
 		}
