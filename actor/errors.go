@@ -74,6 +74,8 @@ var (
 	ErrTypePaused    = &Condition{"type_paused", "the actor type is paused", true}
 	ErrQuotaExceeded = &Condition{"quota_exceeded", "the app has used up its quota", true}
 	ErrRateLimited   = &Condition{"rate_limited", "a limit of the actor type is reached", true}
+	// ErrCallCancelled is not retryable: who cancels what waits does not want it back.
+	ErrCallCancelled = &Condition{"call_cancelled", "the call was cancelled while it waited", false}
 
 	// ErrNotOwner is a host's answer to a call of an actor that it does not hold: the
 	// call has not begun. Whoever routes calls goes on with it; users never see it.
@@ -282,6 +284,6 @@ func Conditions() []*Condition {
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
-		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited,
+		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited, ErrCallCancelled,
 	}
 }

@@ -14,6 +14,8 @@ type Rules struct {
 	Paused map[string]Pause
 	// Quotas bound the app as a whole, by name.
 	Quotas map[Quota]Rate
+	// Stored bounds what the app stores.
+	Stored map[Quota]int64
 	// Limits bound types and methods.
 	Limits map[LimitScope]Limit
 }
@@ -31,10 +33,48 @@ type Quota string
 const (
 	QuotaTurns Quota = "turns" // turns per second
 	QuotaFuel  Quota = "fuel"  // units of fuel per second
+
+	QuotaActors    Quota = "actors"    // actors with a state
+	QuotaBytes     Quota = "bytes"     // of their states, as stored
+	QuotaReminders Quota = "reminders" // reminders that are set
+	QuotaMessages  Quota = "messages"  // durable messages that nobody has consumed
 )
 
 // Quotas are all quotas.
-func Quotas() []Quota { return []Quota{QuotaTurns, QuotaFuel} }
+func Quotas() []Quota { return append([]Quota{QuotaTurns, QuotaFuel}, StoredQuotas()...) }
+
+// StoredQuotas are those that bound what is stored.
+func StoredQuotas() []Quota { return []Quota{QuotaActors, QuotaBytes, QuotaReminders, QuotaMessages} }
+
+// Stored is what an app stores, or what that grows by.
+type Stored struct{ Actors, Bytes, Reminders, Messages int64 }
+
+// Of returns the part that a quota bounds; nil: it bounds nothing that is stored.
+func (s *Stored) Of(q Quota) *int64 {
+	switch q {
+	case QuotaActors:
+		return &s.Actors
+	case QuotaBytes:
+		return &s.Bytes
+	case QuotaReminders:
+		return &s.Reminders
+	case QuotaMessages:
+		return &s.Messages
+	}
+	return nil
+}
+
+// Add adds another one, so many times.
+func (s *Stored) Add(o Stored, times int64) {
+	for _, q := range StoredQuotas() {
+		*s.Of(q) += times * *o.Of(q)
+	}
+}
+
+// StoredLimit is the value of the setting of such a quota.
+type StoredLimit struct {
+	Most int64 `json:"most"`
+}
 
 // Rate is a number per second, and how much may come at once.
 type Rate struct {
@@ -144,7 +184,18 @@ func (r *Rules) Add(s Setting) bool {
 	case SettingPause:
 		return add(&r.Paused, s.Name, s.Value)
 	case SettingQuota:
-		return add(&r.Quotas, Quota(s.Name), s.Value)
+		if new(Stored).Of(Quota(s.Name)) == nil {
+			return add(&r.Quotas, Quota(s.Name), s.Value)
+		}
+		var limits map[Quota]StoredLimit
+		if !add(&limits, Quota(s.Name), s.Value) {
+			return false
+		}
+		if r.Stored == nil {
+			r.Stored = make(map[Quota]int64)
+		}
+		r.Stored[Quota(s.Name)] = limits[Quota(s.Name)].Most
+		return true
 	case SettingLimit:
 		return add(&r.Limits, ParseLimitScope(s.Name), s.Value)
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	// RuleHosts returns how many hosts share what rules bound for all of them, at least 1. Defaults to
 	// 1 always.
 	RuleHosts func() int
+	// Counter counts what apps store, for their quotas. Defaults to none: those have no effect.
+	Counter Counter
 	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.

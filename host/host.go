@@ -68,7 +68,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.slots = executor.New(cfg.Slots, pools)
 	if cfg.Rules != nil {
-		h.rules = throttle.New(throttle.Config{Source: cfg.Rules, Hosts: cfg.RuleHosts, Logger: cfg.Logger})
+		h.rules = throttle.New(throttle.Config{Source: cfg.Rules, Hosts: cfg.RuleHosts, Counter: cfg.Counter, Logger: cfg.Logger})
 	}
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger, Slots: h.slots,

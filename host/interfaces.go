@@ -38,6 +38,8 @@ type (
 	Reminders = lane.Keeper
 	// Rules has the rules of apps.
 	Rules = throttle.Source
+	// Counter counts what apps store.
+	Counter = throttle.Counter
 	// View is an actor as people and tools see it.
 	View = lane.View
 	// Ownership says which actors this host may run in a cluster.

@@ -342,3 +342,57 @@ func TestRulesOfCallsOfOtherHosts(t *testing.T) {
 		}
 	})
 }
+
+// fullApp is an app that stores this.
+type fullApp actor.Stored
+
+func (a fullApp) CountStored(context.Context, string, []actor.Quota) (actor.Stored, error) {
+	return actor.Stored(a), nil
+}
+
+// TestStoredQuotas: a turn that would store more than a quota allows leaves no trace, also a called one, whose caller goes
+// on; other turns of the app go on.
+func TestStoredQuotas(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny} {
+		t.Run(placement, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				book := &rulebook{}
+				s, rems := remind(t, host.Config{Rules: book, Counter: fullApp{Actors: 1, Messages: 1}})
+				of := hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Take": add, "Send": sends("1")}}
+				of.Methods["CallB"] = sequence(add, func(turn *hosttest.Turn) error {
+					_, err := turn.Call("T", "b", "Add", "")
+					if guest := (*actor.GuestError)(nil); errors.As(err, &guest) && guest.Code == "quota_exceeded" {
+						return nil
+					}
+					return hosttest.Fail(fmt.Sprint("the called turn ended with ", err))
+				})
+				s.world.Deploy("app", "T", of)
+				if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+					t.Fatal(err)
+				}
+				book.rule(t, s, actor.Rules{Stored: map[actor.Quota]int64{actor.QuotaActors: 1, actor.QuotaMessages: 1}})
+				if _, err := s.call(t.Context(), "c", "Add"); err != nil { // which has it counted
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				for id, method := range map[string]string{"b": "Add", "a": "Send"} {
+					_, err := s.call(t.Context(), id, method)
+					wantCondition(t, err, actor.ErrQuotaExceeded)
+				}
+				if _, err := s.call(t.Context(), "a", "CallB"); err != nil {
+					t.Error(err)
+				}
+				if n, err := s.call(t.Context(), "a", "Add"); err != nil || n != "3" {
+					t.Errorf("a turn that stores no more actors: %q, %v", n, err)
+				}
+				if list := rems.messages(key("b")); len(list) > 0 {
+					t.Errorf("sent: %v", texts(list))
+				}
+				rows, err := s.store.LoadActors(t.Context(), []actor.Key{key("b")}, actor.LoadOptions{})
+				if err != nil || rows[0].Version != 0 && !rows[0].Deleted {
+					t.Errorf("b has the row %+v, %v", rows[0], err)
+				}
+			})
+		})
+	}
+}

@@ -16,7 +16,9 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/inbox"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -72,6 +74,41 @@ func (m *fakeMessages) List(_ context.Context, q store.MessageQuery) (list []act
 		list = append(list, r)
 	}
 	return list, "", nil
+}
+
+// Cancel says what it was asked for: one message for each that is to stay, and more without an ID.
+func (m *fakeMessages) Cancel(_ context.Context, req reminder.CancelRequest) (removed int, more bool, err error) {
+	return len(req.Except), req.To.ID == "", nil
+}
+
+// queues has one call and one volatile message of each actor, and one message that runs.
+type queues struct{}
+
+func (queues) CancelQueued(of actor.Key) host.Cancelled {
+	if of != (actor.Key{App: "shop", Type: "T", ID: of.ID}) {
+		return host.Cancelled{}
+	}
+	return host.Cancelled{Calls: 1, Tells: 2, Begun: make([]actor.ReminderID, 3)}
+}
+
+// TestCancelQueued: what the mailboxes and the messages say is in the answer, and messages whose turns run
+// are left alone.
+func TestCancelQueued(t *testing.T) {
+	f := start(t, func(c *Config) { c.Messages, c.Queues = &fakeMessages{}, queues{} })
+	c := greenroomv1connect.NewActorServiceClient(client(t, false), f.url)
+	for _, id := range []string{"", "a"} {
+		res, err := c.CancelQueued(t.Context(), connect.NewRequest(&greenroomv1.CancelQueuedRequest{App: "shop", Type: "T", Id: id}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := res.Msg; m.Calls != 1 || m.VolatileMessages != 2 || m.Messages != 3 || m.More != (id == "") {
+			t.Errorf("of %q: %v", id, m)
+		}
+	}
+	_, err := c.CancelQueued(t.Context(), connect.NewRequest(&greenroomv1.CancelQueuedRequest{Type: "T", Id: "a\x01"}))
+	if connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("an ID with a control character: %v", err)
+	}
 }
 
 // last returns what was sent, and forgets it.

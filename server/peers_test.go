@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/rpc"
@@ -33,6 +34,10 @@ func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroom
 
 func (noCalls) CountTurns(context.Context, actor.HostID, string) (*greenroomv1.ExchangeTurnsResponse, error) {
 	return nil, errors.New("no turns")
+}
+
+func (noCalls) CancelQueued(context.Context, actor.HostID, actor.Key) (host.Cancelled, error) {
+	return host.Cancelled{}, errors.New("no queues")
 }
 
 func (noCalls) Reach(context.Context, []actor.HostID) []routing.Reach { return nil }

@@ -37,7 +37,7 @@ func (fakeSettings) GrantHTTP(context.Context, string, actor.HTTPGrant) (string,
 	return "", nil
 }
 func (fakeSettings) RevokeHTTP(context.Context, string, string) error { return nil }
-func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate) error {
+func (fakeSettings) SetQuota(context.Context, string, actor.Quota, actor.Rate, int64) error {
 	return nil
 }
 func (fakeSettings) UnsetQuota(context.Context, string, actor.Quota) error { return nil }
@@ -63,6 +63,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.ActorService/ListActors":                          edge.RoleRead,
 	"/greenroom.v1.ActorService/GetState":                            edge.RoleRead,
 	"/greenroom.v1.ActorService/DeleteActor":                         edge.RoleDeploy,
+	"/greenroom.v1.ActorService/CancelQueued":                        edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Upload":                             edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/UploadModule":                       edge.RoleDeploy,
 	"/greenroom.v1.ModuleService/Download":                           edge.RoleRead,

@@ -47,6 +47,7 @@ type Grant struct {
 type Quota struct {
 	Name actor.Quota
 	actor.Rate
+	Most      int64 // of a quota of what is stored
 	UpdatedAt time.Time
 }
 
@@ -72,7 +73,10 @@ func (l *Listing) addRule(set actor.Setting) {
 		return
 	}
 	for name, rate := range r.Quotas {
-		l.Quotas = append(l.Quotas, Quota{name, rate, set.UpdatedAt})
+		l.Quotas = append(l.Quotas, Quota{Name: name, Rate: rate, UpdatedAt: set.UpdatedAt})
+	}
+	for name, most := range r.Stored {
+		l.Quotas = append(l.Quotas, Quota{Name: name, Most: most, UpdatedAt: set.UpdatedAt})
 	}
 	for scope, limit := range r.Limits {
 		l.Limits = append(l.Limits, Limit{scope, limit, set.UpdatedAt})

@@ -31,7 +31,8 @@ func TestRules(t *testing.T) {
 	}
 	limit := actor.Limit{Rate: actor.Rate{PerSecond: 3, Burst: 9}, Concurrency: 2, Per: actor.PerActor}
 	for _, err := range []error{
-		r.SetQuota(ctx, app, actor.QuotaTurns, actor.Rate{PerSecond: 10}),
+		r.SetQuota(ctx, app, actor.QuotaTurns, actor.Rate{PerSecond: 10}, 0),
+		r.SetQuota(ctx, app, actor.QuotaActors, actor.Rate{}, 7),
 		r.SetLimit(ctx, app, actor.LimitScope{Type: "Cart", Method: "Pay"}, limit),
 		r.SetLimit(ctx, app, actor.LimitScope{Type: "Cart.Pay"}, actor.Limit{Concurrency: 1}),
 		r.PauseType(ctx, app, "Cart", actor.Pause{Refuse: true}),
@@ -44,6 +45,7 @@ func TestRules(t *testing.T) {
 	want := &actor.Rules{
 		Paused: map[string]actor.Pause{"Cart": {Refuse: true}},
 		Quotas: map[actor.Quota]actor.Rate{actor.QuotaTurns: {PerSecond: 10}},
+		Stored: map[actor.Quota]int64{actor.QuotaActors: 7},
 		Limits: map[actor.LimitScope]actor.Limit{{Type: "Cart", Method: "Pay"}: limit, {Type: "Cart.Pay"}: {Concurrency: 1}},
 	}
 	for _, service := range []*settings.Service{r.Service, newRig(t, s, nil).Service} {
@@ -51,11 +53,14 @@ func TestRules(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	if announced != 4 {
+	if list, err := r.List(ctx, app); err != nil || len(list.Quotas) != 2 || list.Quotas[0].Name != actor.QuotaActors || list.Quotas[0].Most != 7 {
+		t.Errorf("listed %+v, %v", list.Quotas, err)
+	}
+	if announced != 5 {
 		t.Errorf("announced %d times", announced)
 	}
 	for _, err := range []error{
-		r.UnsetQuota(ctx, app, actor.QuotaTurns), r.UnsetLimit(ctx, app, actor.LimitScope{Type: "Cart", Method: "Pay"}),
+		r.UnsetQuota(ctx, app, actor.QuotaTurns), r.UnsetQuota(ctx, app, actor.QuotaActors), r.UnsetLimit(ctx, app, actor.LimitScope{Type: "Cart", Method: "Pay"}),
 		r.UnsetLimit(ctx, app, actor.LimitScope{Type: "Cart.Pay"}), r.ResumeType(ctx, app, "Cart"), r.ResumeType(ctx, app, "Cart"),
 	} {
 		if err != nil {

@@ -20,10 +20,23 @@ func (s *Service) Rules(ctx context.Context, app string) (*actor.Rules, error) {
 	return &g.rules, nil
 }
 
-// SetQuota sets a quota of an app: a rate above 0.
-func (s *Service) SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate) error {
-	if !slices.Contains(actor.Quotas(), name) {
+// maxStored bounds quotas of what is stored.
+const maxStored = 1e15
+
+// SetQuota sets a quota of an app: a rate above 0 of turns or fuel, or most, of what is stored.
+func (s *Service) SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate, most int64) error {
+	ofStored := slices.Contains(actor.StoredQuotas(), name)
+	switch {
+	case !slices.Contains(actor.Quotas(), name):
 		return &actor.ArgumentError{Field: "quota", Problem: fmt.Sprintf("%.64q is not known; the quotas are %v", name, actor.Quotas())}
+	case ofStored && rate != (actor.Rate{}):
+		return &actor.ArgumentError{Field: "quota " + string(name), Problem: "is of what is stored, and has a rate; give a number alone"}
+	case ofStored && (most < 0 || most > maxStored):
+		return &actor.ArgumentError{Field: "quota " + string(name), Problem: fmt.Sprintf("is %d; give a number from 0 to 1e15", most)}
+	case ofStored:
+		return s.putRule(ctx, actor.Setting{App: app, Kind: actor.SettingQuota, Name: string(name)}, actor.StoredLimit{Most: most})
+	case most != 0:
+		return &actor.ArgumentError{Field: "quota " + string(name), Problem: "is a rate; give it per second"}
 	}
 	if err := rate.Validate("quota " + string(name)); err != nil {
 		return err

@@ -191,6 +191,8 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 		return &actor.ArgumentError{Field: "actor type", Problem: "is empty, and an actor ID is given; give both"}
 	case q.Prefix != "" && q.ID == "":
 		return &actor.ArgumentError{Field: "actor id", Problem: "is empty, and the beginning of a name is given; give both"}
+	case q.Prefix != "" && q.Messages:
+		return &actor.ArgumentError{Field: "prefix", Problem: "is given, and messages are asked for, whose names nobody chooses; leave it out"}
 	}
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err
@@ -258,6 +260,14 @@ func ValidateMessageQuery(q *MessageQuery) error {
 		}
 	}
 	return ValidateLimit(q.Limit)
+}
+
+// ValidateReminderCount checks what [Reminders].CountReminders is given, for drivers.
+func ValidateReminderCount(app string, limit int) error {
+	if limit < 1 || limit > MaxExamined {
+		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxExamined)}
+	}
+	return actor.ValidateName("app", app)
 }
 
 // ValidateInbox checks what [Reminders].Inbox is given, for drivers.

@@ -46,7 +46,7 @@ type Reminders interface {
 	// FindReminders reads whole reminders by name, likewise.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
 	// ListReminders returns reminders in byte order of type, actor ID and name, without
-	// messages, and the position after which the list goes on: the zero name if that was all.
+	// messages, or messages without the others, and the position after which the list goes on: the zero name if that was all.
 	// Of a query that sifts ([ReminderQuery.Sifts]) no more than [MaxExamined] reminders and
 	// messages are looked at, so that fewer than Limit, or none, may be returned where there are
 	// others. It is for people and tools.
@@ -61,6 +61,11 @@ type Reminders interface {
 	ListMessages(ctx context.Context, q MessageQuery) (list []actor.Reminder, next string, err error)
 	// Inbox counts the messages to an actor, at most limit (1 to [MaxHeads]) of them.
 	Inbox(ctx context.Context, key actor.Key, limit int) (InboxSize, error)
+
+	// CountReminders counts reminders of an app and messages in it, in the order of type, actor ID and
+	// name, at most limit (1 to [MaxExamined]) of both together after a position, and returns where
+	// the count goes on: the zero name if that was all. Those that cannot be decoded count.
+	CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count ReminderCount, next actor.ReminderName, err error)
 
 	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
 	// occurrence. AfterID may be of another app: callers choose it.
@@ -116,6 +121,8 @@ type ReminderQuery struct {
 	Type   string // empty: all
 	ID     string // of the actor, with Type; empty: all
 	Prefix string // of names, with Type and ID; empty: all
+	// Messages asks for messages in the place of reminders, without a Prefix.
+	Messages bool
 	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
 	DueFrom, DueBefore time.Time
 	// After is exclusive; its App is not looked at. The zero value: from the first. It may name
@@ -128,7 +135,7 @@ type ReminderQuery struct {
 func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
 
 // Sifts reports whether a list passes over some of what it reads: reminders of other due times,
-// or, of several actors, the messages to each of them.
+// or, of several actors, the messages to each of them, or all but these.
 func (q *ReminderQuery) Sifts() bool { return q.ByDue() || q.ID == "" }
 
 // Due reports whether a due time is one that the query asks for.
@@ -165,6 +172,18 @@ type MessageQuery struct {
 type InboxSize struct {
 	Messages int
 	Bytes    int64 // of payloads
+}
+
+// ReminderCount is how many reminders and messages there are.
+type ReminderCount struct{ Reminders, Messages int }
+
+// Add counts the reminder or message of a name.
+func (c *ReminderCount) Add(name string) {
+	if actor.IsMessageName(name) {
+		c.Messages++
+	} else {
+		c.Reminders++
+	}
 }
 
 // ReminderKind selects what reminders are: for lists.

@@ -26,7 +26,7 @@ is not listed; it can be called all the same.`,
   greenroom actors list Cart --prefix shop/7/
   greenroom actors list Cart --where 'state.total > 100' --select id,state.total
   greenroom actors state Cart 'shop/7'`,
-	}, actorsListCommand(c), actorsCountCommand(c), actorsGetCommand(c), actorsStateCommand(c), actorsDeleteCommand(c))
+	}, actorsListCommand(c), actorsCountCommand(c), actorsGetCommand(c), actorsStateCommand(c), cancelCommand(c, false), actorsDeleteCommand(c))
 }
 
 func actorsGetCommand(c *cli) *cobra.Command {
@@ -165,6 +165,78 @@ the next call finds it empty. This cannot be undone.`,
 			return c.done("deleted the state of %s %s", key.Type, strconv.Quote(key.Id))
 		}),
 	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// cancelCommand is of an actor, or of all actors of a type.
+func cancelCommand(c *cli, ofType bool) *cobra.Command {
+	var deadLetter, yes bool
+	what := "an actor"
+	cmd := &cobra.Command{Use: "cancel TYPE ID", ValidArgsFunction: complete{c}.actor}
+	cmd.Example = `  greenroom actors cancel Mailer main
+  greenroom actors cancel Mailer main --dead-letter`
+	if ofType {
+		what = "all actors of a type"
+		cmd.Use, cmd.ValidArgsFunction = "cancel TYPE", complete{c}.types
+		cmd.Example = `  greenroom types cancel Mailer --app shop
+  greenroom types cancel Mailer --dead-letter --yes`
+	}
+	cmd.Short = "Cancel what waits for " + what
+	cmd.Long = "Cancel what waits for " + what + `, at all servers: durable messages that were not
+consumed are removed, or become dead letters with --dead-letter; calls get
+call_cancelled; volatile messages are not delivered. Turns that have begun go on,
+and reminders and timers stay. What comes afterwards is taken as before: pause the
+type first ("greenroom types pause") if nothing more is to come.`
+	run := func(cmd *cobra.Command, a *api, req *greenroomv1.CancelQueuedRequest) error {
+		of := req.Type + " " + strconv.Quote(req.Id)
+		if ofType {
+			of = "all actors of " + req.Type
+		}
+		noteUnknownType(cmd.Context(), c, a, req.Type)
+		if !deadLetter {
+			if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Cancel what waits for %s of app %s?", of, c.app)); err != nil {
+				return err
+			}
+		}
+		req.App, req.DeadLetter = c.app, deadLetter
+		all := &greenroomv1.CancelQueuedResponse{More: true}
+		for all.More {
+			resp, err := unary(cmd.Context(), a.actors.CancelQueued, req)
+			if err != nil {
+				if all.Messages > 0 {
+					err = fmt.Errorf("after %d messages were cancelled: %w", all.Messages, err)
+				}
+				return err
+			}
+			all.Messages += resp.Messages
+			all.Calls += resp.Calls
+			all.VolatileMessages += resp.VolatileMessages
+			all.More, all.Missing = resp.More, resp.Missing
+		}
+		if len(all.Missing) > 0 {
+			c.printf(c.stderr, "%s these servers did not answer, and calls may wait there: %s\n", c.paint(c.stderr, yellow, "note:"), strings.Join(mapped(all.Missing, printable), ", "))
+		}
+		if c.wantsJSON() {
+			return c.writeMessage(all)
+		}
+		removed := "removed"
+		if deadLetter {
+			removed = "are dead letters"
+		}
+		c.printf(c.stderr, "%s: %d messages %s, %d calls and %d volatile messages cancelled\n", of, all.Messages, removed, all.Calls, all.VolatileMessages)
+		return nil
+	}
+	if ofType {
+		cmd.RunE = c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
+			return run(cmd, a, &greenroomv1.CancelQueuedRequest{Type: args[0]})
+		})
+	} else {
+		cmd.RunE = c.withActor(func(cmd *cobra.Command, a *api, key *greenroomv1.ActorKey, _ []string) error {
+			return run(cmd, a, &greenroomv1.CancelQueuedRequest{Type: key.Type, Id: key.Id})
+		})
+	}
+	cmd.Flags().BoolVar(&deadLetter, "dead-letter", false, "keep the messages as dead letters")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +70,7 @@ paused. Without APP it is the app of --app.`,
 			}
 			var rows [][]string
 			for _, q := range s.Quotas {
-				rows = append(rows, []string{"quota", q.Name, rateText(q.Rate), when(q.UpdatedAt)})
+				rows = append(rows, []string{"quota", q.Name, quotaText(q), when(q.UpdatedAt)})
 			}
 			for _, l := range s.Limits {
 				rows = append(rows, []string{"limit", actor.LimitScope{Type: l.Type, Method: l.Method}.String(), limitText(l), when(l.UpdatedAt)})
@@ -92,16 +94,18 @@ func appsSetCommand(c *cli) *cobra.Command {
 		Use: "set [APP]", Short: "Set the quotas of an app",
 		Long: `Set what an app as a whole may use: turns, or fuel (about one unit for a simple
 instruction), as NUMBER/UNIT with s, m or h, and :BURST for what may come at
-once. Calls above a quota get quota_exceeded, which says when to try again. NAME=none
-removes a quota. Servers of a cluster share the quota (docs/limits.md). Without APP
-it is the app of --app.`,
+once. Calls above a quota get quota_exceeded, which says when to try again. Or set what
+it may store, as a number: actors, bytes (of their states), reminders, messages. Turns
+that would store more get quota_exceeded. NAME=none removes a quota. Servers of a
+cluster share the quota (docs/limits.md). Without APP it is the app of --app.`,
 		Example: `  greenroom apps set shop --quota turns=1000/s --quota fuel=2e9/s
-  greenroom apps set shop --quota turns=600/m:100,fuel=none`,
+  greenroom apps set shop --quota turns=600/m:100,fuel=none
+  greenroom apps set shop --quota actors=100000 --quota bytes=1e9`,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, args []string) error {
 			return setQuotas(cmd.Context(), c, a, optional(args, c.app), quotas)
 		}),
 	}
-	cmd.Flags().StringSliceVar(&quotas, "quota", nil, "a quota, `NAME=NUMBER/UNIT[:BURST]`, or NAME=none; may be repeated")
+	cmd.Flags().StringSliceVar(&quotas, "quota", nil, "a quota, `NAME=NUMBER/UNIT[:BURST]`, NAME=NUMBER of what is stored, or NAME=none; may be repeated")
 	return cmd
 }
 
@@ -109,29 +113,39 @@ func setQuotas(ctx context.Context, c *cli, a *api, app string, quotas []string)
 	if len(quotas) == 0 {
 		return usagef("--quota is missing; give NAME=NUMBER/UNIT, or NAME=none, such as turns=1000/s")
 	}
-	rates := make(map[string]*greenroomv1.Rate, len(quotas))
+	set := make(map[string]*greenroomv1.SetQuotaRequest, len(quotas))
 	for _, q := range quotas {
 		name, value, ok := strings.Cut(q, "=")
 		if !ok || name == "" {
 			return usagef("--quota %q is not of the form NAME=NUMBER/UNIT or NAME=none", q)
 		}
 		if value == "none" {
-			rates[name] = nil
+			set[name] = nil
 			continue
 		}
-		rate, err := parseRate(value)
-		if err != nil {
-			return usagef("--quota %q: %v", q, err)
+		req := &greenroomv1.SetQuotaRequest{App: app, Name: name}
+		if slices.Contains(actor.StoredQuotas(), actor.Quota(name)) {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil || n != math.Trunc(n) || n < 0 || n > 1e15 {
+				return usagef("--quota %q: give a whole number from 0 to 1e15, such as 100000 or 1e9", q)
+			}
+			req.Most = int64(n)
+		} else {
+			rate, err := parseRate(value)
+			if err != nil {
+				return usagef("--quota %q: %v", q, err)
+			}
+			req.Rate = rate
 		}
-		rates[name] = rate
+		set[name] = req
 	}
 	for _, q := range quotas {
 		name, _, _ := strings.Cut(q, "=")
 		var err error
-		if rate := rates[name]; rate == nil {
+		if req := set[name]; req == nil {
 			_, err = unary(ctx, a.settings.UnsetQuota, &greenroomv1.UnsetQuotaRequest{App: app, Name: name})
 		} else {
-			_, err = unary(ctx, a.settings.SetQuota, &greenroomv1.SetQuotaRequest{App: app, Name: name, Rate: rate})
+			_, err = unary(ctx, a.settings.SetQuota, req)
 		}
 		if err := said(c, err, "set the quota %s\n", q); err != nil {
 			return err
@@ -157,6 +171,17 @@ func parseRate(text string) (*greenroomv1.Rate, error) {
 		}
 	}
 	return r, nil
+}
+
+// quotaText says what a quota allows, and of what is stored how much is.
+func quotaText(q *greenroomv1.Quota) string {
+	switch {
+	case q.Rate != nil:
+		return rateText(q.Rate)
+	case q.Stored != nil:
+		return fmt.Sprintf("%d, of which %d are stored", q.Most, *q.Stored)
+	}
+	return strconv.FormatInt(q.Most, 10)
 }
 
 func rateText(r *greenroomv1.Rate) string {

@@ -50,7 +50,7 @@ func typesCommand(c *cli) *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.AddCommand(typesPauseCommand(c), typesResumeCommand(c), typesLimitCommand(c))
+	cmd.AddCommand(typesPauseCommand(c), typesResumeCommand(c), cancelCommand(c, true), typesLimitCommand(c))
 	return cmd
 }
 

@@ -126,7 +126,13 @@ type stopping struct {
 	Killed atomic.Bool
 	turn   atomic.Pointer[Context]
 	first  Context
+	// entry is not nil while the turn waits until it may begin, and has the error once that wait was
+	// cancelled.
+	entry atomic.Pointer[entry]
 }
+
+// entry is a wait for the beginning of a turn.
+type entry struct{ cancelled error }
 
 // progress is what is known of a call. It belongs to the goroutine that runs the call, and
 // to the lock of the shard while the call is in a list.
@@ -393,6 +399,39 @@ func (c *Call) Kill() {
 	if ctx := c.turn.Load(); ctx != nil {
 		ctx.Stop()
 	}
+}
+
+// Enter begins a wait for the beginning of the turn, which [Call.CancelEntry] may end, with the
+// context that Begin has returned. end ends it, and returns the error if it was cancelled. A turn
+// that has run before cannot be cancelled.
+func (c *Call) Enter() (end func() error) {
+	if c.Stats.Runs > 0 {
+		return func() error { return nil }
+	}
+	waits := &entry{}
+	c.entry.Store(waits)
+	return func() error {
+		if c.entry.CompareAndSwap(waits, nil) {
+			return nil
+		}
+		return c.entry.Swap(nil).cancelled
+	}
+}
+
+// CancelEntry ends such a wait with an error, and reports whether there was one.
+func (c *Call) CancelEntry(err error) bool {
+	waits := c.entry.Load()
+	if waits == nil || waits.cancelled != nil || !c.entry.CompareAndSwap(waits, &entry{err}) {
+		return false
+	}
+	c.turn.Load().Stop()
+	return true
+}
+
+// Waiting reports whether there is such a wait.
+func (c *Call) Waiting() bool {
+	waits := c.entry.Load()
+	return waits != nil && waits.cancelled == nil
 }
 
 // Overdue returns the error of a turn whose context has ended, nil as long as

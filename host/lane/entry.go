@@ -28,7 +28,14 @@ func Entry(c *call.Call, s *serving.Type, may func() error) (leave func(), err e
 	now := time.Now()
 	ctx := c.Begin(now, c.Limit)
 	defer ctx.Stop()
+	end := c.Enter()
 	leave, err = s.Rules.Enter(ctx, RuledBy(c, now), may)
+	if cancelled := end(); cancelled != nil {
+		if err == nil {
+			leave()
+		}
+		return nil, cancelled
+	}
 	if err != nil && ctx.Err() != nil && (c.Killed.Load() || c.Ctx.Err() != nil || ctx.OfCaller()) {
 		err = c.Overdue(ctx)
 	}

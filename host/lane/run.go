@@ -209,10 +209,16 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 		t.Of.Timers = timer.NewChanges(changes, tells, s.Placed())
 	}
 	if t.ReadOnly || s.Lane == serving.LaneStateless {
+		if err := t.mayStore(s, l, nil, false); err != nil {
+			return call.Sealed{}, err
+		}
 		done.Tokens, done.Reminders = t.Tokens(), t.Effects()
 		return done, nil
 	}
 	state, changed, err := t.Seal()
+	if err == nil {
+		err = t.mayStore(s, l, state, changed)
+	}
 	if err != nil {
 		return call.Sealed{}, err // and the turn keeps its effects, whose tokens it gives back
 	}
@@ -233,6 +239,56 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 	}
 	done.Changed, done.State = true, state
 	return done, nil
+}
+
+// mayStore lets the app store what the turn does, or refuses it. Most apps have no quota of that, and pay no more than
+// this look at their rules.
+func (t *Run) mayStore(s *serving.Type, l *residency.Row, state *overlay.State, changed bool) error {
+	if !s.Rules.BoundsStored() {
+		return nil
+	}
+	var by actor.Stored
+	if changed {
+		by = rowGrows(l, state)
+	}
+	return s.Rules.Grow(t.grows(by))
+}
+
+// grows returns what the app stores more by the turn, whose row grows so. Reminders that are replaced count as
+// set, and those that are cancelled as there: the next count of what is stored knows better.
+func (t *Run) grows(by actor.Stored) actor.Stored {
+	done := t.SideEffects()
+	if done.Life.PassedAway {
+		by = actor.Stored{}
+	}
+	by.Actors += int64(len(done.Life.Spawned))
+	for i := range done.Reminders.Set {
+		if done.Reminders.Set[i].Message != nil {
+			by.Messages++
+		} else {
+			by.Reminders++
+		}
+	}
+	by.Reminders -= int64(len(done.Reminders.Cancel))
+	switch f := t.Of.Inv.Firing; {
+	case f == nil:
+	case f.Message != nil:
+		by.Messages--
+	case f.Step.Then == nil:
+		by.Reminders--
+	}
+	return by
+}
+
+// rowGrows returns what the row of an actor, which was l, grows by with a new state.
+func rowGrows(l *residency.Row, state *overlay.State) (by actor.Stored) {
+	by.Bytes = int64(state.Size())
+	if l.VisibleVersion() == 0 {
+		by.Actors = 1
+	} else {
+		by.Bytes -= int64(l.State.Size())
+	}
+	return by
 }
 
 // ownLives waits until all is committed of the actors that pass away with the turn: the end of a

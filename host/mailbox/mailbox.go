@@ -3,6 +3,7 @@ package mailbox
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/list"
@@ -82,6 +83,15 @@ func (m *Mailbox[C]) Has(match func(C) bool) bool {
 // GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call
 // needs no answer.
 func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
+	if !m.TakeOut(p) {
+		return false
+	}
+	m.Answered(cost)
+	return true
+}
+
+// TakeOut takes out a call that waits, which is unanswered still, and reports whether it did.
+func (m *Mailbox[C]) TakeOut(p *list.Place[C]) bool {
 	switch {
 	case m.waiting.In(p):
 		m.waiting.Remove(p)
@@ -92,9 +102,16 @@ func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
 	default:
 		return false
 	}
-	m.unanswered--
-	m.bytes -= cost
 	return true
+}
+
+// All returns the calls that wait, also those that were set aside.
+func (m *Mailbox[C]) All() []C {
+	var all []C
+	for _, l := range [...]*list.List[C]{&m.retries, &m.waiting, &m.aside} {
+		all = slices.AppendSeq(all, l.All())
+	}
+	return all
 }
 
 // SetAside keeps a call that was taken out until TakeAside takes it.

@@ -25,6 +25,17 @@
 // fuel of a turn is known when it has ended, so its tokens may go below zero; calls are refused until
 // they are above zero again.
 //
+// # What is stored
+//
+// [Type.Grow] decides when a turn is sealed, and [Governor.Grow] when a request sets a reminder or sends a
+// message. A count of what an app stores would cost each commit a row that all commits of the app write. So the
+// host counts in the background, in steps, while the app grows: every 30 s, and every 2 s once half of what it may
+// grow by is used up, but not more than a twentieth of the time. In between, it adds what its own turns grow by, when they are
+// sealed: also those that are not committed after all, which the next count forgets. Other hosts add as well: of what
+// was left at the last count, each adds its part, or one growth. So a quota may be passed by the commits that were
+// under way when a count began, and by one growth of each other host; and before the first count, which the
+// first growth begins, by all. An app whose quotas bound nothing that is stored pays a look at its rules.
+//
 // # Several hosts
 //
 // The host that runs a turn admits it. What is bounded for an app, or for a type, is divided by the

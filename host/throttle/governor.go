@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,8 @@ type Config struct {
 	// Hosts returns how many hosts share what is bounded for an app or a type; at least 1. Defaults
 	// to 1 always.
 	Hosts func() int
+	// Counter counts what apps store. Without it, quotas of that have no effect.
+	Counter Counter
 	// MaxAge is for how long rules are used without being read again. Defaults to 2 s.
 	MaxAge time.Duration
 	// Logger gets failures to read. Defaults to discarding.
@@ -96,6 +100,48 @@ func (g *Governor) Stop() {
 	g.reads.Wait()
 }
 
+// Grow is [Type.Grow] for a request that is no turn. Other errors are those of [Type.Admit].
+func (g *Governor) Grow(ctx context.Context, name string, by actor.Stored) error {
+	if g == nil {
+		return nil
+	}
+	a, now := g.app(name), time.Now()
+	r, err := a.get(ctx, now)
+	if err != nil {
+		return err
+	}
+	return a.grow(r, by, now)
+}
+
+// Stored returns what an app stores, as it was counted last and has grown here since; false if it was not
+// counted, since no quota bounds it, or since nothing has grown.
+func (g *Governor) Stored(name string) (actor.Stored, bool) {
+	if g == nil {
+		return actor.Stored{}, false
+	}
+	s := &g.app(name).stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.counted
+	all.Add(s.grown, 1)
+	return all, s.known
+}
+
+// EachStored calls f with what is stored by each app that was counted.
+func (g *Governor) EachStored(f func(app string, stored actor.Stored)) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	names := slices.Sorted(maps.Keys(g.apps))
+	g.mu.Unlock()
+	for _, name := range names {
+		if stored, known := g.Stored(name); known {
+			f(name, stored)
+		}
+	}
+}
+
 // readLater begins a read that no call waits for.
 func (g *Governor) readLater(a *app) {
 	g.mu.Lock()
@@ -153,7 +199,8 @@ type app struct {
 	current atomic.Pointer[rules] // nil before the first read
 	asOf    atomic.Int64          // when current was found to be right, in nanoseconds since 1970
 	later   atomic.Bool           // a read is under way that no call waits for
-	reading chan struct{}         // holds one token: one read at a time, which alone changes current
+	stored  stored
+	reading chan struct{} // holds one token: one read at a time, which alone changes current
 }
 
 // rules are the rules of an app, worked out. They are never changed.
@@ -215,6 +262,57 @@ func (a *app) read(ctx context.Context, since time.Time) error {
 	}
 	a.asOf.Store(now.UnixNano())
 	return nil
+}
+
+// grow lets what the app stores grow, or refuses it.
+func (a *app) grow(r *rules, by actor.Stored, now time.Time) error {
+	if r == nil || len(r.Stored) == 0 || a.by.cfg.Counter == nil || by == (actor.Stored{}) {
+		return nil
+	}
+	hosts := int64(max(1, a.by.cfg.Hosts()))
+	s := &a.stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.countIfDue(r, now, countAgain)
+	for _, q := range actor.StoredQuotas() {
+		most, bounded := r.Stored[q]
+		adds, grown := *by.Of(q), *s.grown.Of(q)
+		if !bounded || adds <= 0 || !s.known || !slices.Contains(s.quotas, q) {
+			continue
+		}
+		// One growth since the last count may have all that is left; several share it with other hosts.
+		left := most - *s.counted.Of(q)
+		if grown > 0 && grown+adds > left/hosts/2 || adds > left {
+			a.countIfDue(r, now, countFull)
+		}
+		if adds > left-min(0, grown) || grown > 0 && grown+adds > left/hosts {
+			return &actor.LimitError{Condition: actor.ErrQuotaExceeded, Reason: fmt.Sprintf(
+				"the quota %s of the app %s is %d, and about %d are stored; remove some, or have the quota raised: greenroom apps set %s --quota %s=…", q, a.name, most, *s.counted.Of(q)+max(0, grown), a.name, q)}
+		}
+	}
+	s.grown.Add(by, 1)
+	return nil
+}
+
+// countIfDue begins a count if the last one is so old. The caller has the lock of a.stored.
+func (a *app) countIfDue(r *rules, now time.Time, age time.Duration) {
+	s, g := &a.stored, a.by
+	quotas := slices.Sorted(maps.Keys(r.Stored))
+	if !s.isDue(quotas, now, age) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil {
+		return
+	}
+	s.counting = true
+	before := s.grown
+	g.reads.Go(func() {
+		if err := s.count(g.ctx, g.cfg.Counter, a.name, quotas, before); err != nil && g.ctx.Err() == nil {
+			g.cfg.Logger.Warn("what an app stores cannot be counted; the last count holds", "app", a.name, "error", err)
+		}
+	})
 }
 
 // newRules works rules out, with the tokens and places of what has not changed.

@@ -279,3 +279,18 @@ func (t *Type) awaitResume(ctx context.Context, c *Call, may func() error) error
 		}
 	}
 }
+
+// BoundsStored reports whether a quota bounds what the type's app stores: otherwise Grow refuses nothing.
+func (t *Type) BoundsStored() bool {
+	if t == nil {
+		return false
+	}
+	r := t.app.current.Load()
+	return r != nil && len(r.Stored) > 0
+}
+
+// Grow lets what the type's app stores grow by a turn, or refuses that with an [*actor.LimitError]. What
+// shrinks is never refused.
+func (t *Type) Grow(by actor.Stored) error {
+	return t.app.grow(t.app.current.Load(), by, time.Now())
+}

@@ -42,6 +42,7 @@ var guestModules = map[string][]string{
 	"examples/subscription":   {"."},
 	"examples/philosophers":   {"."},
 	"examples/pingpong":       {"."},
+	"examples/chat":           {"."},
 	"examples/bank/transfers": {"."},
 	"examples/shop/orders":    {"."},
 }

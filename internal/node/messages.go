@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/inbox"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -28,6 +29,7 @@ type outbox interface {
 // sender stores messages; [*reminder.Admin] does.
 type sender interface {
 	Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKey string) (id actor.ReminderID, repeated bool, err error)
+	CancelMessages(ctx context.Context, req reminder.CancelRequest) (removed int, more bool, err error)
 }
 
 // Send implements [rpc.Messages].
@@ -47,6 +49,11 @@ func (m *messages) Send(ctx context.Context, r *inbox.Request, idempotencyKey st
 // List implements [rpc.Messages].
 func (m *messages) List(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
 	return m.store.ListMessages(ctx, q)
+}
+
+// Cancel implements [rpc.Messages].
+func (m *messages) Cancel(ctx context.Context, req reminder.CancelRequest) (removed int, more bool, err error) {
+	return m.admin.CancelMessages(ctx, req)
 }
 
 // hostCheck looks for hosts that would deliver a message as a reminder, and so out of order.

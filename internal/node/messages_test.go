@@ -14,8 +14,10 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
 // post is what an actor of testdata/post has counted.
@@ -104,6 +106,90 @@ func (r *running) deadLetters(t *testing.T, kind greenroomv1.DeadLetterKind) []*
 		t.Fatal(err)
 	}
 	return list.Msg.DeadLetters
+}
+
+// TestCancelQueued: what waits for an actor of a store, and then for all of a type, is cancelled: messages with a delay
+// are gone, or dead letters, and a call that waits for the end of a pause is refused.
+func TestCancelQueued(t *testing.T) {
+	onStores(t, func(t *testing.T, r *running, _ *turnEnds) {
+		r.deploy(t, "", build(t, filepath.Join("testdata", "post"), guestbuild.Go))
+		send := func(id string) {
+			t.Helper()
+			m := &greenroomv1.OutgoingMessage{Type: "Post", Id: id, Method: "Take", Payload: []byte("1"), Due: &greenroomv1.OutgoingMessage_After{After: durationpb.New(time.Hour)}}
+			if _, err := r.actors.Send(t.Context(), connect.NewRequest(&greenroomv1.SendRequest{Messages: []*greenroomv1.OutgoingMessage{m}})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel := func(id string, dead bool) *greenroomv1.CancelQueuedResponse {
+			t.Helper()
+			res, err := r.actors.CancelQueued(t.Context(), connect.NewRequest(&greenroomv1.CancelQueuedRequest{Type: "Post", Id: id, DeadLetter: dead}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(res.Msg.Missing) > 0 || res.Msg.More {
+				t.Errorf("%v", res.Msg)
+			}
+			return res.Msg
+		}
+		for _, id := range []string{"x", "x", "y", "z"} {
+			send(id)
+		}
+		if c := cancel("x", false); c.Messages != 2 {
+			t.Errorf("of x: %v", c)
+		}
+		if c := cancel("", true); c.Messages != 2 {
+			t.Errorf("of the type: %v", c)
+		}
+		letters := r.deadLetters(t, greenroomv1.DeadLetterKind_DEAD_LETTER_KIND_MESSAGES)
+		if len(letters) != 2 || !strings.Contains(letters[0].Reason, "cancelled") {
+			t.Errorf("the dead letters are %v", letters)
+		}
+		if _, err := r.settings.PauseType(t.Context(), connect.NewRequest(&greenroomv1.PauseTypeRequest{Type: "Post"})); err != nil {
+			t.Fatal(err)
+		}
+		end := make(chan error, 1)
+		go func() {
+			_, err := r.call(t.Context(), "", "Post", "x", "Take", "1")
+			end <- err
+		}()
+		for calls := uint32(0); calls == 0; { // it is on its way
+			calls = cancel("", false).Calls
+		}
+		if err := <-end; detail(err).GetKind() != "call_cancelled" || detail(err).GetRetryable() || connect.CodeOf(err) != connect.CodeAborted {
+			t.Errorf("the call that waited: %v", err)
+		}
+	})
+}
+
+// TestCancelQueuedOfServers: calls that wait at another server are cancelled as well.
+func TestCancelQueuedOfServers(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, func(*node.Config) {}))
+	first.deploy(t, "", wasmtest.Guest{Turn: wasmtest.Code(wasmtest.I32Const(0))}.Bytes())
+	second := start(t, inCluster(url, func(*node.Config) {}))
+	if _, err := first.settings.PauseType(t.Context(), connect.NewRequest(&greenroomv1.PauseTypeRequest{Type: "T"})); err != nil {
+		t.Fatal(err)
+	}
+	const calls = 32 // each server has some
+	ends := make(chan error, calls)
+	for i := range calls {
+		go func() {
+			_, err := first.call(t.Context(), "", "T", fmt.Sprint(i), "Do", "")
+			ends <- err
+		}()
+	}
+	for n := uint32(0); n < calls; { // some are on their way
+		res, err := second.actors.CancelQueued(t.Context(), connect.NewRequest(&greenroomv1.CancelQueuedRequest{Type: "T"}))
+		if err != nil || len(res.Msg.Missing) > 0 {
+			t.Fatal(res, err)
+		}
+		n += res.Msg.Calls
+	}
+	for range calls {
+		if err := <-ends; detail(err).GetKind() != "call_cancelled" {
+			t.Errorf("a call that waited: %v", err)
+		}
+	}
 }
 
 // TestMessagesFromOutside: a message from outside is delivered once, also sent again under its key;
@@ -195,5 +281,34 @@ func TestPingpongExample(t *testing.T) {
 		turns.await(t, "ann", "Return", rounds)
 		r.mustCall(t, "", "Player", "ann", "View", "", fmt.Sprintf(`{"hits":%d,"won":1,"lost":0}`, rounds))
 		r.mustCall(t, "", "Player", "bob", "View", "", fmt.Sprintf(`{"hits":%d,"won":0,"lost":0}`, rounds))
+	})
+}
+
+// TestChatExample has members talk in a real server, by commands of its README, until the room is closed.
+func TestChatExample(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		turns := watchTurns()
+		r := start(t, node.Config{TurnEnd: turns.add})
+		r.deploy(t, "", example(t, "chat", toolchain))
+		r.mustCall(t, "", "Room", "r1", "Open", `"lobby"`, "")
+		if _, err := r.call(t.Context(), "", "Room", "r2", "Open", `"lobby"`); detail(err).GetGuest().GetCode() != "taken" {
+			t.Errorf("two rooms of one name: %v", err)
+		}
+		for _, id := range []string{"ann", "bob"} {
+			r.mustCall(t, "", "Member", id, "Join", `"lobby"`, "")
+			turns.await(t, id, "Entered", 1)
+		}
+		turns.await(t, "ann", "Present", 1)
+		r.mustCall(t, "", "Room", "r1", "View", "", `{"name":"lobby","members":["ann","bob"]}`)
+		r.mustCall(t, "", "Member", "ann", "Say", `"hello"`, "")
+		turns.await(t, "bob", "Hear", 1)
+		r.mustCall(t, "", "Member", "bob", "View", "", `{"room":"lobby","at":"r1","members":["ann","bob"],"lines":[{"who":"ann","text":"hello"}]}`)
+		r.mustCall(t, "", "Member", "bob", "Leave", "", "")
+		turns.await(t, "ann", "Present", 2)
+		turns.await(t, "ann", "Hear", 1)
+		r.mustCall(t, "", "Member", "ann", "View", "", `{"room":"lobby","at":"r1","members":["ann"],"lines":[{"who":"ann","text":"hello"}]}`)
+		r.mustCall(t, "", "Room", "r1", "Close", "", "")
+		turns.await(t, "ann", "Refused", 1)
+		r.mustCall(t, "", "Member", "ann", "View", "", `{"lines":[{"who":"ann","text":"hello"}]}`)
 	})
 }

@@ -163,7 +163,7 @@ func (n *Node) start(ctx context.Context) error {
 	events := feed.New(feed.Config{Store: st, Shared: st.Shared(), Logger: n.cfg.Logger, Retention: eventRetention(mods)})
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err = host.New(host.Config{
-		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts,
+		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts, Counter: counter{st},
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, feeds(events)},
@@ -200,6 +200,7 @@ func (n *Node) start(ctx context.Context) error {
 		GuestMemory:         engine.GuestMemory,
 		StateMemory:         h.StateMemory,
 		CallMemory:          h.CallMemory,
+		Stored:              host.QuotasOf(h).EachStored,
 	}
 	for _, p := range h.Pools() {
 		cfg.Gauges.Pools = append(cfg.Gauges.Pools, metrics.Pool{Name: p.Name(), Running: p.Running, Waiting: p.Waiting})
@@ -230,12 +231,13 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	admin := reminder.NewAdmin(reminders, st)
+	admin.Grow, cfg.Stored = host.QuotasOf(h).Grow, host.QuotasOf(h).Stored
 	cfg.Reminders, guests.Service = admin, reminders
 	outside := &messages{host: h, admin: admin, store: st}
 	if c != nil {
 		outside.hosts = &hostCheck{store: st}
 	}
-	cfg.Messages = outside
+	cfg.Messages, cfg.Queues = outside, host.QueuesOf(h)
 	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
 	if n.cfg.ReadyWhenPrepared {
 		cfg.Check = alsoReady(cfg.Check, prepared(mods))

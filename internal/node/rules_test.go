@@ -1,14 +1,20 @@
 package node_test
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 )
 
@@ -91,8 +97,14 @@ func TestRulesOfAnApp(t *testing.T) {
 			t.Errorf("%v, want %q", err, text)
 		}
 	}
+	_, err = r.settings.SetQuota(ctx, connect.NewRequest(&greenroomv1.SetQuotaRequest{App: "shop", Name: "moons", Rate: &greenroomv1.Rate{PerSecond: 1}}))
+	bad(err, "the quotas are [turns fuel actors bytes reminders messages]")
 	_, err = r.settings.SetQuota(ctx, connect.NewRequest(&greenroomv1.SetQuotaRequest{App: "shop", Name: "actors", Rate: &greenroomv1.Rate{PerSecond: 1}}))
-	bad(err, "the quotas are [turns fuel]")
+	bad(err, "give a number alone")
+	_, err = r.settings.SetQuota(ctx, connect.NewRequest(&greenroomv1.SetQuotaRequest{App: "shop", Name: "actors", Most: -1}))
+	bad(err, "give a number from 0 to 1e15")
+	_, err = r.settings.SetQuota(ctx, connect.NewRequest(&greenroomv1.SetQuotaRequest{App: "shop", Name: "turns", Most: 5}))
+	bad(err, "give it per second")
 	_, err = r.settings.SetQuota(ctx, connect.NewRequest(&greenroomv1.SetQuotaRequest{App: "shop", Name: "turns", Rate: &greenroomv1.Rate{PerSecond: -1}}))
 	bad(err, "give a number from 0")
 	_, err = r.settings.SetLimit(ctx, connect.NewRequest(&greenroomv1.SetLimitRequest{App: "shop", Type: "T", Per: "moon", Concurrency: 1}))
@@ -104,4 +116,78 @@ func TestRulesOfAnApp(t *testing.T) {
 	_, err = r.settings.SetLimit(ctx, connect.NewRequest(&greenroomv1.SetLimitRequest{App: "shop", Type: "T", Pool: "batch"}))
 	must(err)
 	must(invoke("a"))
+}
+
+// TestStoredQuotas: on every store, what an app would store above its quotas is refused, by turns and by requests, and what
+// was removed makes room.
+func TestStoredQuotas(t *testing.T) {
+	onStores(t, func(t *testing.T, r *running, _ *turnEnds) {
+		r.deploy(t, "", build(t, filepath.Join("testdata", "post"), guestbuild.Go))
+		quota := func(name string, most int64) {
+			t.Helper()
+			if _, err := r.settings.SetQuota(t.Context(), connect.NewRequest(&greenroomv1.SetQuotaRequest{Name: name, Most: most})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ids := 0
+		make := func() error {
+			ids++
+			_, err := r.call(t.Context(), "", "Post", fmt.Sprint("p", ids), "Send", `{"to":[],"each":0,"rounds":1}`)
+			return err
+		}
+		// until repeats something until it is refused by a quota, or no more.
+		until := func(do func() error, refused bool, text string) {
+			t.Helper()
+			for t.Context().Err() == nil {
+				err := do()
+				if (err != nil) != refused {
+					continue
+				}
+				if d := detail(err); refused && (connect.CodeOf(err) != connect.CodeResourceExhausted || d.GetKind() != "quota_exceeded" || !d.GetRetryable() || !strings.Contains(err.Error(), text)) {
+					t.Errorf("%v, want %q", err, text)
+				}
+				return
+			}
+			t.Fatal(t.Context().Err())
+		}
+		quota("actors", 2)
+		until(make, true, "the quota actors of the app default is 2")
+		if _, err := r.actors.GetActor(t.Context(), connect.NewRequest(&greenroomv1.GetActorRequest{Actor: &greenroomv1.ActorKey{Type: "Post", Id: fmt.Sprint("p", ids)}})); connect.CodeOf(err) != connect.CodeNotFound {
+			t.Errorf("the actor that was refused: %v", err)
+		}
+		r.mustCall(t, "", "Post", "p1", "Send", `{"to":[],"each":0,"rounds":1}`, "2")
+		for i := range ids {
+			_, err := r.actors.DeleteActor(t.Context(), connect.NewRequest(&greenroomv1.DeleteActorRequest{Actor: &greenroomv1.ActorKey{Type: "Post", Id: fmt.Sprint("p", i+1)}}))
+			if err != nil && connect.CodeOf(err) != connect.CodeNotFound {
+				t.Fatal(err)
+			}
+		}
+		until(make, false, "")
+		quota("actors", 1e9)
+		quota("bytes", 1)
+		until(make, true, "the quota bytes of the app default is 1,")
+		quota("messages", 2)
+		send := func() error {
+			m := &greenroomv1.OutgoingMessage{Type: "Post", Id: "x", Method: "Take", Payload: []byte("1"), Due: &greenroomv1.OutgoingMessage_After{After: durationpb.New(time.Hour)}}
+			_, err := r.actors.Send(t.Context(), connect.NewRequest(&greenroomv1.SendRequest{Messages: []*greenroomv1.OutgoingMessage{m}}))
+			return err
+		}
+		until(send, true, "the quota messages of the app default is 2")
+		list, err := r.settings.GetSettings(t.Context(), connect.NewRequest(&greenroomv1.GetSettingsRequest{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q := list.Msg.GetQuotas(); len(q) != 3 || q[2].GetName() != "messages" || q[2].GetMost() != 2 || q[2].GetStored() < 2 {
+			t.Errorf("the quotas are %v", q)
+		}
+		quota("reminders", 0)
+		reminders := greenroomv1connect.NewReminderServiceClient(http.DefaultClient, r.URL)
+		names := 0
+		until(func() error {
+			names++
+			spec := &greenroomv1.ReminderSpec{Method: "Take", Schedule: &greenroomv1.ReminderSchedule{Every: durationpb.New(time.Hour)}}
+			_, err := reminders.CreateReminder(t.Context(), connect.NewRequest(&greenroomv1.CreateReminderRequest{Actor: &greenroomv1.ActorKey{Type: "Post", Id: "x"}, Name: fmt.Sprint("n", names), Spec: spec}))
+			return err
+		}, true, "the quota reminders of the app default is 0")
+	})
 }

@@ -30,10 +30,19 @@ type AdminStore interface {
 type Admin struct {
 	service *Service
 	store   AdminStore
+	// Grow lets what an app stores grow, or refuses it. Defaults to letting it.
+	Grow func(ctx context.Context, app string, by actor.Stored) error
 }
 
 // NewAdmin returns an Admin that creates from the buckets of s.
-func NewAdmin(s *Service, st AdminStore) *Admin { return &Admin{s, st} }
+func NewAdmin(s *Service, st AdminStore) *Admin { return &Admin{service: s, store: st} }
+
+func (a *Admin) grow(ctx context.Context, app string, by actor.Stored) error {
+	if a.Grow == nil {
+		return nil
+	}
+	return a.Grow(ctx, app, by)
+}
 
 // Outcome is the result of setting a reminder.
 type Outcome uint8
@@ -74,6 +83,11 @@ func (a *Admin) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminde
 		outcome = Replaced
 	case !errors.Is(err, actor.ErrReminderNotFound):
 		return actor.Reminder{}, 0, err
+	}
+	if outcome == Created {
+		if err := a.grow(ctx, spec.Key.App, actor.Stored{Reminders: 1}); err != nil {
+			return actor.Reminder{}, 0, err
+		}
 	}
 	r, err := a.service.Prepare(ctx, spec)
 	if err != nil {

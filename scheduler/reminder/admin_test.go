@@ -44,12 +44,23 @@ func (m *adminStore) FindReminders(_ context.Context, names []actor.ReminderName
 	return found, nil
 }
 
-func (m *adminStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.Reminder, actor.ReminderName, error) {
-	return nil, actor.ReminderName{}, errors.New("not here")
+func (m *adminStore) ListReminders(_ context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := func(n actor.ReminderName) string { return n.Key.ID + "\x00" + n.Name }
+	for n, r := range m.reminders {
+		if n.Key.Type == q.Type && (q.ID == "" || n.Key.ID == q.ID) && (r.Message != nil) == q.Messages && at(n) > at(q.After) {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b actor.Reminder) int { return strings.Compare(at(nameOf(&a)), at(nameOf(&b))) })
+	if len(list) > q.Limit {
+		list = list[:q.Limit]
+		next = nameOf(&list[q.Limit-1])
+	}
+	return list, next, nil
 }
 
-// ListDeadLetters has them in the order of their failures, which is that of their IDs in
-// these tests.
 func (m *adminStore) ListMessages(_ context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,6 +73,8 @@ func (m *adminStore) ListMessages(_ context.Context, q store.MessageQuery) (list
 	return list, "", nil
 }
 
+// ListDeadLetters has them in the order of their failures, which is that of their IDs in
+// these tests.
 func (m *adminStore) ListDeadLetters(_ context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,6 +30,9 @@ func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKe
 			return id, false, err
 		}
 	}
+	if err := a.grow(ctx, spec.Key.App, actor.Stored{Messages: 1}); err != nil {
+		return id, false, err
+	}
 	r, err := a.service.Prepare(ctx, spec)
 	if err != nil {
 		return id, false, err

@@ -70,7 +70,7 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrKeyReused.Kind():
 		return Answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrServiceTaken.Kind(), actor.ErrDeadlock.Kind(), actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
-		actor.ErrFiringTaken.Kind(), actor.ErrMessageOrder.Kind():
+		actor.ErrFiringTaken.Kind(), actor.ErrMessageOrder.Kind(), actor.ErrCallCancelled.Kind():
 		return Answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:
 		return Answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}

@@ -80,6 +80,8 @@ type Gauges struct {
 	StateMemory, CallMemory func() int64
 	// Timers is how many timers are set.
 	Timers func() int
+	// Stored calls its argument with what is stored by each app that was counted. Defaults to none.
+	Stored func(each func(app string, stored actor.Stored))
 	// StoreRetries is how often the store has tried something again because of a
 	// serialization failure.
 	StoreRetries func() uint64
@@ -352,6 +354,10 @@ func (m *Metrics) RegisterGauges(g Gauges) error {
 			Name: "greenroom_store_retries_total", Help: "What the store tried again after a serialization failure.",
 		}, func() float64 { return float64(g.StoreRetries()) }))
 	}
+	var stored error
+	if g.Stored != nil {
+		stored = m.registry.Register(storedCollector(g.Stored))
+	}
 	var pools []error
 	for _, p := range g.Pools {
 		of := prometheus.WrapRegistererWith(prometheus.Labels{"pool": p.Name}, m.registry)
@@ -360,7 +366,7 @@ func (m *Metrics) RegisterGauges(g Gauges) error {
 			gauge(of, "greenroom_pool_waiting_turns", "Turns whose guests wait for a processor, by pool.", p.Waiting))
 	}
 	return errors.Join(
-		retries, errors.Join(pools...),
+		retries, stored, errors.Join(pools...),
 		gauge(m.registry, "greenroom_queue_depth", "Invocations that wait in mailboxes.", g.QueueDepth),
 		gauge(m.registry, "greenroom_turns_waiting_for_processor", "Turns whose guests wait for a processor.", g.WaitingForProcessor),
 		gauge(m.registry, "greenroom_timers", "Timers that are set.", g.Timers),

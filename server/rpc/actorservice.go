@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/inbox"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
@@ -47,7 +49,7 @@ func newActorService(s *Services) edge.Service {
 		greenroomv1connect.ActorServiceListMessagesProcedure,
 		greenroomv1connect.ActorServiceListServicesProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
-	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
+	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure, greenroomv1connect.ActorServiceCancelQueuedProcedure)
 	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure)
 
 	invocations := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: max(payload.MaxBody, minStreamMessage)}
@@ -447,4 +449,64 @@ func actorToProto(k actor.Key) *greenroomv1.ActorKey {
 		return nil
 	}
 	return keyToProto(k)
+}
+
+// errNoQueues refuses to cancel where nothing waits.
+var errNoQueues = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no mailboxes"}
+
+// CancelQueued implements ActorService. The mailboxes come first: they say which messages' turns have
+// begun, and give back the others, so that those find their rows gone.
+func (a *actorService) CancelQueued(ctx context.Context, req *connect.Request[greenroomv1.CancelQueuedRequest]) (*connect.Response[greenroomv1.CancelQueuedResponse], error) {
+	if a.s.Queues == nil {
+		return nil, errNoQueues
+	}
+	of := actor.Key{App: edge.AppOf(req.Msg.GetApp()), Type: req.Msg.GetType(), ID: req.Msg.GetId()}
+	if of.ID != "" {
+		if err := actor.ValidateID(of.ID); err != nil {
+			return nil, err
+		}
+	}
+	msg := &greenroomv1.CancelQueuedResponse{}
+	all := []host.Cancelled{a.s.Queues.CancelQueued(of)}
+	elsewhere, missing := a.cancelElsewhere(ctx, of)
+	msg.Missing = missing
+	cancel := reminder.CancelRequest{To: of, DeadLetter: req.Msg.GetDeadLetter()}
+	for _, c := range append(all, elsewhere...) {
+		msg.Calls += uint32(c.Calls)            //nolint:gosec // bounded by the memory of calls
+		msg.VolatileMessages += uint32(c.Tells) //nolint:gosec // likewise
+		cancel.Except = append(cancel.Except, c.Begun...)
+	}
+	if a.s.Messages == nil {
+		return done(msg, nil)
+	}
+	n, more, err := a.s.Messages.Cancel(ctx, cancel)
+	msg.Messages, msg.More = uint32(n), more //nolint:gosec // at most reminder.MaxCancel, and a page
+	return done(msg, err)
+}
+
+// cancelElsewhere cancels what waits at the other servers of the cluster, and returns the names of those
+// that did not answer.
+func (a *actorService) cancelElsewhere(ctx context.Context, of actor.Key) (all []host.Cancelled, missing []string) {
+	if a.s.Cluster == nil || a.s.Interconnect == nil {
+		return nil, nil
+	}
+	others := a.s.Cluster.Others()
+	all = make([]host.Cancelled, len(others))
+	failed := make([]bool, len(others))
+	var asking sync.WaitGroup
+	for i, h := range others {
+		asking.Go(func() {
+			var err error
+			all[i], err = a.s.Interconnect.CancelQueued(ctx, h.ID, of)
+			failed[i] = err != nil
+		})
+	}
+	asking.Wait()
+	for i := range others {
+		if failed[i] {
+			missing = append(missing, others[i].Name)
+		}
+	}
+	slices.Sort(missing)
+	return all, missing
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/store"
@@ -28,6 +29,10 @@ type Backends struct {
 	Settings Settings
 	// Reminders sets and looks after reminders. Without it there is no ReminderService.
 	Reminders Reminders
+	// Queues are the mailboxes of this process. Without them CancelQueued is refused.
+	Queues Queues
+	// Stored returns what an app stores, as this process counted it last. Defaults to nothing.
+	Stored func(app string) (stored actor.Stored, known bool)
 	// Messages stores messages to actors. Without it they are refused.
 	Messages Messages
 	// Feed has the events of actors. Without it nobody can subscribe.
@@ -55,6 +60,12 @@ type Host interface {
 	Delete(ctx context.Context, key actor.Key) error
 	// View reads an actor; actor.ErrActorNotFound when nothing is stored.
 	View(ctx context.Context, key actor.Key) (host.View, error)
+}
+
+// Queues are the mailboxes of a host's actors. [host.Queues] are.
+type Queues interface {
+	// CancelQueued cancels what waits for an actor or, without an ID, for all actors of a type.
+	CancelQueued(of actor.Key) host.Cancelled
 }
 
 // Modules keeps modules and says what serves each type. [*modules.Service] does.
@@ -91,6 +102,8 @@ type Interconnect interface {
 	Unreachable() []routing.Unreachable
 	// CountTurns is what another host counted of the turns of an app.
 	CountTurns(ctx context.Context, host actor.HostID, app string) (*greenroomv1.ExchangeTurnsResponse, error)
+	// CancelQueued is [Queues].CancelQueued of another host.
+	CancelQueued(ctx context.Context, at actor.HostID, of actor.Key) (host.Cancelled, error)
 	// TailLogs is LogService.Tail for what another host remembers and runs.
 	TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error
 }
@@ -107,6 +120,8 @@ type Messages interface {
 	// whether an earlier call stored it. Errors are those of [inbox.Outbox.Message] and of the
 	// store.
 	Send(ctx context.Context, r *inbox.Request, idempotencyKey string) (id actor.ReminderID, repeated bool, err error)
+	// Cancel removes messages that wait, and returns how many, and whether there may be more.
+	Cancel(ctx context.Context, req reminder.CancelRequest) (removed int, more bool, err error)
 	// List lists the messages to an actor.
 	List(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error)
 }

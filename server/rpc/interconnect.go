@@ -56,7 +56,7 @@ func newPeerServices(s *Services) edge.Service {
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.edge.HandlerOptions(s.edge.PayloadRoute())...)
 	sv.Serve(edge.RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
 		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure,
-		greenroomv1connect.InterconnectServiceCountTurnsProcedure)
+		greenroomv1connect.InterconnectServiceCountTurnsProcedure, greenroomv1connect.InterconnectServiceCancelQueuedProcedure)
 	tail := edge.StreamRoute()
 	tail.Peer = true
 	sv.Serve(edge.RoleAdmin, tail, h, greenroomv1connect.InterconnectServiceTailLogsProcedure)
@@ -148,6 +148,19 @@ func (i *interconnect) CountTurns(_ context.Context, req *connect.Request[greenr
 	}
 	counts := i.s.edge.Metrics.Recent.Of(edge.AppOf(req.Msg.GetApp()), time.Now())
 	return connect.NewResponse(countsToProto(counts)), nil
+}
+
+func (i *interconnect) CancelQueued(_ context.Context, req *connect.Request[greenroomv1.ExchangeCancelRequest]) (*connect.Response[greenroomv1.ExchangeCancelResponse], error) {
+	if _, _, err := i.s.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ExchangeCancelResponse{}
+	if i.s.Queues == nil {
+		return nil, errNoQueues
+	}
+	c := i.s.Queues.CancelQueued(actor.Key{App: req.Msg.GetApp(), Type: req.Msg.GetType(), ID: req.Msg.GetId()})
+	msg.Calls, msg.VolatileMessages, msg.Begun = uint32(c.Calls), uint32(c.Tells), mapped(c.Begun, actor.ReminderID.String) //nolint:gosec // bounded by the memory of calls
+	return connect.NewResponse(msg), nil
 }
 
 func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {

@@ -23,7 +23,7 @@ type Settings interface {
 	UnsetSecret(ctx context.Context, app, name string) error
 	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
 	RevokeHTTP(ctx context.Context, app, host string) error
-	SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate) error
+	SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate, most int64) error
 	UnsetQuota(ctx context.Context, app string, name actor.Quota) error
 	SetLimit(ctx context.Context, app string, scope actor.LimitScope, limit actor.Limit) error
 	UnsetLimit(ctx context.Context, app string, scope actor.LimitScope) error
@@ -34,7 +34,10 @@ type Settings interface {
 }
 
 // settingsService is SettingsService over package settings.
-type settingsService struct{ Settings }
+type settingsService struct {
+	Settings
+	stored func(app string) (actor.Stored, bool) // nil: nothing is counted
+}
 
 var _ greenroomv1connect.SettingsServiceHandler = settingsService{}
 
@@ -44,7 +47,7 @@ const settingBody = 512 << 10
 func newSettingsService(s *Services) edge.Service {
 	sv := edge.Service{Name: greenroomv1connect.SettingsServiceName}
 	settings := edge.Route{MaxBody: settingBody, BodyErr: edge.ErrMessageTooLarge(settingBody)}
-	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.Settings}, s.edge.HandlerOptions(settings)...)
+	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.Settings, s.Stored}, s.edge.HandlerOptions(settings)...)
 	sv.Serve(edge.RoleDeploy, settings, h,
 		greenroomv1connect.SettingsServiceGetSettingsProcedure,
 		greenroomv1connect.SettingsServiceSetLimitProcedure,
@@ -79,7 +82,13 @@ func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[g
 		msg.Http = append(msg.Http, &greenroomv1.HTTPGrant{Host: v.Host, Private: v.Private, UpdatedAt: timestamppb.New(v.UpdatedAt)})
 	}
 	for _, v := range all.Quotas {
-		msg.Quotas = append(msg.Quotas, &greenroomv1.Quota{Name: string(v.Name), Rate: rateToProto(v.Rate), UpdatedAt: timestamppb.New(v.UpdatedAt)})
+		q := &greenroomv1.Quota{Name: string(v.Name), Rate: rateToProto(v.Rate), Most: v.Most, UpdatedAt: timestamppb.New(v.UpdatedAt)}
+		if s.stored != nil {
+			if stored, known := s.stored(edge.AppOf(req.Msg.GetApp())); known {
+				q.Stored = stored.Of(v.Name)
+			}
+		}
+		msg.Quotas = append(msg.Quotas, q)
 	}
 	for _, v := range all.Limits {
 		msg.Limits = append(msg.Limits, &greenroomv1.TypeLimit{
@@ -123,7 +132,7 @@ func (s settingsService) RevokeHTTP(ctx context.Context, req *connect.Request[gr
 }
 
 func (s settingsService) SetQuota(ctx context.Context, req *connect.Request[greenroomv1.SetQuotaRequest]) (*connect.Response[greenroomv1.SetQuotaResponse], error) {
-	err := s.Settings.SetQuota(ctx, edge.AppOf(req.Msg.GetApp()), actor.Quota(req.Msg.GetName()), rateOf(req.Msg.GetRate()))
+	err := s.Settings.SetQuota(ctx, edge.AppOf(req.Msg.GetApp()), actor.Quota(req.Msg.GetName()), rateOf(req.Msg.GetRate()), req.Msg.GetMost())
 	return done(&greenroomv1.SetQuotaResponse{}, err)
 }
 

@@ -172,6 +172,9 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		of := append(prefix, q.ID+"\x00"...)
 		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.MessageNamesEnd)...)
+		if q.Messages {
+			from = of
+		}
 	}
 	if q.After.Name != "" {
 		after := q.After
@@ -181,6 +184,9 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		}
 	}
 	to := prefixEnd(prefix)
+	if q.ID != "" && q.Messages {
+		to = append(bytes.Clone(prefix), actor.MessageNamesEnd...)
+	}
 	examined, most := 0, q.Limit
 	if q.Sifts() {
 		most = store.MaxExamined
@@ -189,7 +195,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		examined++
 		var r reminderRecord
 		// The list leaves out a damaged reminder; reading it by name reports the damage.
-		if err := decodeReminder(key, value, &r); err == nil && r.Message == nil && q.Due(time.UnixMicro(r.Due)) {
+		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {
@@ -273,4 +279,32 @@ func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (size s
 		return store.InboxSize{}, err
 	}
 	return size, nil
+}
+
+func (s *reminders) CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count store.ReminderCount, next actor.ReminderName, err error) {
+	if err := store.ValidateReminderCount(app, limit); err != nil {
+		return count, next, err
+	}
+	from := []byte(reminderSpace + app + "\x00")
+	to := prefixEnd(from)
+	if after.Name != "" {
+		after.Key.App = app
+		from = append(reminderKey(after), 0)
+	}
+	n := 0
+	err = s.list(ctx, from, to, func(key, _ []byte) (more bool, err error) {
+		name, err := parseReminderKey(key)
+		if err != nil {
+			return false, err
+		}
+		count.Add(name.Name)
+		if n++; n == limit {
+			next = name
+		}
+		return n < limit, nil
+	})
+	if err != nil {
+		return store.ReminderCount{}, actor.ReminderName{}, err
+	}
+	return count, next, nil
 }

@@ -105,6 +105,17 @@ func (s *reminders) ListMessages(ctx context.Context, q store.MessageQuery) (lis
 	return list, next, err
 }
 
+func (s *reminders) CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count store.ReminderCount, next actor.ReminderName, err error) {
+	counts, err := readReminders(s, func() ([]store.ReminderCount, error) {
+		count, next, err = s.inner.CountReminders(ctx, app, after, limit)
+		return []store.ReminderCount{count}, err
+	})
+	if err != nil {
+		return store.ReminderCount{}, actor.ReminderName{}, err
+	}
+	return counts[0], next, nil
+}
+
 func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (store.InboxSize, error) {
 	size, err := readReminders(s, func() ([]store.InboxSize, error) {
 		size, err := s.inner.Inbox(ctx, key, limit)

@@ -228,6 +228,14 @@ func (r retrying) ListMessages(ctx context.Context, q store.MessageQuery) (list 
 	return list, next, err
 }
 
+func (r retrying) CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count store.ReminderCount, next actor.ReminderName, err error) {
+	err = retry(func() error {
+		count, next, err = r.Store.CountReminders(ctx, app, after, limit)
+		return err
+	})
+	return count, next, err
+}
+
 func (r retrying) Inbox(ctx context.Context, key actor.Key, limit int) (size store.InboxSize, err error) {
 	err = retry(func() error {
 		size, err = r.Store.Inbox(ctx, key, limit)

@@ -233,8 +233,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		and("r.id = ?", q.ID)
 	}
+	kind := "r.name >= ?"
+	if q.Messages {
+		kind = "r.name < ?"
+	}
 	if q.ID != "" && q.Prefix == "" {
-		and("r.name >= ?", actor.MessageNamesEnd)
+		and(kind, actor.MessageNamesEnd)
 	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
@@ -262,7 +266,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 			}
 			if q.ID == "" {
 				args = append(args, actor.MessageNamesEnd)
-				where += " AND r.name >= $" + itoa(len(args))
+				where += " AND " + strings.Replace(kind, "?", "$"+itoa(len(args)), 1)
 			}
 			if !q.DueFrom.IsZero() {
 				args = append(args, q.DueFrom.UnixMicro())
@@ -345,4 +349,30 @@ func (s *reminders) Inbox(ctx context.Context, key actor.Key, limit int) (size s
 			key.App, key.Type, key.ID, actor.MessageNamesEnd, limit).Scan(&size.Messages, &size.Bytes)
 	})
 	return size, err
+}
+
+const countReminders = `SELECT r.type, r.id, r.name FROM greenroom_reminder AS r
+	WHERE r.app = $1 AND (r.type, r.id, r.name) > ($2, $3, $4) ORDER BY r.type, r.id, r.name LIMIT $5`
+
+// CountReminders implements [store.Reminders]. It reads names alone, which the index has.
+func (s *reminders) CountReminders(ctx context.Context, app string, after actor.ReminderName, limit int) (count store.ReminderCount, next actor.ReminderName, err error) {
+	if err := store.ValidateReminderCount(app, limit); err != nil {
+		return count, next, err
+	}
+	err = s.readFor(ctx, share(app), "count reminders", func(ctx context.Context, conn *pgxpool.Conn) error {
+		count, next = store.ReminderCount{}, actor.ReminderName{}
+		n := 0
+		at := actor.ReminderName{Key: actor.Key{App: app}}
+		return each(ctx, conn, []any{&at.Key.Type, &at.Key.ID, &at.Name}, func() error {
+			count.Add(at.Name)
+			if n++; n == limit {
+				next = at
+			}
+			return nil
+		}, countReminders, app, after.Key.Type, after.Key.ID, after.Name, limit)
+	})
+	if err != nil {
+		return store.ReminderCount{}, actor.ReminderName{}, err
+	}
+	return count, next, nil
 }

@@ -63,6 +63,30 @@ var messages = suite{"Messages", []testCase{
 		f.names(f.listReminders(store.ReminderQuery{Type: f.key("").Type, ID: "a1"}), want[2:4]...)
 		f.names(f.listReminders(store.ReminderQuery{Type: f.key("").Type, ID: "a1", Prefix: "p"}), want[3])
 		f.names(f.listReminders(store.ReminderQuery{Type: f.key("").Type, ID: "none but messages"}))
+		for id, want := range map[string][]int{"": {8, 8, 8, 1}, "a1": {8}, "none but messages": {1}, "nobody": nil} {
+			q := store.ReminderQuery{App: f.app, Type: f.key("").Type, ID: id, Messages: true, Limit: 3}
+			var got []int
+			last := ""
+			for more := true; more; {
+				page, after, err := f.s.ListReminders(f.ctx(), q)
+				f.ok(err)
+				for _, r := range page {
+					if r.Message == nil {
+						f.Fatalf("%q is no message", r.Name)
+					}
+					if r.Key.ID != last {
+						got, last = append(got, 0), r.Key.ID
+					}
+					got[len(got)-1]++
+				}
+				q.After, more = after, after.Name != ""
+			}
+			if !slices.Equal(got, want) {
+				f.Fatalf("messages to %q: %v, want %v", id, got, want)
+			}
+		}
+		_, _, err := f.s.ListReminders(f.ctx(), store.ReminderQuery{App: f.app, Type: f.key("").Type, ID: "a1", Prefix: "p", Messages: true, Limit: 1})
+		f.argument(err)
 		var paged []actor.Reminder
 		q := store.ReminderQuery{App: f.app, Limit: 1}
 		for more := true; more; {
@@ -105,6 +129,24 @@ var messages = suite{"Messages", []testCase{
 		if !slices.Equal(listed, all[:8]) {
 			f.Fatalf("listed %q, want %q", listed, all[:8])
 		}
+		for _, limit := range []int{1, 7, store.MaxExamined} {
+			var all store.ReminderCount
+			var after actor.ReminderName
+			for more := true; more; {
+				count, next, err := f.s.CountReminders(f.ctx(), f.app, after, limit)
+				f.ok(err)
+				if count.Reminders+count.Messages > limit {
+					f.Fatalf("%+v are more than %d", count, limit)
+				}
+				all.Reminders, all.Messages = all.Reminders+count.Reminders, all.Messages+count.Messages
+				after, more = next, next.Name != ""
+			}
+			if all != (store.ReminderCount{Reminders: 6, Messages: 25}) {
+				f.Fatalf("counted %+v, %d at a time", all, limit)
+			}
+		}
+		_, _, err = f.s.CountReminders(f.ctx(), f.app, actor.ReminderName{}, 0)
+		f.argument(err)
 		if size := inboxSize(f, "a1", 5); size.Messages != 5 {
 			f.Fatalf("of 8 messages at most 5 are counted: %+v", size)
 		}

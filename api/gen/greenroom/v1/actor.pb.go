@@ -892,6 +892,158 @@ func (x *ListMessagesRequest) GetPayloads() bool {
 	return false
 }
 
+type CancelQueuedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default.
+	App  string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Empty: all actors of the type.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// Durable messages become dead letters in the place of being removed.
+	DeadLetter    bool `protobuf:"varint,4,opt,name=dead_letter,json=deadLetter,proto3" json:"dead_letter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelQueuedRequest) Reset() {
+	*x = CancelQueuedRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelQueuedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelQueuedRequest) ProtoMessage() {}
+
+func (x *CancelQueuedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelQueuedRequest.ProtoReflect.Descriptor instead.
+func (*CancelQueuedRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CancelQueuedRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *CancelQueuedRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CancelQueuedRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CancelQueuedRequest) GetDeadLetter() bool {
+	if x != nil {
+		return x.DeadLetter
+	}
+	return false
+}
+
+type CancelQueuedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many durable messages were removed, or became dead letters.
+	Messages uint32 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
+	// How many calls were refused.
+	Calls uint32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// How many volatile messages are not delivered.
+	VolatileMessages uint32 `protobuf:"varint,3,opt,name=volatile_messages,json=volatileMessages,proto3" json:"volatile_messages,omitempty"`
+	// There may be more messages: a request removes 10,000 at most. Send it again.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// The names of the servers that did not answer: calls may wait there.
+	Missing       []string `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelQueuedResponse) Reset() {
+	*x = CancelQueuedResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelQueuedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelQueuedResponse) ProtoMessage() {}
+
+func (x *CancelQueuedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelQueuedResponse.ProtoReflect.Descriptor instead.
+func (*CancelQueuedResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CancelQueuedResponse) GetMessages() uint32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *CancelQueuedResponse) GetCalls() uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *CancelQueuedResponse) GetVolatileMessages() uint32 {
+	if x != nil {
+		return x.VolatileMessages
+	}
+	return 0
+}
+
+func (x *CancelQueuedResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *CancelQueuedResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
 type ListMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those that have an order first, by sender, and those of one sender as they were sent.
@@ -904,7 +1056,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1068,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1081,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*InboxMessage {
@@ -973,7 +1125,7 @@ type InboxMessage struct {
 
 func (x *InboxMessage) Reset() {
 	*x = InboxMessage{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1137,7 @@ func (x *InboxMessage) String() string {
 func (*InboxMessage) ProtoMessage() {}
 
 func (x *InboxMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1150,7 @@ func (x *InboxMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxMessage.ProtoReflect.Descriptor instead.
 func (*InboxMessage) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InboxMessage) GetId() string {
@@ -1110,7 +1262,7 @@ type MessageDetails struct {
 
 func (x *MessageDetails) Reset() {
 	*x = MessageDetails{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1274,7 @@ func (x *MessageDetails) String() string {
 func (*MessageDetails) ProtoMessage() {}
 
 func (x *MessageDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1287,7 @@ func (x *MessageDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageDetails.ProtoReflect.Descriptor instead.
 func (*MessageDetails) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MessageDetails) GetFrom() *ActorKey {
@@ -1210,7 +1362,7 @@ type SubscribeRequest struct {
 
 func (x *SubscribeRequest) Reset() {
 	*x = SubscribeRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1374,7 @@ func (x *SubscribeRequest) String() string {
 func (*SubscribeRequest) ProtoMessage() {}
 
 func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1387,7 @@ func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SubscribeRequest) GetActor() *ActorKey {
@@ -1301,7 +1453,7 @@ type SubscribeResponse struct {
 
 func (x *SubscribeResponse) Reset() {
 	*x = SubscribeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1465,7 @@ func (x *SubscribeResponse) String() string {
 func (*SubscribeResponse) ProtoMessage() {}
 
 func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1478,7 @@ func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeResponse.ProtoReflect.Descriptor instead.
 func (*SubscribeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SubscribeResponse) GetEvents() []*ActorEvent {
@@ -1361,7 +1513,7 @@ type ActorEvent struct {
 
 func (x *ActorEvent) Reset() {
 	*x = ActorEvent{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1525,7 @@ func (x *ActorEvent) String() string {
 func (*ActorEvent) ProtoMessage() {}
 
 func (x *ActorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1538,7 @@ func (x *ActorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorEvent.ProtoReflect.Descriptor instead.
 func (*ActorEvent) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ActorEvent) GetPosition() string {
@@ -1446,7 +1598,7 @@ type InvokeResponse struct {
 
 func (x *InvokeResponse) Reset() {
 	*x = InvokeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1610,7 @@ func (x *InvokeResponse) String() string {
 func (*InvokeResponse) ProtoMessage() {}
 
 func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1623,7 @@ func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeResponse.ProtoReflect.Descriptor instead.
 func (*InvokeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InvokeResponse) GetPayload() []byte {
@@ -1518,7 +1670,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1682,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1695,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueryRequest) GetActor() *ActorKey {
@@ -1608,7 +1760,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1772,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1785,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueryResponse) GetPayload() []byte {
@@ -1679,7 +1831,7 @@ type InvokeStreamRequest struct {
 
 func (x *InvokeStreamRequest) Reset() {
 	*x = InvokeStreamRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1843,7 @@ func (x *InvokeStreamRequest) String() string {
 func (*InvokeStreamRequest) ProtoMessage() {}
 
 func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1856,7 @@ func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
 func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
@@ -1760,7 +1912,7 @@ type StreamInvocation struct {
 
 func (x *StreamInvocation) Reset() {
 	*x = StreamInvocation{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1924,7 @@ func (x *StreamInvocation) String() string {
 func (*StreamInvocation) ProtoMessage() {}
 
 func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1937,7 @@ func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
 func (*StreamInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamInvocation) GetId() uint64 {
@@ -1874,7 +2026,7 @@ type InvokeStreamResponse struct {
 
 func (x *InvokeStreamResponse) Reset() {
 	*x = InvokeStreamResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2038,7 @@ func (x *InvokeStreamResponse) String() string {
 func (*InvokeStreamResponse) ProtoMessage() {}
 
 func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2051,7 @@ func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
 func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
@@ -1935,7 +2087,7 @@ type StreamReply struct {
 
 func (x *StreamReply) Reset() {
 	*x = StreamReply{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2099,7 @@ func (x *StreamReply) String() string {
 func (*StreamReply) ProtoMessage() {}
 
 func (x *StreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2112,7 @@ func (x *StreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
 func (*StreamReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StreamReply) GetId() uint64 {
@@ -2027,7 +2179,7 @@ type StreamError struct {
 
 func (x *StreamError) Reset() {
 	*x = StreamError{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2191,7 @@ func (x *StreamError) String() string {
 func (*StreamError) ProtoMessage() {}
 
 func (x *StreamError) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2204,7 @@ func (x *StreamError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
 func (*StreamError) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StreamError) GetCode() uint32 {
@@ -2085,7 +2237,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2249,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2262,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -2129,7 +2281,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2293,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2306,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -2196,7 +2348,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2360,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2373,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -2333,7 +2485,7 @@ type ActorTimer struct {
 
 func (x *ActorTimer) Reset() {
 	*x = ActorTimer{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2497,7 @@ func (x *ActorTimer) String() string {
 func (*ActorTimer) ProtoMessage() {}
 
 func (x *ActorTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2510,7 @@ func (x *ActorTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
 func (*ActorTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ActorTimer) GetName() string {
@@ -2422,7 +2574,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2586,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2599,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2530,7 +2682,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2694,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2707,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2600,7 +2752,7 @@ type ActorScan struct {
 
 func (x *ActorScan) Reset() {
 	*x = ActorScan{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2764,7 @@ func (x *ActorScan) String() string {
 func (*ActorScan) ProtoMessage() {}
 
 func (x *ActorScan) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2777,7 @@ func (x *ActorScan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorScan.ProtoReflect.Descriptor instead.
 func (*ActorScan) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActorScan) GetExamined() uint64 {
@@ -2679,7 +2831,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2843,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2856,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2725,7 +2877,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2889,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2902,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2779,7 +2931,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2943,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2956,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2837,7 +2989,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +3001,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +3014,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -2880,7 +3032,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3044,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3057,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
 }
 
 type ListServicesRequest struct {
@@ -2923,7 +3075,7 @@ type ListServicesRequest struct {
 
 func (x *ListServicesRequest) Reset() {
 	*x = ListServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3087,7 @@ func (x *ListServicesRequest) String() string {
 func (*ListServicesRequest) ProtoMessage() {}
 
 func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3100,7 @@ func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListServicesRequest) GetApp() string {
@@ -2990,7 +3142,7 @@ type ListServicesResponse struct {
 
 func (x *ListServicesResponse) Reset() {
 	*x = ListServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3154,7 @@ func (x *ListServicesResponse) String() string {
 func (*ListServicesResponse) ProtoMessage() {}
 
 func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3167,7 @@ func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListServicesResponse) GetServices() []*Service {
@@ -3044,7 +3196,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3208,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3221,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{39}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Service) GetName() string {
@@ -3161,7 +3313,19 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken\x12\x1a\n" +
-	"\bpayloads\x18\x04 \x01(\bR\bpayloads\"v\n" +
+	"\bpayloads\x18\x04 \x01(\bR\bpayloads\"\xb4\x01\n" +
+	"\x13CancelQueuedRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x18\n" +
+	"\x02id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x02id\x12\x1f\n" +
+	"\vdead_letter\x18\x04 \x01(\bR\n" +
+	"deadLetter\"\xa3\x01\n" +
+	"\x14CancelQueuedResponse\x12\x1a\n" +
+	"\bmessages\x18\x01 \x01(\rR\bmessages\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\rR\x05calls\x12+\n" +
+	"\x11volatile_messages\x18\x03 \x01(\rR\x10volatileMessages\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x18\n" +
+	"\amissing\x18\x05 \x03(\tR\amissing\"v\n" +
 	"\x14ListMessagesResponse\x126\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1a.greenroom.v1.InboxMessageR\bmessages\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdc\x03\n" +
@@ -3344,7 +3508,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\xd9\a\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xb0\b\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
 	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
@@ -3357,7 +3521,8 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\n" +
 	"ListActors\x12\x1f.greenroom.v1.ListActorsRequest\x1a .greenroom.v1.ListActorsResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetState\x12\x1d.greenroom.v1.GetStateRequest\x1a\x1e.greenroom.v1.GetStateResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\fListServices\x12!.greenroom.v1.ListServicesRequest\x1a\".greenroom.v1.ListServicesResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\fListServices\x12!.greenroom.v1.ListServicesRequest\x1a\".greenroom.v1.ListServicesResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\fCancelQueued\x12!.greenroom.v1.CancelQueuedRequest\x1a\".greenroom.v1.CancelQueuedResponse\x12R\n" +
 	"\vDeleteActor\x12 .greenroom.v1.DeleteActorRequest\x1a!.greenroom.v1.DeleteActorResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
@@ -3373,7 +3538,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -3387,119 +3552,123 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*SendResponse)(nil),          // 9: greenroom.v1.SendResponse
 	(*SentMessage)(nil),           // 10: greenroom.v1.SentMessage
 	(*ListMessagesRequest)(nil),   // 11: greenroom.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),  // 12: greenroom.v1.ListMessagesResponse
-	(*InboxMessage)(nil),          // 13: greenroom.v1.InboxMessage
-	(*MessageDetails)(nil),        // 14: greenroom.v1.MessageDetails
-	(*SubscribeRequest)(nil),      // 15: greenroom.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),     // 16: greenroom.v1.SubscribeResponse
-	(*ActorEvent)(nil),            // 17: greenroom.v1.ActorEvent
-	(*InvokeResponse)(nil),        // 18: greenroom.v1.InvokeResponse
-	(*QueryRequest)(nil),          // 19: greenroom.v1.QueryRequest
-	(*QueryResponse)(nil),         // 20: greenroom.v1.QueryResponse
-	(*InvokeStreamRequest)(nil),   // 21: greenroom.v1.InvokeStreamRequest
-	(*StreamInvocation)(nil),      // 22: greenroom.v1.StreamInvocation
-	(*InvokeStreamResponse)(nil),  // 23: greenroom.v1.InvokeStreamResponse
-	(*StreamReply)(nil),           // 24: greenroom.v1.StreamReply
-	(*StreamError)(nil),           // 25: greenroom.v1.StreamError
-	(*GetActorRequest)(nil),       // 26: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 27: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 28: greenroom.v1.Actor
-	(*ActorTimer)(nil),            // 29: greenroom.v1.ActorTimer
-	(*ListActorsRequest)(nil),     // 30: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 31: greenroom.v1.ListActorsResponse
-	(*ActorScan)(nil),             // 32: greenroom.v1.ActorScan
-	(*GetStateRequest)(nil),       // 33: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 34: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 35: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 36: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 37: greenroom.v1.DeleteActorResponse
-	(*ListServicesRequest)(nil),   // 38: greenroom.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),  // 39: greenroom.v1.ListServicesResponse
-	(*Service)(nil),               // 40: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 41: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 44: greenroom.v1.ErrorDetail
+	(*CancelQueuedRequest)(nil),   // 12: greenroom.v1.CancelQueuedRequest
+	(*CancelQueuedResponse)(nil),  // 13: greenroom.v1.CancelQueuedResponse
+	(*ListMessagesResponse)(nil),  // 14: greenroom.v1.ListMessagesResponse
+	(*InboxMessage)(nil),          // 15: greenroom.v1.InboxMessage
+	(*MessageDetails)(nil),        // 16: greenroom.v1.MessageDetails
+	(*SubscribeRequest)(nil),      // 17: greenroom.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),     // 18: greenroom.v1.SubscribeResponse
+	(*ActorEvent)(nil),            // 19: greenroom.v1.ActorEvent
+	(*InvokeResponse)(nil),        // 20: greenroom.v1.InvokeResponse
+	(*QueryRequest)(nil),          // 21: greenroom.v1.QueryRequest
+	(*QueryResponse)(nil),         // 22: greenroom.v1.QueryResponse
+	(*InvokeStreamRequest)(nil),   // 23: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),      // 24: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),  // 25: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),           // 26: greenroom.v1.StreamReply
+	(*StreamError)(nil),           // 27: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),       // 28: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),      // 29: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                 // 30: greenroom.v1.Actor
+	(*ActorTimer)(nil),            // 31: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),     // 32: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 33: greenroom.v1.ListActorsResponse
+	(*ActorScan)(nil),             // 34: greenroom.v1.ActorScan
+	(*GetStateRequest)(nil),       // 35: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 36: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 37: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 38: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 39: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),   // 40: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),  // 41: greenroom.v1.ListServicesResponse
+	(*Service)(nil),               // 42: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 43: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 46: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	41, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	43, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	41, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	43, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	41, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	43, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	41, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	42, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	43, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	43, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	44, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	45, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
-	25, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
+	27, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
-	14, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	42, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	42, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	42, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	42, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
+	16, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
+	44, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	44, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	44, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	44, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
-	17, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	42, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	41, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	19, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
+	44, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	43, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	41, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	41, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	22, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	43, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	43, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	24, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	24, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	25, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	44, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	26, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	27, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	46, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	28, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	30, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	42, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	29, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
-	42, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
-	43, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
-	28, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	32, // 45: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
+	44, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	31, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	44, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	45, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	30, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	34, // 45: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
 	1,  // 46: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	35, // 47: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	37, // 47: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
 	1,  // 48: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	40, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	42, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
 	1,  // 50: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	42, // 51: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	44, // 51: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
 	2,  // 52: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
 	3,  // 53: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
 	7,  // 54: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
 	11, // 55: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	15, // 56: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	21, // 57: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	19, // 58: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	26, // 59: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	30, // 60: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	33, // 61: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	38, // 62: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	36, // 63: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	18, // 64: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 65: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 66: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	12, // 67: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	16, // 68: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	23, // 69: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	20, // 70: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	27, // 71: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	31, // 72: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	34, // 73: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	39, // 74: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	37, // 75: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	64, // [64:76] is the sub-list for method output_type
-	52, // [52:64] is the sub-list for method input_type
+	17, // 56: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	23, // 57: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	21, // 58: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	28, // 59: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	32, // 60: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	35, // 61: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	40, // 62: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	12, // 63: greenroom.v1.ActorService.CancelQueued:input_type -> greenroom.v1.CancelQueuedRequest
+	38, // 64: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	20, // 65: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 66: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 67: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	14, // 68: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	18, // 69: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	25, // 70: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	22, // 71: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	29, // 72: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	33, // 73: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	36, // 74: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	41, // 75: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	13, // 76: greenroom.v1.ActorService.CancelQueued:output_type -> greenroom.v1.CancelQueuedResponse
+	39, // 77: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	65, // [65:78] is the sub-list for method output_type
+	52, // [52:65] is the sub-list for method input_type
 	52, // [52:52] is the sub-list for extension type_name
 	52, // [52:52] is the sub-list for extension extendee
 	0,  // [0:52] is the sub-list for field type_name
@@ -3515,7 +3684,7 @@ func file_greenroom_v1_actor_proto_init() {
 		(*OutgoingMessage_At)(nil),
 		(*OutgoingMessage_After)(nil),
 	}
-	file_greenroom_v1_actor_proto_msgTypes[14].OneofWrappers = []any{
+	file_greenroom_v1_actor_proto_msgTypes[16].OneofWrappers = []any{
 		(*SubscribeRequest_Start)(nil),
 		(*SubscribeRequest_After)(nil),
 	}
@@ -3525,7 +3694,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

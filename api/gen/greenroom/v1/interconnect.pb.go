@@ -23,6 +23,136 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ExchangeCancelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	App   string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	Type  string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// Empty: all actors of the type.
+	Id            string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeCancelRequest) Reset() {
+	*x = ExchangeCancelRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeCancelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeCancelRequest) ProtoMessage() {}
+
+func (x *ExchangeCancelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeCancelRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeCancelRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExchangeCancelRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeCancelRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ExchangeCancelRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ExchangeCancelRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ExchangeCancelResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Calls            uint32                 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	VolatileMessages uint32                 `protobuf:"varint,2,opt,name=volatile_messages,json=volatileMessages,proto3" json:"volatile_messages,omitempty"`
+	// The durable messages whose turns have begun: reminder||prefix||token||vector
+	Begun         []string `protobuf:"bytes,3,rep,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeCancelResponse) Reset() {
+	*x = ExchangeCancelResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeCancelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeCancelResponse) ProtoMessage() {}
+
+func (x *ExchangeCancelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeCancelResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeCancelResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExchangeCancelResponse) GetCalls() uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ExchangeCancelResponse) GetVolatileMessages() uint32 {
+	if x != nil {
+		return x.VolatileMessages
+	}
+	return 0
+}
+
+func (x *ExchangeCancelResponse) GetBegun() []string {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
 type ExchangeTurnsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -33,7 +163,7 @@ type ExchangeTurnsRequest struct {
 
 func (x *ExchangeTurnsRequest) Reset() {
 	*x = ExchangeTurnsRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +175,7 @@ func (x *ExchangeTurnsRequest) String() string {
 func (*ExchangeTurnsRequest) ProtoMessage() {}
 
 func (x *ExchangeTurnsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +188,7 @@ func (x *ExchangeTurnsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTurnsRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTurnsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ExchangeTurnsRequest) GetHello() *ExchangeHello {
@@ -85,7 +215,7 @@ type ExchangeTurnsResponse struct {
 
 func (x *ExchangeTurnsResponse) Reset() {
 	*x = ExchangeTurnsResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -97,7 +227,7 @@ func (x *ExchangeTurnsResponse) String() string {
 func (*ExchangeTurnsResponse) ProtoMessage() {}
 
 func (x *ExchangeTurnsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -110,7 +240,7 @@ func (x *ExchangeTurnsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTurnsResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTurnsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExchangeTurnsResponse) GetTypes() []*CountedType {
@@ -137,7 +267,7 @@ type CountedType struct {
 
 func (x *CountedType) Reset() {
 	*x = CountedType{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -149,7 +279,7 @@ func (x *CountedType) String() string {
 func (*CountedType) ProtoMessage() {}
 
 func (x *CountedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -162,7 +292,7 @@ func (x *CountedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedType.ProtoReflect.Descriptor instead.
 func (*CountedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CountedType) GetType() string {
@@ -194,7 +324,7 @@ type CountedStep struct {
 
 func (x *CountedStep) Reset() {
 	*x = CountedStep{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +336,7 @@ func (x *CountedStep) String() string {
 func (*CountedStep) ProtoMessage() {}
 
 func (x *CountedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,7 +349,7 @@ func (x *CountedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedStep.ProtoReflect.Descriptor instead.
 func (*CountedStep) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CountedStep) GetNumber() int64 {
@@ -253,7 +383,7 @@ type ExchangeTailRequest struct {
 
 func (x *ExchangeTailRequest) Reset() {
 	*x = ExchangeTailRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -265,7 +395,7 @@ func (x *ExchangeTailRequest) String() string {
 func (*ExchangeTailRequest) ProtoMessage() {}
 
 func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -278,7 +408,7 @@ func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTailRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExchangeTailRequest) GetHello() *ExchangeHello {
@@ -304,7 +434,7 @@ type ExchangeTailResponse struct {
 
 func (x *ExchangeTailResponse) Reset() {
 	*x = ExchangeTailResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +446,7 @@ func (x *ExchangeTailResponse) String() string {
 func (*ExchangeTailResponse) ProtoMessage() {}
 
 func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +459,7 @@ func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTailResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTailResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExchangeTailResponse) GetTail() *TailResponse {
@@ -368,7 +498,7 @@ type ExchangeHello struct {
 
 func (x *ExchangeHello) Reset() {
 	*x = ExchangeHello{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +510,7 @@ func (x *ExchangeHello) String() string {
 func (*ExchangeHello) ProtoMessage() {}
 
 func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +523,7 @@ func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeHello.ProtoReflect.Descriptor instead.
 func (*ExchangeHello) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExchangeHello) GetCluster() string {
@@ -472,7 +602,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +614,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +627,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExchangeRequest) GetInvocations() []*ForwardedInvocation {
@@ -561,7 +691,7 @@ type ForwardedInvocation struct {
 
 func (x *ForwardedInvocation) Reset() {
 	*x = ForwardedInvocation{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +703,7 @@ func (x *ForwardedInvocation) String() string {
 func (*ForwardedInvocation) ProtoMessage() {}
 
 func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +716,7 @@ func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedInvocation.ProtoReflect.Descriptor instead.
 func (*ForwardedInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForwardedInvocation) GetId() uint64 {
@@ -731,7 +861,7 @@ type ForwardedOrigin struct {
 
 func (x *ForwardedOrigin) Reset() {
 	*x = ForwardedOrigin{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +873,7 @@ func (x *ForwardedOrigin) String() string {
 func (*ForwardedOrigin) ProtoMessage() {}
 
 func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +886,7 @@ func (x *ForwardedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedOrigin.ProtoReflect.Descriptor instead.
 func (*ForwardedOrigin) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForwardedOrigin) GetActorType() string {
@@ -831,7 +961,7 @@ type ForwardedMark struct {
 
 func (x *ForwardedMark) Reset() {
 	*x = ForwardedMark{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +973,7 @@ func (x *ForwardedMark) String() string {
 func (*ForwardedMark) ProtoMessage() {}
 
 func (x *ForwardedMark) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +986,7 @@ func (x *ForwardedMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedMark.ProtoReflect.Descriptor instead.
 func (*ForwardedMark) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForwardedMark) GetActorType() string {
@@ -955,7 +1085,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1097,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1110,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -1076,7 +1206,7 @@ type ForwardedMessage struct {
 
 func (x *ForwardedMessage) Reset() {
 	*x = ForwardedMessage{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1218,7 @@ func (x *ForwardedMessage) String() string {
 func (*ForwardedMessage) ProtoMessage() {}
 
 func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1231,7 @@ func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
 func (*ForwardedMessage) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForwardedMessage) GetFrom() *ForwardedActor {
@@ -1163,7 +1293,7 @@ type ForwardedActor struct {
 
 func (x *ForwardedActor) Reset() {
 	*x = ForwardedActor{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1305,7 @@ func (x *ForwardedActor) String() string {
 func (*ForwardedActor) ProtoMessage() {}
 
 func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1318,7 @@ func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
 func (*ForwardedActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForwardedActor) GetType() string {
@@ -1220,7 +1350,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1362,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1375,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -1301,7 +1431,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1443,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1456,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -1368,7 +1498,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1510,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1523,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -1485,7 +1615,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1627,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1640,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1542,7 +1672,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1684,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1697,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 type ExchangeTimerRequest struct {
@@ -1587,7 +1717,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1729,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1742,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1675,7 +1805,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1817,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1830,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1767,7 +1897,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1909,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1922,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1833,7 +1963,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1975,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1988,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1886,7 +2016,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2028,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2041,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1939,7 +2069,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2081,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2094,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1992,7 +2122,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2134,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2147,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -2048,7 +2178,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2190,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2203,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -2112,7 +2242,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2254,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2267,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -2179,7 +2309,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2321,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2334,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -2233,7 +2363,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2375,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2388,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -2283,7 +2413,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2425,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2438,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{32}
 }
 
 type ExchangeReleaseResponse struct {
@@ -2321,7 +2451,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2463,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2476,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -2360,7 +2490,16 @@ var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"[\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"\x80\x01\n" +
+	"\x15ExchangeCancelRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"q\n" +
+	"\x16ExchangeCancelResponse\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\rR\x05calls\x12+\n" +
+	"\x11volatile_messages\x18\x02 \x01(\rR\x10volatileMessages\x12\x14\n" +
+	"\x05begun\x18\x03 \x03(\tR\x05begun\"[\n" +
 	"\x14ExchangeTurnsRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\"f\n" +
@@ -2549,7 +2688,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\"\x18\n" +
 	"\x16ExchangeNoticeResponse\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\x97\x06\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xf2\x06\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
@@ -2560,7 +2699,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponse\x12S\n" +
 	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01\x12U\n" +
 	"\n" +
-	"CountTurns\x12\".greenroom.v1.ExchangeTurnsRequest\x1a#.greenroom.v1.ExchangeTurnsResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"CountTurns\x12\".greenroom.v1.ExchangeTurnsRequest\x1a#.greenroom.v1.ExchangeTurnsResponse\x12Y\n" +
+	"\fCancelQueued\x12#.greenroom.v1.ExchangeCancelRequest\x1a$.greenroom.v1.ExchangeCancelResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -2574,124 +2714,129 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
-	(*ExchangeTurnsRequest)(nil),    // 0: greenroom.v1.ExchangeTurnsRequest
-	(*ExchangeTurnsResponse)(nil),   // 1: greenroom.v1.ExchangeTurnsResponse
-	(*CountedType)(nil),             // 2: greenroom.v1.CountedType
-	(*CountedStep)(nil),             // 3: greenroom.v1.CountedStep
-	(*ExchangeTailRequest)(nil),     // 4: greenroom.v1.ExchangeTailRequest
-	(*ExchangeTailResponse)(nil),    // 5: greenroom.v1.ExchangeTailResponse
-	(*ExchangeHello)(nil),           // 6: greenroom.v1.ExchangeHello
-	(*ExchangeRequest)(nil),         // 7: greenroom.v1.ExchangeRequest
-	(*ForwardedInvocation)(nil),     // 8: greenroom.v1.ForwardedInvocation
-	(*ForwardedOrigin)(nil),         // 9: greenroom.v1.ForwardedOrigin
-	(*ForwardedMark)(nil),           // 10: greenroom.v1.ForwardedMark
-	(*ForwardedFiring)(nil),         // 11: greenroom.v1.ForwardedFiring
-	(*ForwardedMessage)(nil),        // 12: greenroom.v1.ForwardedMessage
-	(*ForwardedActor)(nil),          // 13: greenroom.v1.ForwardedActor
-	(*FiringProgress)(nil),          // 14: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 15: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 16: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 17: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 18: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 19: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 20: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 21: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 22: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 23: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 24: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 25: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 26: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 27: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 28: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 29: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 30: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 31: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 32: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 33: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 34: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 35: greenroom.v1.ActorKey
-	(Consistency)(0),                // 36: greenroom.v1.Consistency
-	(*durationpb.Duration)(nil),     // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 39: greenroom.v1.StreamError
-	(*Actor)(nil),                   // 40: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 41: greenroom.v1.StateEntry
+	(*ExchangeCancelRequest)(nil),   // 0: greenroom.v1.ExchangeCancelRequest
+	(*ExchangeCancelResponse)(nil),  // 1: greenroom.v1.ExchangeCancelResponse
+	(*ExchangeTurnsRequest)(nil),    // 2: greenroom.v1.ExchangeTurnsRequest
+	(*ExchangeTurnsResponse)(nil),   // 3: greenroom.v1.ExchangeTurnsResponse
+	(*CountedType)(nil),             // 4: greenroom.v1.CountedType
+	(*CountedStep)(nil),             // 5: greenroom.v1.CountedStep
+	(*ExchangeTailRequest)(nil),     // 6: greenroom.v1.ExchangeTailRequest
+	(*ExchangeTailResponse)(nil),    // 7: greenroom.v1.ExchangeTailResponse
+	(*ExchangeHello)(nil),           // 8: greenroom.v1.ExchangeHello
+	(*ExchangeRequest)(nil),         // 9: greenroom.v1.ExchangeRequest
+	(*ForwardedInvocation)(nil),     // 10: greenroom.v1.ForwardedInvocation
+	(*ForwardedOrigin)(nil),         // 11: greenroom.v1.ForwardedOrigin
+	(*ForwardedMark)(nil),           // 12: greenroom.v1.ForwardedMark
+	(*ForwardedFiring)(nil),         // 13: greenroom.v1.ForwardedFiring
+	(*ForwardedMessage)(nil),        // 14: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 15: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 16: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 17: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 18: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 19: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 20: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 21: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 22: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 23: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 24: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 25: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 26: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 27: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 28: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 29: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 30: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 31: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 32: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 33: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 34: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 35: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 36: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 37: greenroom.v1.ActorKey
+	(Consistency)(0),                // 38: greenroom.v1.Consistency
+	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 40: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 41: greenroom.v1.StreamError
+	(*Actor)(nil),                   // 42: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 43: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
-	6,  // 0: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	2,  // 1: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
-	3,  // 2: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
-	6,  // 3: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	33, // 4: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	34, // 5: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
-	8,  // 6: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
-	6,  // 7: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 8: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	36, // 9: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	11, // 10: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	9,  // 11: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	12, // 12: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
-	10, // 13: greenroom.v1.ForwardedOrigin.marks:type_name -> greenroom.v1.ForwardedMark
-	37, // 14: greenroom.v1.ForwardedMark.ttl:type_name -> google.protobuf.Duration
-	32, // 15: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	38, // 16: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	14, // 17: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	12, // 18: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
-	13, // 19: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
-	13, // 20: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
-	38, // 21: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
-	38, // 22: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	38, // 23: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	16, // 24: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	6,  // 25: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	39, // 26: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	6,  // 27: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 28: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	6,  // 29: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 30: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	20, // 31: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	37, // 32: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	37, // 33: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	37, // 34: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	20, // 35: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	37, // 36: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	6,  // 37: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 38: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	40, // 39: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	41, // 40: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	6,  // 41: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	26, // 42: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	38, // 43: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	6,  // 44: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 45: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	6,  // 46: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	29, // 47: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	38, // 48: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	7,  // 49: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	17, // 50: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	22, // 51: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	19, // 52: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	24, // 53: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	27, // 54: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	28, // 55: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	4,  // 56: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	0,  // 57: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
-	15, // 58: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	18, // 59: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	23, // 60: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	21, // 61: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	25, // 62: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	31, // 63: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	30, // 64: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	5,  // 65: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	1,  // 66: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
-	58, // [58:67] is the sub-list for method output_type
-	49, // [49:58] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	8,  // 0: greenroom.v1.ExchangeCancelRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	8,  // 1: greenroom.v1.ExchangeTurnsRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	4,  // 2: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
+	5,  // 3: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
+	8,  // 4: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	35, // 5: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	36, // 6: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	10, // 7: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
+	8,  // 8: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 9: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	38, // 10: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	13, // 11: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	11, // 12: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
+	14, // 13: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	12, // 14: greenroom.v1.ForwardedOrigin.marks:type_name -> greenroom.v1.ForwardedMark
+	39, // 15: greenroom.v1.ForwardedMark.ttl:type_name -> google.protobuf.Duration
+	34, // 16: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	40, // 17: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	16, // 18: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	14, // 19: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	15, // 20: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	15, // 21: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	40, // 22: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	40, // 23: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	40, // 24: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	18, // 25: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	8,  // 26: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	41, // 27: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	8,  // 28: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 29: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	8,  // 30: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 31: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	22, // 32: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	39, // 33: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	39, // 34: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	39, // 35: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	22, // 36: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	39, // 37: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	8,  // 38: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 39: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	42, // 40: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	43, // 41: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	8,  // 42: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	28, // 43: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	40, // 44: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	8,  // 45: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	37, // 46: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	8,  // 47: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	31, // 48: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	40, // 49: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	9,  // 50: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	19, // 51: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	24, // 52: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	21, // 53: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	26, // 54: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	29, // 55: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	30, // 56: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	6,  // 57: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	2,  // 58: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	0,  // 59: greenroom.v1.InterconnectService.CancelQueued:input_type -> greenroom.v1.ExchangeCancelRequest
+	17, // 60: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	20, // 61: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	25, // 62: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	23, // 63: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	27, // 64: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	33, // 65: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	32, // 66: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	7,  // 67: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	3,  // 68: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	1,  // 69: greenroom.v1.InterconnectService.CancelQueued:output_type -> greenroom.v1.ExchangeCancelResponse
+	60, // [60:70] is the sub-list for method output_type
+	50, // [50:60] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2707,7 +2852,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -80,10 +80,15 @@ func (x *Rate) GetBurst() float64 {
 // Quota bounds what an app as a whole may use.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// turns, or fuel in units.
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Rate          *Rate                  `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// turns, or fuel in units; or of what is stored: actors, bytes (of states), reminders, messages.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of turns and fuel.
+	Rate      *Rate                  `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Of what is stored: how much may be.
+	Most int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	// How much is, as the answering server counted it last; absent: it has not.
+	Stored        *int64 `protobuf:"varint,5,opt,name=stored,proto3,oneof" json:"stored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,6 +142,20 @@ func (x *Quota) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *Quota) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Quota) GetStored() int64 {
+	if x != nil && x.Stored != nil {
+		return *x.Stored
+	}
+	return 0
 }
 
 // TypeLimit bounds the turns of a type, or of one method of it.
@@ -1183,10 +1202,13 @@ func (*RevokeHTTPResponse) Descriptor() ([]byte, []int) {
 }
 
 type SetQuotaRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Rate          *Rate                  `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Of turns and fuel.
+	Rate *Rate `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Of actors, bytes, reminders and messages.
+	Most          int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1262,13 @@ func (x *SetQuotaRequest) GetRate() *Rate {
 		return x.Rate
 	}
 	return nil
+}
+
+func (x *SetQuotaRequest) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
 }
 
 type SetQuotaResponse struct {
@@ -1783,12 +1812,15 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\x04Rate\x12\x1d\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01R\tperSecond\x12\x14\n" +
-	"\x05burst\x18\x02 \x01(\x01R\x05burst\"~\n" +
+	"\x05burst\x18\x02 \x01(\x01R\x05burst\"\xba\x01\n" +
 	"\x05Quota\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
 	"\x04rate\x18\x02 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x129\n" +
 	"\n" +
-	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xe2\x01\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x1b\n" +
+	"\x06stored\x18\x05 \x01(\x03H\x00R\x06stored\x88\x01\x01B\t\n" +
+	"\a_stored\"\xe2\x01\n" +
 	"\tTypeLimit\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12&\n" +
@@ -1855,11 +1887,12 @@ const file_greenroom_v1_settings_proto_rawDesc = "" +
 	"\x11RevokeHTTPRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04host\"\x14\n" +
-	"\x12RevokeHTTPResponse\"\xa5\x01\n" +
+	"\x12RevokeHTTPResponse\"\xb1\x01\n" +
 	"\x0fSetQuotaRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
-	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\x12.\n" +
-	"\x04rate\x18\x03 \x01(\v2\x12.greenroom.v1.RateB\x06\xbaH\x03\xc8\x01\x01R\x04rate\"\x12\n" +
+	"\x04name\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04name\x12&\n" +
+	"\x04rate\x18\x03 \x01(\v2\x12.greenroom.v1.RateR\x04rate\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\"\x12\n" +
 	"\x10SetQuotaResponse\"w\n" +
 	"\x11UnsetQuotaRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
@@ -2011,6 +2044,7 @@ func file_greenroom_v1_settings_proto_init() {
 	if File_greenroom_v1_settings_proto != nil {
 		return
 	}
+	file_greenroom_v1_settings_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

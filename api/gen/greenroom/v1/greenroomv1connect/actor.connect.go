@@ -58,6 +58,9 @@ const (
 	// ActorServiceListServicesProcedure is the fully-qualified name of the ActorService's ListServices
 	// RPC.
 	ActorServiceListServicesProcedure = "/greenroom.v1.ActorService/ListServices"
+	// ActorServiceCancelQueuedProcedure is the fully-qualified name of the ActorService's CancelQueued
+	// RPC.
+	ActorServiceCancelQueuedProcedure = "/greenroom.v1.ActorService/CancelQueued"
 	// ActorServiceDeleteActorProcedure is the fully-qualified name of the ActorService's DeleteActor
 	// RPC.
 	ActorServiceDeleteActorProcedure = "/greenroom.v1.ActorService/DeleteActor"
@@ -134,6 +137,11 @@ type ActorServiceClient interface {
 	// ListServices lists the services of an app in order of their names, and the actors that stand
 	// for them.
 	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
+	// CancelQueued cancels what waits for an actor, or for all actors of a type, at all servers:
+	// durable messages are removed, calls are refused with call_cancelled, and volatile messages are
+	// not delivered. Turns that have begun go on, reminders and timers stay, and what comes afterwards
+	// is taken as before.
+	CancelQueued(context.Context, *connect.Request[v1.CancelQueuedRequest]) (*connect.Response[v1.CancelQueuedResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -223,6 +231,12 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		cancelQueued: connect.NewClient[v1.CancelQueuedRequest, v1.CancelQueuedResponse](
+			httpClient,
+			baseURL+ActorServiceCancelQueuedProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("CancelQueued")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteActor: connect.NewClient[v1.DeleteActorRequest, v1.DeleteActorResponse](
 			httpClient,
 			baseURL+ActorServiceDeleteActorProcedure,
@@ -245,6 +259,7 @@ type actorServiceClient struct {
 	listActors   *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
 	getState     *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
 	listServices *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	cancelQueued *connect.Client[v1.CancelQueuedRequest, v1.CancelQueuedResponse]
 	deleteActor  *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
@@ -301,6 +316,11 @@ func (c *actorServiceClient) GetState(ctx context.Context, req *connect.Request[
 // ListServices calls greenroom.v1.ActorService.ListServices.
 func (c *actorServiceClient) ListServices(ctx context.Context, req *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
 	return c.listServices.CallUnary(ctx, req)
+}
+
+// CancelQueued calls greenroom.v1.ActorService.CancelQueued.
+func (c *actorServiceClient) CancelQueued(ctx context.Context, req *connect.Request[v1.CancelQueuedRequest]) (*connect.Response[v1.CancelQueuedResponse], error) {
+	return c.cancelQueued.CallUnary(ctx, req)
 }
 
 // DeleteActor calls greenroom.v1.ActorService.DeleteActor.
@@ -379,6 +399,11 @@ type ActorServiceHandler interface {
 	// ListServices lists the services of an app in order of their names, and the actors that stand
 	// for them.
 	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
+	// CancelQueued cancels what waits for an actor, or for all actors of a type, at all servers:
+	// durable messages are removed, calls are refused with call_cancelled, and volatile messages are
+	// not delivered. Turns that have begun go on, reminders and timers stay, and what comes afterwards
+	// is taken as before.
+	CancelQueued(context.Context, *connect.Request[v1.CancelQueuedRequest]) (*connect.Response[v1.CancelQueuedResponse], error)
 	// DeleteActor removes the state of an actor, as one turn of that actor. It
 	// fails with not_found when there is none.
 	DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error)
@@ -464,6 +489,12 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceCancelQueuedHandler := connect.NewUnaryHandler(
+		ActorServiceCancelQueuedProcedure,
+		svc.CancelQueued,
+		connect.WithSchema(actorServiceMethods.ByName("CancelQueued")),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceDeleteActorHandler := connect.NewUnaryHandler(
 		ActorServiceDeleteActorProcedure,
 		svc.DeleteActor,
@@ -494,6 +525,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceGetStateHandler.ServeHTTP(w, r)
 		case ActorServiceListServicesProcedure:
 			actorServiceListServicesHandler.ServeHTTP(w, r)
+		case ActorServiceCancelQueuedProcedure:
+			actorServiceCancelQueuedHandler.ServeHTTP(w, r)
 		case ActorServiceDeleteActorProcedure:
 			actorServiceDeleteActorHandler.ServeHTTP(w, r)
 		default:
@@ -547,6 +580,10 @@ func (UnimplementedActorServiceHandler) GetState(context.Context, *connect.Reque
 
 func (UnimplementedActorServiceHandler) ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListServices is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) CancelQueued(context.Context, *connect.Request[v1.CancelQueuedRequest]) (*connect.Response[v1.CancelQueuedResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.CancelQueued is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) DeleteActor(context.Context, *connect.Request[v1.DeleteActorRequest]) (*connect.Response[v1.DeleteActorResponse], error) {

@@ -60,6 +60,9 @@ const (
 	// InterconnectServiceCountTurnsProcedure is the fully-qualified name of the InterconnectService's
 	// CountTurns RPC.
 	InterconnectServiceCountTurnsProcedure = "/greenroom.v1.InterconnectService/CountTurns"
+	// InterconnectServiceCancelQueuedProcedure is the fully-qualified name of the InterconnectService's
+	// CancelQueued RPC.
+	InterconnectServiceCancelQueuedProcedure = "/greenroom.v1.InterconnectService/CancelQueued"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -92,6 +95,8 @@ type InterconnectServiceClient interface {
 	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest]) (*connect.ServerStreamForClient[v1.ExchangeTailResponse], error)
 	// CountTurns is what the receiver counted of the turns of an app in the last hour.
 	CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error)
+	// CancelQueued is the part of ActorService.CancelQueued that is about the receiver's mailboxes.
+	CancelQueued(context.Context, *connect.Request[v1.ExchangeCancelRequest]) (*connect.Response[v1.ExchangeCancelResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -159,6 +164,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("CountTurns")),
 			connect.WithClientOptions(opts...),
 		),
+		cancelQueued: connect.NewClient[v1.ExchangeCancelRequest, v1.ExchangeCancelResponse](
+			httpClient,
+			baseURL+InterconnectServiceCancelQueuedProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("CancelQueued")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -173,6 +184,7 @@ type interconnectServiceClient struct {
 	noticeReminders  *connect.Client[v1.ExchangeNoticeRequest, v1.ExchangeNoticeResponse]
 	tailLogs         *connect.Client[v1.ExchangeTailRequest, v1.ExchangeTailResponse]
 	countTurns       *connect.Client[v1.ExchangeTurnsRequest, v1.ExchangeTurnsResponse]
+	cancelQueued     *connect.Client[v1.ExchangeCancelRequest, v1.ExchangeCancelResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -220,6 +232,11 @@ func (c *interconnectServiceClient) CountTurns(ctx context.Context, req *connect
 	return c.countTurns.CallUnary(ctx, req)
 }
 
+// CancelQueued calls greenroom.v1.InterconnectService.CancelQueued.
+func (c *interconnectServiceClient) CancelQueued(ctx context.Context, req *connect.Request[v1.ExchangeCancelRequest]) (*connect.Response[v1.ExchangeCancelResponse], error) {
+	return c.cancelQueued.CallUnary(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -250,6 +267,8 @@ type InterconnectServiceHandler interface {
 	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest], *connect.ServerStream[v1.ExchangeTailResponse]) error
 	// CountTurns is what the receiver counted of the turns of an app in the last hour.
 	CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error)
+	// CancelQueued is the part of ActorService.CancelQueued that is about the receiver's mailboxes.
+	CancelQueued(context.Context, *connect.Request[v1.ExchangeCancelRequest]) (*connect.Response[v1.ExchangeCancelResponse], error)
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -313,6 +332,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("CountTurns")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceCancelQueuedHandler := connect.NewUnaryHandler(
+		InterconnectServiceCancelQueuedProcedure,
+		svc.CancelQueued,
+		connect.WithSchema(interconnectServiceMethods.ByName("CancelQueued")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -333,6 +358,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceTailLogsHandler.ServeHTTP(w, r)
 		case InterconnectServiceCountTurnsProcedure:
 			interconnectServiceCountTurnsHandler.ServeHTTP(w, r)
+		case InterconnectServiceCancelQueuedProcedure:
+			interconnectServiceCancelQueuedHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -376,4 +403,8 @@ func (UnimplementedInterconnectServiceHandler) TailLogs(context.Context, *connec
 
 func (UnimplementedInterconnectServiceHandler) CountTurns(context.Context, *connect.Request[v1.ExchangeTurnsRequest]) (*connect.Response[v1.ExchangeTurnsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.CountTurns is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) CancelQueued(context.Context, *connect.Request[v1.ExchangeCancelRequest]) (*connect.Response[v1.ExchangeCancelResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.CancelQueued is not implemented"))
 }
