@@ -228,6 +228,9 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 	if err := s.checkHosts(ctx, c.app, c.digest); err != nil {
 		return nil, nil, err
 	}
+	if err := checkServices(s.serving.current.Load(), c); err != nil {
+		return nil, nil, err
+	}
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.serving.prepare(ctx, module{c.app, c.digest})
 	var warnings []string

@@ -28,8 +28,11 @@ type typeName struct{ app, typ string }
 
 // table is what serves every type. It is never changed, only replaced.
 type table struct {
-	types  map[typeName]served
-	number uint64 // one more than that of the table before
+	types map[typeName]served
+	// services has, by the name of a Protobuf service and by app, the type that serves it: of
+	// several the first, by name.
+	services map[string]map[string]string
+	number   uint64 // one more than that of the table before
 }
 
 type served struct {
@@ -74,6 +77,17 @@ func (s *serving) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	}
 	return t.Deployment, t.Spec, t.err
 }
+
+// HasService reports whether a type of some app serves a Protobuf service.
+func (s *serving) HasService(service string) bool { return s.current.Load().services[service] != nil }
+
+// ServiceType returns the type of an app that serves a Protobuf service.
+func (s *serving) ServiceType(app, service string) (ServedType, bool) {
+	return s.current.Load().serviceType(app, service)
+}
+
+// Services returns the names of the Protobuf services of an app, in their order.
+func (s *serving) Services(app string) []string { return s.current.Load().servicesOf(app) }
 
 // AppsByModule returns the apps that each module serves a type of now, in no order.
 func (s *serving) AppsByModule() map[actor.Digest][]string {
@@ -337,6 +351,7 @@ func (s *serving) merge(entries map[typeName]served) {
 			next.types[name] = t
 			changed = append(changed, t)
 		}
+		next.indexServices()
 		if s.current.CompareAndSwap(old, next) {
 			s.notify()
 			for _, t := range changed {

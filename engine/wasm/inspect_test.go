@@ -97,7 +97,7 @@ func TestInspect(t *testing.T) {
 		},
 		{
 			"a service without its descriptor", Guest{Manifest: `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"}],"protobuf":{"service":"shop.v1.Cart","descriptor":"CgA="}}]}`}.Bytes(),
-			[]string{judge.Service + ": type T: the descriptor has no service shop.v1.Cart"},
+			[]string{judge.Service + ": type T: the descriptor of shop.v1.Cart has the file , which is not valid"},
 		},
 		{"a table of half a billion", Guest{More: func(b *Builder) { b.Table(1 << 29) }}.Bytes(), []string{"limit: tables of 536870912 elements"}},
 		{
