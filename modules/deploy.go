@@ -286,6 +286,23 @@ func (s *deployer) deploy(ctx context.Context, app string,
 	}
 }
 
+// checkServices refuses a change after which two types of an app would serve one Protobuf service,
+// as far as the table knows: of two that are deployed at once, the first by name serves it.
+func checkServices(t *table, c change) error {
+	for _, spec := range c.specs {
+		if spec.Protobuf.IsZero() {
+			continue
+		}
+		other, ok := t.serviceType(c.app, spec.Protobuf.Service)
+		if !ok || slices.ContainsFunc(c.specs, func(s *abi.TypeSpec) bool { return s.Name == other.Spec.Name }) {
+			continue
+		}
+		return &actor.ArgumentError{Field: "types", Problem: "has " + spec.Name + ", whose service " + spec.Protobuf.Service + " is that of type " + other.Spec.Name +
+			"; undeploy that type, or give the service another package"}
+	}
+	return nil
+}
+
 // checkGroups refuses a change after which types of one group would have different placements, and
 // warns of methods that must be in their callers' transactions and whose callers may be at other servers.
 func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment) (warnings []string, err error) {

@@ -1,11 +1,6 @@
 package modules
 
-import (
-	"slices"
-
-	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/actor"
-)
+import "slices"
 
 // indexServices fills in the services of a table whose types are complete.
 func (t *table) indexServices() {
@@ -40,21 +35,4 @@ func (t *table) servicesOf(app string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// checkServices refuses a change after which two types of an app would serve one Protobuf service,
-// as far as the table knows: of two that are deployed at once, the first by name serves it.
-func checkServices(t *table, c change) error {
-	for _, spec := range c.specs {
-		if spec.Protobuf.IsZero() {
-			continue
-		}
-		other, ok := t.serviceType(c.app, spec.Protobuf.Service)
-		if !ok || slices.ContainsFunc(c.specs, func(s *abi.TypeSpec) bool { return s.Name == other.Spec.Name }) {
-			continue
-		}
-		return &actor.ArgumentError{Field: "types", Problem: "has " + spec.Name + ", whose service " + spec.Protobuf.Service + " is that of type " + other.Spec.Name +
-			"; undeploy that type, or give the service another package"}
-	}
-	return nil
 }

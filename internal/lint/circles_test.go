@@ -44,7 +44,7 @@ var filesInCircles = map[string]int{
 	"scheduler/assignment":            10,
 	"scheduler/reminder":              4,
 	"server/edge":                     7,
-	"server/rpc":                      14,
+	"server/rpc":                      16,
 	"server/stream":                   4,
 	"server/dapr":                     2,
 	"store/embedded":                  3,

@@ -13,7 +13,8 @@ import (
 
 // RequestFromJSON returns a request in the binary form. A member that the message does not have is
 // an error, as in all requests of the API.
-func (m *Method) RequestFromJSON(text []byte) ([]byte, error) {
+func (m *Method) RequestFromJSON(text []byte) (request []byte, err error) {
+	defer recovered(&err)
 	msg := dynamicpb.NewMessage(m.input)
 	if err := (protojson.UnmarshalOptions{Resolver: m.types}).Unmarshal(text, msg); err != nil {
 		return nil, err
@@ -22,16 +23,21 @@ func (m *Method) RequestFromJSON(text []byte) ([]byte, error) {
 }
 
 // ResponseToJSON returns a response in the JSON form.
-func (m *Method) ResponseToJSON(response []byte) ([]byte, error) {
+func (m *Method) ResponseToJSON(response []byte) (text []byte, err error) {
+	defer recovered(&err)
 	msg := dynamicpb.NewMessage(m.output)
 	if err := (proto.UnmarshalOptions{Resolver: m.types, RecursionLimit: protowire.DefaultRecursionLimit}).Unmarshal(response, msg); err != nil {
 		return nil, err
 	}
-	text, err := protojson.MarshalOptions{Resolver: m.types}.Marshal(msg)
-	if err != nil {
-		return nil, err
+	return protojson.MarshalOptions{Resolver: m.types}.Marshal(msg)
+}
+
+// recovered makes an error of a panic: protobuf-go panics for some messages that no encoder writes,
+// such as an entry of a map that has a second key, of another wire type.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("a message that cannot be: %v", r)
 	}
-	return text, nil
 }
 
 // anyMessage has another message as bytes, and in the JSON form as that message.

@@ -25,8 +25,12 @@ const shop = `{"file": [{
       {"name": "amount", "jsonName": "amount", "number": 1, "label": "LABEL_OPTIONAL", "type": "TYPE_INT64"},
       {"name": "at", "jsonName": "at", "number": 2, "label": "LABEL_OPTIONAL", "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Timestamp"},
       {"name": "inner", "jsonName": "inner", "number": 4, "label": "LABEL_REPEATED", "type": "TYPE_MESSAGE", "typeName": ".shop.v1.Request"},
-      {"name": "extra", "jsonName": "extra", "number": 5, "label": "LABEL_OPTIONAL", "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Any"}
-    ]}],
+      {"name": "extra", "jsonName": "extra", "number": 5, "label": "LABEL_OPTIONAL", "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Any"},
+      {"name": "counts", "jsonName": "counts", "number": 6, "label": "LABEL_REPEATED", "type": "TYPE_MESSAGE", "typeName": ".shop.v1.Request.CountsEntry"}
+    ], "nestedType": [{"name": "CountsEntry", "options": {"mapEntry": true}, "field": [
+      {"name": "key", "jsonName": "key", "number": 1, "label": "LABEL_OPTIONAL", "type": "TYPE_STRING"},
+      {"name": "value", "jsonName": "value", "number": 2, "label": "LABEL_OPTIONAL", "type": "TYPE_INT64"}
+    ]}]}],
   "service": [{"name": "Cart", "method": [
     {"name": "Add", "inputType": ".shop.v1.Request", "outputType": ".shop.v1.Request"},
     {"name": "View", "inputType": ".shop.v1.Request", "outputType": ".shop.v1.Request", "options": {"idempotencyLevel": "NO_SIDE_EFFECTS"}}
@@ -187,6 +191,17 @@ func TestJSON(t *testing.T) {
 	}
 	if _, err := m.ResponseToJSON([]byte{0xff}); err == nil {
 		t.Error("garbage is a response")
+	}
+}
+
+// protobuf-go panics for some messages that a guest may reply.
+func TestMapEntryWithAnotherKey(t *testing.T) {
+	m := parsed(t).Method("Add")
+	entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "a")
+	entry = protowire.AppendVarint(protowire.AppendTag(entry, 1, protowire.VarintType), 7) // where a string is the key
+	text, err := m.ResponseToJSON(protowire.AppendBytes(protowire.AppendTag(nil, 6, protowire.BytesType), entry))
+	if err == nil {
+		t.Errorf("got %s", text)
 	}
 }
 

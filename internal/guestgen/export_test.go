@@ -1,0 +1,8 @@
+package guestgen
+
+import "google.golang.org/protobuf/reflect/protoreflect"
+
+// Input returns the message that an rpc takes.
+func (s *Service) Input(rpc protoreflect.Name) protoreflect.MessageDescriptor {
+	return s.desc.Methods().ByName(rpc).Input()
+}
