@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -347,6 +348,12 @@ func BenchmarkGuestCall(b *testing.B) {
 		name, path string
 		body       []byte
 	}{{"invoke", greenroomv1connect.ActorServiceInvokeProcedure, invoke}, {"rpc", "/" + cartService + "/Add", request}} {
+		answer := httptest.NewRecorder()
+		first := httptest.NewRequest(http.MethodPost, "http://localhost"+c.path, bytes.NewReader(c.body))
+		first.Header.Set("Content-Type", "application/proto")
+		if s.ServeHTTP(answer, first); answer.Code != http.StatusOK {
+			b.Fatalf("%s: %d %s", c.name, answer.Code, answer.Body)
+		}
 		b.Run(c.name, func(b *testing.B) {
 			w := discard{make(http.Header)}
 			b.ReportAllocs()
@@ -360,9 +367,9 @@ func BenchmarkGuestCall(b *testing.B) {
 				s.ServeHTTP(w, req)
 			}
 			perOp[c.name] = float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+			if perOp["invoke"] > 0 && c.name == "rpc" {
+				b.ReportMetric(perOp["rpc"]/perOp["invoke"], "x-invoke")
+			}
 		})
-	}
-	if perOp["invoke"] > 0 {
-		b.Logf("a typed call takes %.2f times what Invoke takes", perOp["rpc"]/perOp["invoke"])
 	}
 }

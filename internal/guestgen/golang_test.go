@@ -16,12 +16,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 	"github.com/greenroom-run/greenroom/internal/guestgen"
-	"github.com/greenroom-run/greenroom/internal/guestgen/sink"
+	"github.com/greenroom-run/greenroom/internal/guestgen/gen/sink"
 )
 
 // generated is what is to be in files that are committed, and from what.
 var generated = []struct{ out, pkg, dir, file, id string }{
-	{"sink/sink.greenroom.go", "sink", "sink", "sink.proto", ""},
+	{"gen/sink/sink.greenroom.go", "sink", "gen/sink", "sink.proto", ""},
 	{"../../examples/wallet/walletv1/wallet.greenroom.go", "walletv1", "../../examples/wallet/proto", "wallet/v1/wallet.proto", "wallet_id"},
 }
 
@@ -116,7 +116,7 @@ func value(r *rand.Rand, f protoreflect.FieldDescriptor) protoreflect.Value {
 
 // What the generated code reads and writes is what protobuf-go has.
 func TestCodecAgreesWithProtobuf(t *testing.T) {
-	desc := load(t, "sink", "sink.proto", "").Input("Echo")
+	desc := load(t, "gen/sink", "sink.proto", "").Input("Echo")
 	for seed := range uint64(300) {
 		want := dynamicpb.NewMessage(desc)
 		fill(rand.New(rand.NewPCG(seed, 1)), want, 3)
@@ -155,7 +155,7 @@ func unmarshal(data []byte, m proto.Message) (err error, ok bool) {
 
 // FuzzCodec compares what the generated code makes of bytes with what protobuf-go makes of them.
 func FuzzCodec(f *testing.F) {
-	desc := load(f, "sink", "sink.proto", "").Input("Echo")
+	desc := load(f, "gen/sink", "sink.proto", "").Input("Echo")
 	for seed := range uint64(5) {
 		m := dynamicpb.NewMessage(desc)
 		fill(rand.New(rand.NewPCG(seed, 2)), m, 2)

@@ -46,7 +46,7 @@ func (c *Context) decodeInput(t inputType, in any) error {
 		}
 		return nil
 	case protobuf.Decoder:
-		return c.decodeProtobuf(in)
+		return decodeProtobuf(c, in)
 	}
 	if len(c.frame.Payload) == 0 {
 		if t.optional {

@@ -25,7 +25,7 @@ func (p protobufPart) addTo(t *actorType) {
 }
 
 // decodeProtobuf decodes the turn's payload into a method's input.
-func (c *Context) decodeProtobuf(in protobuf.Decoder) error {
+func decodeProtobuf(c *Context, in protobuf.Decoder) error {
 	err := protobufType(c.frame.ContentType, c.frame.Payload)
 	if err == nil {
 		err = protobuf.Unmarshal(c.frame.Payload, in)
