@@ -6,3 +6,6 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 func (s *Service) Input(rpc protoreflect.Name) protoreflect.MessageDescriptor {
 	return s.desc.Methods().ByName(rpc).Input()
 }
+
+// Descriptor returns the FileDescriptorSet of the service.
+func (s *Service) Descriptor() []byte { return s.descriptor }

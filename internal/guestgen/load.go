@@ -42,9 +42,6 @@ type Service struct {
 // Name returns the full name of the service.
 func (s *Service) Name() string { return string(s.desc.FullName()) }
 
-// Descriptor returns a FileDescriptorSet of the service, for a manifest.
-func (s *Service) Descriptor() []byte { return s.descriptor }
-
 // Load compiles files and finds the service. Its errors say what to change in the files.
 func Load(ctx context.Context, req Request) (*Service, error) {
 	var faults []error
