@@ -158,10 +158,11 @@ func (b *bounds) message(prefix, depth int, m *descriptorpb.DescriptorProto) err
 
 func (b *bounds) fields(prefix int, fields []*descriptorpb.FieldDescriptorProto) error {
 	for _, f := range fields {
-		if err := b.add(prefix, f.GetName()); err != nil {
-			return err
+		longest := f.GetName()
+		if len(f.GetJsonName()) > len(longest) {
+			longest = f.GetJsonName()
 		}
-		if err := b.add(prefix, f.GetJsonName()); err != nil {
+		if err := b.add(prefix, longest); err != nil {
 			return err
 		}
 	}
