@@ -12,7 +12,7 @@ DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook examples/bank/transfers examples/philosophers examples/pingpong examples/chat examples/shop/orders console/generate
+MODULES := . abi guest-sdk/go bench examples/counter examples/cart examples/subscription examples/webhook examples/bank/transfers examples/philosophers examples/pingpong examples/chat examples/shop/orders examples/wallet console/generate
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

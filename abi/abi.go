@@ -140,6 +140,8 @@ const (
 	MaxChannel = 255
 	// MaxServiceLen is the longest name of a service.
 	MaxServiceLen = 256
+	// ContentTypeProtobuf is what payloads are that have Protobuf's binary form.
+	ContentTypeProtobuf = "application/protobuf"
 )
 
 // InitTimeUnixNano is the clock outside turns (SPEC.md section 1).
@@ -229,9 +231,24 @@ type TypeSpec struct {
 	// OutsideSet is [OutsideSetWait] or empty: whether calls and messages of methods outside an
 	// actor's method set wait.
 	OutsideSet string `json:"outside_set,omitempty"`
+	// Protobuf is the service by which clients may call the type's methods.
+	Protobuf Protobuf `json:"protobuf,omitzero"`
 	// Warnings are what the SDK found about the type that its author should know.
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// Protobuf is a service of Protobuf, whose rpcs are methods of a type: SPEC.md section 3.
+type Protobuf struct {
+	Service string `json:"service"` // its full name
+	// Descriptor is a google.protobuf.FileDescriptorSet: the service's file, after the files
+	// that it imports.
+	Descriptor []byte `json:"descriptor"`
+	// IDField is the field of every request that has the actor's ID; empty: no field does.
+	IDField string `json:"id_field,omitempty"`
+}
+
+// IsZero reports whether the type has no service; encoding/json calls IsZero.
+func (p Protobuf) IsZero() bool { return p.Service == "" }
 
 // CoLocate puts all actors of the types of a group that have the same group key on one host:
 // SPEC.md section 3. Without a group, a type has a place of its own.

@@ -10,6 +10,6 @@ import "embed"
 //
 //go:embed go.mod SPEC.md
 //go:embed abi.go call.go error.go fields.go http.go keylist.go reminder.go source.go turn.go
-//go:embed envelope/envelope.go manifest/colocate.go manifest/doc.go manifest/hostrule.go manifest/life.go manifest/manifest.go manifest/placement.go manifest/section.go manifest/values.go
+//go:embed envelope/envelope.go manifest/colocate.go manifest/doc.go manifest/hostrule.go manifest/life.go manifest/manifest.go manifest/placement.go manifest/protobuf.go manifest/section.go manifest/values.go
 //go:embed schedule/cron.go schedule/croncount.go schedule/doc.go schedule/retry.go schedule/timetable.go
 var Source embed.FS

@@ -55,6 +55,12 @@ func manifestVectors() []manifestVector {
 	impatient.Messages.AgeMillis = 60000
 	warned := ring
 	warned.Warnings = []string{"unexported fields are not state: cache"}
+	served := ring
+	served.Protobuf = abi.Protobuf{Service: "shop.v1.Cart", Descriptor: []byte{10, 0}, IDField: "cart_id"}
+	// serving is a type named name with a service of these members.
+	serving := func(name, members string) string {
+		return `{"name":"` + name + `","methods":[{"name":"M"}],"protobuf":{` + members + `}}`
+	}
 	grouped := func(c abi.CoLocate) abi.TypeSpec {
 		t := ring
 		t.CoLocate = c
@@ -118,6 +124,18 @@ func manifestVectors() []manifestVector {
 		bad("a group of 17 parts", with(`,"co_locate":{"group":"g","separator":"/","parts":17}`), "manifest_bad_value"),
 		bad("parts without a separator", with(`,"co_locate":{"group":"g","parts":2}`), "manifest_bad_value"),
 		bad("a group with an unknown member", with(`,"co_locate":{"group":"g","key":"id"}`), "manifest_unknown_member"),
+		ok("a service of Protobuf", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":"CgA=","id_field":"cart_id"}`), served),
+		bad("a service without a descriptor", with(`,"protobuf":{"service":"shop.v1.Cart"}`), "manifest_missing_member"),
+		bad("a descriptor of no service", with(`,"protobuf":{"descriptor":"CgA="}`), "manifest_missing_member"),
+		bad("an empty descriptor", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":""}`), "manifest_bad_value"),
+		bad("a descriptor that is not base64", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":"{}"}`), "manifest_bad_value"),
+		bad("a descriptor that is no text", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":[10,0]}`), "manifest_wrong_type"),
+		bad("a service with a bad name", with(`,"protobuf":{"service":"/shop.v1.Cart","descriptor":"CgA="}`), "manifest_bad_name"),
+		bad("a service with an empty part of a name", with(`,"protobuf":{"service":"shop..Cart","descriptor":"CgA="}`), "manifest_bad_name"),
+		bad("a service with a name of 256 bytes", with(`,"protobuf":{"service":"`+strings.Repeat("s", 256)+`","descriptor":"CgA="}`), "manifest_bad_name"),
+		bad("an ID field that is a path", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":"CgA=","id_field":"cart.id"}`), "manifest_bad_name"),
+		bad("an ID field without a name", with(`,"protobuf":{"service":"shop.v1.Cart","descriptor":"CgA=","id_field":""}`), "manifest_bad_name"),
+		bad("one service of two types", `{"abi":1,"types":[`+serving("A", `"service":"s.S","descriptor":"CgA="`)+","+serving("B", `"service":"s.S","descriptor":"CgA="`)+"]}", "manifest_duplicate_name"),
 		bad("a warning of nothing", with(`,"warnings":[""]`), "manifest_bad_value"),
 		bad("a warning of 513 bytes", with(`,"warnings":["`+strings.Repeat("w", 513)+`"]`), "manifest_bad_value"),
 		bad("a warning that is no text", with(`,"warnings":[1]`), "manifest_wrong_type"),

@@ -228,6 +228,9 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 	if err := s.checkHosts(ctx, c.app, c.digest); err != nil {
 		return nil, nil, err
 	}
+	if err := checkServices(s.serving.current.Load(), c); err != nil {
+		return nil, nil, err
+	}
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.serving.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
@@ -281,6 +284,23 @@ func (s *deployer) deploy(ctx context.Context, app string,
 		}
 		return s.settled(ctx, app, result), nil
 	}
+}
+
+// checkServices refuses a change after which two types of an app would serve one Protobuf service,
+// as far as the table knows: of two that are deployed at once, the first by name serves it.
+func checkServices(t *table, c change) error {
+	for _, spec := range c.specs {
+		if spec.Protobuf.IsZero() {
+			continue
+		}
+		other, ok := t.serviceType(c.app, spec.Protobuf.Service)
+		if !ok || slices.ContainsFunc(c.specs, func(s *abi.TypeSpec) bool { return s.Name == other.Spec.Name }) {
+			continue
+		}
+		return &actor.ArgumentError{Field: "types", Problem: "has " + spec.Name + ", whose service " + spec.Protobuf.Service + " is that of type " + other.Spec.Name +
+			"; undeploy that type, or give the service another package"}
+	}
+	return nil
 }
 
 // checkGroups refuses a change after which types of one group would have different placements, and

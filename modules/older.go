@@ -30,6 +30,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"types.methods.sets": 6, "types.hooks": 6, "types.hooks.created": 6, "types.hooks.activated": 6, "types.hooks.leaving": 6, "types.spawn": 6, "types.outside_set": 6,
 		"types.events": 6, "types.events.count": 6, "types.events.bytes": 6, "types.events.age_ms": 6,
 		"types.messages": 6, "types.messages.attempts": 6, "types.messages.interval_ms": 6, "types.messages.max_ms": 6, "types.messages.age_ms": 6,
+		"types.protobuf": 6, "types.protobuf.service": 6, "types.protobuf.descriptor": 6, "types.protobuf.id_field": 6,
 		"types.limits.state_bytes": 1, "types.limits.payload_bytes": 1, "types.limits.mailbox": 1, "types.limits.turn_ms": 1,
 		"types.limits.memory_bytes": 1, "types.limits.fuel": 1, "types.limits.idempotency_window_ms": 1,
 		"types.capabilities.http": 1, "types.capabilities.config": 1, "types.capabilities.secrets": 1,

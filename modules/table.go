@@ -28,8 +28,46 @@ type typeName struct{ app, typ string }
 
 // table is what serves every type. It is never changed, only replaced.
 type table struct {
-	types  map[typeName]served
-	number uint64 // one more than that of the table before
+	types map[typeName]served
+	// services has, by the name of a Protobuf service and by app, the type that serves it: of
+	// several the first, by name.
+	services map[string]map[string]string
+	number   uint64 // one more than that of the table before
+}
+
+// indexServices fills in the services of a table whose types are complete.
+func (t *table) indexServices() {
+	t.services = make(map[string]map[string]string)
+	for name, s := range t.types {
+		if s.err != nil || s.Spec == nil || s.Spec.Protobuf.IsZero() {
+			continue
+		}
+		apps := t.services[s.Spec.Protobuf.Service]
+		if apps == nil {
+			apps = make(map[string]string)
+			t.services[s.Spec.Protobuf.Service] = apps
+		}
+		if other, ok := apps[name.app]; !ok || name.typ < other {
+			apps[name.app] = name.typ
+		}
+	}
+}
+
+// serviceType returns the type of an app that serves a service.
+func (t *table) serviceType(app, service string) (ServedType, bool) {
+	typ, ok := t.services[service][app]
+	return t.types[typeName{app, typ}].ServedType, ok
+}
+
+// servicesOf returns the services of an app, in the order of their names.
+func (t *table) servicesOf(app string) (names []string) {
+	for name, apps := range t.services {
+		if _, ok := apps[app]; ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 type served struct {
@@ -74,6 +112,17 @@ func (s *serving) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	}
 	return t.Deployment, t.Spec, t.err
 }
+
+// HasService reports whether a type of some app serves a Protobuf service.
+func (s *serving) HasService(service string) bool { return s.current.Load().services[service] != nil }
+
+// ServiceType returns the type of an app that serves a Protobuf service.
+func (s *serving) ServiceType(app, service string) (ServedType, bool) {
+	return s.current.Load().serviceType(app, service)
+}
+
+// Services returns the names of the Protobuf services of an app, in their order.
+func (s *serving) Services(app string) []string { return s.current.Load().servicesOf(app) }
 
 // AppsByModule returns the apps that each module serves a type of now, in no order.
 func (s *serving) AppsByModule() map[actor.Digest][]string {
@@ -337,6 +386,7 @@ func (s *serving) merge(entries map[typeName]served) {
 			next.types[name] = t
 			changed = append(changed, t)
 		}
+		next.indexServices()
 		if s.current.CompareAndSwap(old, next) {
 			s.notify()
 			for _, t := range changed {

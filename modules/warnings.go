@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/typed"
 )
 
 // warn says what the deployer should know of a change that is allowed: what
@@ -40,6 +41,9 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 		case was.ReadOnly && !after.Methods[at].ReadOnly:
 			add("%s: the method %s is no longer read-only; queries of it are refused", after.Name, was.Name)
 		}
+	}
+	for _, said := range typed.Breaking(before, after) {
+		add("%s: %s", after.Name, said)
 	}
 	if before.Placement != after.Placement {
 		add("%s: placement changes from %s to %s", after.Name, before.Placement, after.Placement)

@@ -185,7 +185,8 @@ type fakeModules struct {
 	modules map[actor.Digest][]byte
 	history []actor.Deployment // of type Counter, oldest first
 
-	uploading chan struct{} // if set, Upload waits for it to be closed
+	uploading chan struct{}                 // if set, Upload waits for it to be closed
+	services  map[string]modules.ServedType // by app and name, with a slash between them
 }
 
 const (
@@ -354,4 +355,28 @@ func (f *fakeModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec,
 		}
 	}
 	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}
+
+func (f *fakeModules) HasService(service string) bool {
+	for name := range f.services {
+		if _, of, _ := strings.Cut(name, "/"); of == service {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fakeModules) ServiceType(app, service string) (modules.ServedType, bool) {
+	t, ok := f.services[app+"/"+service]
+	return t, ok
+}
+
+func (f *fakeModules) Services(app string) (names []string) {
+	for name := range f.services {
+		if in, of, _ := strings.Cut(name, "/"); in == app {
+			names = append(names, of)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

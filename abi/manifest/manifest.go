@@ -139,6 +139,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 			m.Types = append(m.Types, p.typeSpec("types["+strconv.Itoa(i)+"]", raw))
 		}
 		names(p, "types", m.Types, func(t abi.TypeSpec) string { return t.Name })
+		checkServices(p, m.Types)
 		if err := CheckGroups(m.Types); err != nil {
 			p.fault(CodeBadValue, "types: %v", err)
 		}
@@ -148,7 +149,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "outside_set", "warnings")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "reentrant", "methods", "limits", "co_locate", "capabilities", "hooks", "messages", "events", "spawn", "outside_set", "protobuf", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -211,6 +212,9 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	if raw, ok := obj.get("outside_set"); ok {
 		t.OutsideSet = p.oneOf(at+".outside_set", raw, abi.OutsideSetWait)
 		checkOutsideSet(p, at, &t)
+	}
+	if raw, ok := obj.get("protobuf"); ok {
+		t.Protobuf = protobuf(p, at+".protobuf", raw)
 	}
 	if raw, ok := obj.get("warnings"); ok {
 		for i, raw := range p.array(at+".warnings", raw, MaxWarnings, "warning") {

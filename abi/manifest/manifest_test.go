@@ -29,7 +29,7 @@ func TestMessagesSayWhereAndWhatToChange(t *testing.T) {
 		`type Cart.limits.mailbox: is -1; allowed are 0 to 9223372036854775807`,
 		`type Cart.limits.fuel: is 1.5; it must be a whole number`,
 		`type Cart.limits.idempotency_window_ms: is "24h"; it must be a whole number`,
-		`types[1]: has the unknown member "colour"; known are name, placement, instance, pool, state_schema, migrate, reentrant, methods, limits, co_locate, capabilities, hooks, messages, events, spawn, outside_set, warnings (a newer SDK may need a newer host)`,
+		`types[1]: has the unknown member "colour"; known are name, placement, instance, pool, state_schema, migrate, reentrant, methods, limits, co_locate, capabilities, hooks, messages, events, spawn, outside_set, protobuf, warnings (a newer SDK may need a newer host)`,
 		`type Cart.methods: is empty; register at least one method`,
 		`type Cart.capabilities.http[0]: "ftp://x" names the scheme ftp; https and http are known`,
 		`type Cart.capabilities.config: 0 and 1 are both named "a"; rename one`,

@@ -100,7 +100,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	completeFlag(root, "output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
-		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), sendCommand(c), protoCommand(c))...)
+		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), sendCommand(c), protoCommand(c), generateCommand(c))...)
 	root.AddCommand(
 		inGroup(groupInspect, actorsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), servicesCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
 			configCommand(c), secretsCommand(c), grantsCommand(c))...)

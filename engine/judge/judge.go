@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/wasi"
+	"github.com/greenroom-run/greenroom/internal/typed"
 )
 
 // The codes of faults that more than one engine finds.
@@ -34,6 +35,7 @@ const (
 	Compile         = "compile"
 	Start           = "start"
 	Manifest        = "manifest"
+	Service         = "service"
 )
 
 // maxFaults bounds a list that a hostile module could make long.
@@ -247,6 +249,17 @@ func (f *Faults) ParseManifest(text []byte) *abi.Manifest {
 	m, wrong := manifest.Parse(text)
 	for _, w := range wrong {
 		f.Add(w.Code, "the manifest: %s", w.Message)
+	}
+	if m == nil {
+		return nil
+	}
+	for i := range m.Types {
+		if t := &m.Types[i]; !t.Protobuf.IsZero() {
+			_, problems := typed.Parse(t)
+			for _, p := range problems {
+				f.Add(Service, "type %s: %s", t.Name, p)
+			}
+		}
 	}
 	return m
 }

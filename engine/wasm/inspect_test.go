@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -93,6 +94,10 @@ func TestInspect(t *testing.T) {
 		{
 			"every fault of a manifest", Guest{Manifest: `{"abi":1,"types":[{"name":"a b","methods":[{"name":"Do"}]},{"name":"T","placement":"moon","methods":[{"name":"Do"}]}]}`}.Bytes(),
 			[]string{manifest.CodeBadName + ": ", manifest.CodeBadValue + ": moon"},
+		},
+		{
+			"a service without its descriptor", Guest{Manifest: `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"}],"protobuf":{"service":"shop.v1.Cart","descriptor":"CgA="}}]}`}.Bytes(),
+			[]string{judge.Service + ": type T: the descriptor of shop.v1.Cart has the file , which is not valid"},
 		},
 		{"a table of half a billion", Guest{More: func(b *Builder) { b.Table(1 << 29) }}.Bytes(), []string{"limit: tables of 536870912 elements"}},
 		{

@@ -49,7 +49,7 @@ func TestLinksLead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, link := range mdLink.FindAllStringSubmatch(string(text), -1) {
+			for _, link := range mdLink.FindAllStringSubmatch(codeBlocks.ReplaceAllString(string(text), ""), -1) {
 				if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil {
 					t.Errorf("%s links to %s, which is not there", file, link[1])
 				}

@@ -34,7 +34,7 @@ const guestGo = 25 // of 1.25
 // repository, and the packages of each that end up in a guest.
 var guestModules = map[string][]string{
 	"abi":                     {"."},
-	"guest-sdk/go":            {"./actor/...", "./internal/..."},
+	"guest-sdk/go":            {"./actor/...", "./internal/...", "./protobuf"},
 	"bench/goguest":           {"."},
 	"examples/counter":        {"."},
 	"examples/cart":           {"."},
@@ -45,6 +45,7 @@ var guestModules = map[string][]string{
 	"examples/chat":           {"."},
 	"examples/bank/transfers": {"."},
 	"examples/shop/orders":    {"."},
+	"examples/wallet":         {"./..."},
 }
 
 // guestImports are the standard packages that the SDK and the ABI may import: they

@@ -353,12 +353,8 @@ func (a *Actors) invocationOf(r *http.Request) (actor.Invocation, error) {
 	if err := edge.ExchangeOf(r.Context()).ForApp(inv.Key.App); err != nil {
 		return inv, err
 	}
-	switch v := r.Header.Get(edge.HeaderConsistency); v {
-	case "":
-	case "strong":
-		inv.Consistency = actor.ConsistencyStrong
-	default:
-		return inv, &actor.ArgumentError{Field: edge.HeaderConsistency, Problem: "is " + strconv.Quote(v) + "; write strong, or leave it out"}
+	if inv.Consistency, err = edge.Consistency(r.Header); err != nil {
+		return inv, err
 	}
 	inv.Payload.ContentType = r.Header.Get("Content-Type")
 	switch r.Method {

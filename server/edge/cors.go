@@ -14,7 +14,7 @@ func newCORS(c Config) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodDelete),
-		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", HeaderConsistency, HeaderIdempotencyKey, headerTraceparent, headerTracestate),
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", HeaderConsistency, HeaderActor, HeaderApp, HeaderIdempotencyKey, headerTraceparent, headerTracestate),
 		ExposedHeaders: append(connectcors.ExposedHeaders(), HeaderVersion, headerFuel, headerHost, HeaderRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,

@@ -108,6 +108,15 @@ func (e *Edge) HandleActors(prefix, name string, h http.HandlerFunc) {
 	e.Routes.prefix, e.Routes.below = prefix, r
 }
 
+// HandleGuests adds the procedures of the Protobuf services of guests, under one name in metrics and
+// logs; serves reports whether some app has a service. The handler asks of callers for the role
+// that each procedure needs.
+func (e *Edge) HandleGuests(name string, serves func(service string) bool, h http.Handler) {
+	r := e.PayloadRoute()
+	r.name, r.Handler, r.rpc, r.role, r.metrics = name, h, true, RoleRead, e.Metrics.Route(name)
+	e.Routes.guests, e.Routes.guestServes = &r, serves
+}
+
 // HandleEvents adds the streams of events of actors, under one name in metrics and logs. It comes
 // after HandleActors.
 func (e *Edge) HandleEvents(name string, h http.HandlerFunc) {
@@ -145,12 +154,14 @@ func (e *Edge) BodyDeadline() time.Time { return time.Now().Add(e.Conf.Bounds.Bo
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, false) }
 
 func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
-	route := e.Routes.find(r.URL.EscapedPath())
+	path := r.URL.EscapedPath()
+	route := e.Routes.find(path)
 	x := &Exchange{
 		ResponseWriter: w,
 		Edge:           e,
 		Route:          route,
 		Control:        http.NewResponseController(w),
+		Path:           path,
 		ID:             newRequestID(),
 		Trace:          e.traceOfRequest(route, r.Header),
 		peers:          peers,
@@ -375,6 +386,21 @@ func (e *Edge) HandlerOptions(shape Route) []connect.HandlerOption {
 		connect.WithInterceptors(&errorInterceptor{e}, e.validator),
 		connect.WithCompressMinBytes(compressAbove),
 		connect.WithHandlerOptions(e.codecs(shape.MaxBody, shape.BodyErr)...),
+	}
+}
+
+// GuestOptions are those of the handler of the Protobuf services of guests: its messages are
+// [codec.Raw].
+func (e *Edge) GuestOptions() []connect.HandlerOption {
+	shape := e.PayloadRoute()
+	return []connect.HandlerOption{
+		connect.WithInterceptors(&errorInterceptor{e}),
+		connect.WithCompressMinBytes(compressAbove),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects), // the handler refuses GETs of others
+		connect.WithCodec(codec.RawBinary{}),
+		connect.WithCodec(codec.RawJSON("json")),
+		connect.WithCodec(codec.RawJSON("json; charset=utf-8")),
+		connect.WithCompression("gzip", e.NewBoundedGzip(shape.MaxBody, shape.BodyErr), newGzip),
 	}
 }
 

@@ -38,6 +38,7 @@ type Exchange struct {
 	Edge    *Edge
 	Route   *Route
 	Control *http.ResponseController
+	Path    string // as it was sent
 	ID      string
 	Trace   *actor.Trace // of the request; nil: it came with none
 	Caller  Caller       // once it is admitted
@@ -416,6 +417,9 @@ func (x *Exchange) ForApp(app string) error {
 	}
 	return x.Edge.checkAnswers(app)
 }
+
+// Refuse answers err in the protocol of the request r, in the place of its handler.
+func (x *Exchange) Refuse(r *http.Request, err error) { x.Edge.refuse(x.Route, x, r, err) }
 
 // reserveBody counts a body of declared length before its first byte is read, and returns why the
 // body is not to be read. If bodies that do not all fit were read at the same time, none of them

@@ -7,14 +7,28 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Headers of the plain HTTP form.
+// Headers beside those of the protocols.
 const (
 	HeaderVersion     = "Greenroom-Version"
-	headerFuel        = "Greenroom-Fuel" // of every unary call's answer, in every protocol
-	headerHost        = "Greenroom-Host" // of the answers to calls that were passed on, in every protocol
+	HeaderActor       = "Greenroom-Actor" // of calls of the Protobuf services of guests: the actor's ID
+	HeaderApp         = "Greenroom-App"   // of the same, and of reflection: the app, unless it is the default one
+	headerFuel        = "Greenroom-Fuel"  // of every unary call's answer, in every protocol
+	headerHost        = "Greenroom-Host"  // of the answers to calls that were passed on, in every protocol
 	HeaderConsistency = "Greenroom-Consistency"
 	HeaderTimeout     = "Connect-Timeout-Ms" // as Connect has it
 )
+
+// Consistency returns how fresh a read is to be.
+func Consistency(h http.Header) (c actor.Consistency, err error) {
+	switch v := h.Get(HeaderConsistency); v {
+	case "":
+	case "strong":
+		return actor.ConsistencyStrong, nil
+	default:
+		err = &actor.ArgumentError{Field: HeaderConsistency, Problem: "is " + strconv.Quote(v) + "; write strong, or leave it out"}
+	}
+	return c, err
+}
 
 // SetFuel says what fuel the turn used that was answered with reply; 0 if the
 // reply was recorded by an earlier one.

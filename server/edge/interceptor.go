@@ -88,6 +88,8 @@ func requireApp(ctx context.Context, msg any) error {
 		return nil
 	case invokestream.Frame:
 		return nil // each invocation is looked at on its own
+	case *codec.Raw:
+		return nil // its app is in a header, at which the handler of the route has looked
 	}
 	if x.Route.AppLess || x.Caller.app == "" {
 		return nil

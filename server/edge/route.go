@@ -48,7 +48,10 @@ type routes struct {
 	prefix  string
 	below   *Route // everything below prefix
 	events  *Route // what is below prefix and ends in [EventsSuffix], behind an actor; nil: nothing
+	guests  *Route // the procedures of guests' services; nil: nothing
 	nothing *Route
+	// guestServes reports whether guests serve a service.
+	guestServes func(service string) bool
 }
 
 // find takes the path as it was sent: what only decodes to a service's path is not
@@ -64,7 +67,18 @@ func (rs *routes) find(escaped string) *Route {
 	if rs.below != nil && strings.HasPrefix(escaped, rs.prefix) {
 		return rs.below
 	}
+	if rs.guests != nil {
+		if service, _, ok := Procedure(escaped); ok && rs.guestServes(service) {
+			return rs.guests
+		}
+	}
 	return rs.nothing
+}
+
+// Procedure divides the path of a procedure into its service and its method.
+func Procedure(path string) (service, method string, ok bool) {
+	service, method, ok = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return service, method, ok && !strings.Contains(method, "/")
 }
 
 const (

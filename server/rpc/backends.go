@@ -84,6 +84,12 @@ type Modules interface {
 	// Current returns what serves a type, from memory: another process may have deployed since.
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
+	// HasService reports whether a type of some app serves a Protobuf service, from memory.
+	HasService(service string) bool
+	// ServiceType returns the type of an app that serves a Protobuf service now, from memory.
+	ServiceType(app, service string) (t modules.ServedType, ok bool)
+	// Services returns the names of the Protobuf services of an app, from memory, in their order.
+	Services(app string) []string
 }
 
 // Lister lists actors and services; every store does.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 
-	"connectrpc.com/grpcreflect"
-
 	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/events"
@@ -70,7 +68,9 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	for _, sv := range all {
 		names = append(names, sv.Name)
 	}
-	all = append(all, newReflection(s, names))
+	guests := newGuestServices(s)
+	e.HandleGuests("guest", s.Modules.HasService, guests)
+	all = append(all, newReflection(s, names, guests))
 	if s.Interconnect != nil {
 		all = append(all, newPeerServices(s)) // nothing for clients to see
 	}
@@ -86,18 +86,4 @@ func (s *Services) Setter() reminders.Setter {
 		x := edge.ExchangeOf(ctx)
 		return x != nil && x.Caller.Require(edge.RoleDeploy) == nil
 	}}
-}
-
-// newReflection describes the services of these names.
-func newReflection(s *Services, names []string) edge.Service {
-	var sv edge.Service
-	shape := edge.StreamRoute()
-	shape.AppLess = true
-	opts := s.edge.HandlerOptions(s.edge.PayloadRoute())
-	reflector := grpcreflect.NewStaticReflector(names...)
-	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
-	sv.Serve(edge.RoleRead, shape, h, path+"ServerReflectionInfo")
-	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
-	sv.Serve(edge.RoleRead, shape, h, path+"ServerReflectionInfo")
-	return sv
 }

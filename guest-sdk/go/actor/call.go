@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
 // Remote is a method of an actor type, with the types of its input and output:
@@ -143,6 +144,14 @@ func Call[Out any](ctx *Context, to Ref, method string, in any, options ...CallO
 		*out = Payload{ContentType: strings.Clone(r.ContentType), Data: bytes.Clone(r.Payload)}
 		if out.ContentType == "" {
 			out.ContentType = contentTypeJSON
+		}
+	case protobuf.Decoder:
+		err := protobufType(r.ContentType, r.Payload)
+		if err == nil {
+			err = protobuf.Unmarshal(r.Payload, out)
+		}
+		if err != nil {
+			return *new(Out), NewError(StatusInternal, "bad_reply", "the reply of "+to.Type+"."+method+", "+strconv.Itoa(len(r.Payload))+" bytes, is no such message: "+err.Error())
 		}
 	default:
 		if len(r.Payload) == 0 {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"reflect"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/jsonplan"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
 // prepare makes whatever reading and writing a T needs, when its method is
@@ -13,7 +15,7 @@ import (
 // they had then. No code of T runs.
 func prepare[T any]() *jsonplan.Plan {
 	switch any((*T)(nil)).(type) {
-	case *None, *[]byte, *Payload:
+	case *None, *[]byte, *Payload, protobuf.Decoder:
 		return nil // never JSON
 	}
 	typ := reflect.TypeFor[T]()
@@ -100,8 +102,14 @@ func (b *jsonBuffer) encode(plan *jsonplan.Plan, v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.buf.Bytes(), []byte("\n")), nil
 }
 
+// protobuf returns a message in Protobuf's binary form, good until the next call.
+func (b *jsonBuffer) protobuf(m protobuf.Message) []byte {
+	b.planned = m.AppendProtobuf(b.planned[:0])
+	return b.planned
+}
+
 // input encodes what is given to a method: a Payload or bytes as they are, None and nil as
-// nothing, anything else as JSON, which is good until the next call.
+// nothing, a generated message in Protobuf's binary form, anything else as JSON, which is good until the next call.
 func (b *jsonBuffer) input(v any) (contentType string, data []byte, err error) {
 	switch v := v.(type) {
 	case nil, None:
@@ -110,6 +118,8 @@ func (b *jsonBuffer) input(v any) (contentType string, data []byte, err error) {
 		return v.ContentType, v.Data, nil
 	case []byte:
 		return contentTypeBytes, v, nil
+	case protobuf.Message:
+		return abi.ContentTypeProtobuf, v.AppendProtobuf(nil), nil
 	}
 	if data, err = b.encodeAny(v); err != nil {
 		err = ErrNotJSON.Messagef("the input has no JSON form: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/jsonplan"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
 const (
@@ -44,6 +45,8 @@ func (c *Context) decodeInput(t inputType, in any) error {
 			in.ContentType = contentTypeJSON
 		}
 		return nil
+	case protobuf.Decoder:
+		return decodeProtobuf(c, in)
 	}
 	if len(c.frame.Payload) == 0 {
 		if t.optional {
@@ -96,6 +99,8 @@ func (c *Context) reply(plan *jsonplan.Plan, out any) error {
 		if contentType == "" {
 			contentType = contentTypeJSON
 		}
+	case protobuf.Message:
+		contentType, data = abi.ContentTypeProtobuf, c.instance.replies.protobuf(out)
 	default:
 		encoded, err := c.instance.replies.encode(plan, out)
 		if err != nil {

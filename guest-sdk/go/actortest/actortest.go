@@ -41,6 +41,7 @@ import (
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
 // App is the app of every actor of a harness.
@@ -281,6 +282,8 @@ func encodePayload(in any) (actor.Payload, error) {
 		return in, nil
 	case []byte:
 		return actor.Payload{Data: in}, nil
+	case protobuf.Message:
+		return actor.Payload{ContentType: abi.ContentTypeProtobuf, Data: in.AppendProtobuf(nil)}, nil
 	}
 	data, err := json.Marshal(in)
 	return actor.Payload{Data: data}, err
@@ -296,6 +299,8 @@ func decodePayload(reply actor.Payload, out any) error {
 	case *[]byte:
 		*out = reply.Data
 		return nil
+	case protobuf.Decoder:
+		return protobuf.Unmarshal(reply.Data, out)
 	}
 	if len(reply.Data) == 0 {
 		return fmt.Errorf("it is empty")

@@ -1,0 +1,77 @@
+package typed
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Method is an rpc of a service.
+type Method struct {
+	Name string
+	// NoSideEffects is the rpc's idempotency level: the method is read-only.
+	NoSideEffects bool
+	input, output protoreflect.MessageDescriptor
+	id            protowire.Number // of the field with the actor's ID; 0: no field has it
+	idField       string
+	scalars       bool // see hasScalars, of input
+	types         *dynamicpb.Types
+}
+
+// check returns why a type cannot serve an rpc; empty if it can.
+func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) string {
+	at := slices.IndexFunc(t.Methods, func(spec abi.MethodSpec) bool { return spec.Name == m.Name })
+	switch {
+	case rpc.IsStreamingClient() || rpc.IsStreamingServer():
+		return "is streaming; a method of an actor has one request and one reply"
+	case at < 0:
+		return fmt.Sprintf("is no method of type %s; register the method, or remove the rpc", t.Name)
+	case t.Methods[at].Private:
+		return "is a private method; make it callable from outside, or remove the rpc"
+	case m.NoSideEffects && !t.Methods[at].ReadOnly:
+		return "has idempotency_level NO_SIDE_EFFECTS, and its method is not read-only; register it as read-only, or remove the option"
+	}
+	name := protoreflect.Name(t.Protobuf.IDField)
+	if name == "" {
+		return ""
+	}
+	field := m.input.Fields().ByName(name)
+	if field == nil || field.Kind() != protoreflect.StringKind || field.Cardinality() == protoreflect.Repeated {
+		return fmt.Sprintf("takes %s, which has no field %s of one string for the actor's ID; add it, or leave id_field away and send the header Greenroom-Actor", shorten(string(m.input.FullName())), name)
+	}
+	m.id, m.idField = field.Number(), t.Protobuf.IDField
+	return ""
+}
+
+// ID returns the actor's ID that a request in the binary form has, and the field that has it;
+// empty if no field does.
+func (m *Method) ID(request []byte) (id, field string, err error) {
+	if m.id == 0 {
+		return "", "", nil
+	}
+	for rest := request; len(rest) > 0; {
+		number, typ, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return "", "", fmt.Errorf("it is not Protobuf's binary form: %w", protowire.ParseError(n))
+		}
+		rest = rest[n:]
+		if number == m.id && typ == protowire.BytesType {
+			value, n := protowire.ConsumeString(rest)
+			if n < 0 {
+				return "", "", fmt.Errorf("its field %s is not Protobuf's binary form: %w", m.idField, protowire.ParseError(n))
+			}
+			id, rest = value, rest[n:] // the last one counts
+			continue
+		}
+		if n = protowire.ConsumeFieldValue(number, typ, rest); n < 0 {
+			return "", "", fmt.Errorf("it is not Protobuf's binary form: %w", protowire.ParseError(n))
+		}
+		rest = rest[n:]
+	}
+	return id, m.idField, nil
+}

@@ -1,0 +1,227 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/typed"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/server/codec"
+	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/failure"
+)
+
+// guestServices serves the Protobuf services of guests: each rpc is an Invoke of the method of its
+// name, or a Query if it is without side effects. Requests in the binary form pass as they are.
+type guestServices struct {
+	s       *Services
+	handler *connect.Handler
+
+	mu sync.Mutex
+	// read are services that were read, and declarations their sizes together.
+	read         *simplelru.LRU[guestService, *typed.Service]
+	declarations int
+}
+
+// guestService is a type of a module.
+type guestService struct {
+	digest actor.Digest
+	typ    string
+}
+
+// maxDeclarations bounds what is kept of the services that were read: a declaration takes about a
+// kilobyte. Beyond it, the services that were asked for longest ago are read anew at their next call.
+const maxDeclarations = 64 << 10
+
+func newGuestServices(s *Services) *guestServices {
+	g := &guestServices{s: s}
+	g.read, _ = simplelru.NewLRU(maxDeclarations, func(_ guestService, s *typed.Service) { g.declarations -= s.Size }) // fails without a size
+	g.handler = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions()...)
+	return g
+}
+
+// ServeHTTP implements [http.Handler]. The app is known before the body is read, which counts for it.
+func (g *guestServices) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := edge.ExchangeOf(r.Context())
+	app, err := appOf(r.Header)
+	if err == nil {
+		err = x.ForApp(edge.AppOf(app))
+	}
+	if err != nil {
+		x.Refuse(r, err)
+		return
+	}
+	g.handler.ServeHTTP(w, r)
+}
+
+// appOf returns the app that a header names; empty for none.
+func appOf(h http.Header) (string, error) {
+	app, err := onlyHeader(h, edge.HeaderApp, "app")
+	if err == nil && app != "" {
+		err = actor.ValidateName("app", app)
+	}
+	return app, err
+}
+
+// onlyHeader returns the value of a header, which may come once; empty for none.
+func onlyHeader(h http.Header, name, what string) (string, error) {
+	values := h[name]
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", &actor.ArgumentError{Field: name, Problem: "is given more than once; name one " + what}
+	case values[0] == "":
+		return "", &actor.ArgumentError{Field: name, Problem: "is empty; name the " + what + ", or leave the header away"}
+	}
+	return values[0], nil
+}
+
+// service returns what serves a service of an app.
+func (g *guestServices) service(app, name string) (*typed.Service, modules.ServedType, bool) {
+	t, ok := g.s.Modules.ServiceType(app, name)
+	if !ok {
+		return nil, t, false
+	}
+	of := guestService{t.Deployment.Digest, t.Spec.Name}
+	g.mu.Lock()
+	s, ok := g.read.Get(of)
+	g.mu.Unlock()
+	if ok {
+		return s, t, true
+	}
+	s, problems := typed.Parse(t.Spec)
+	if len(problems) > 0 { // the upload had none: the version that took it read descriptors otherwise
+		g.s.edge.Log.Error("a deployed service cannot be read", "app", app, "actor_type", t.Spec.Name, "module", t.Deployment.Digest.Short(), "error", problems[0])
+		return nil, t, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if other, ok := g.read.Get(of); ok {
+		return other, t, true
+	}
+	g.read.Add(of, s)
+	for g.declarations += s.Size; g.declarations > maxDeclarations; {
+		g.read.RemoveOldest()
+	}
+	return s, t, true
+}
+
+// call runs one rpc.
+func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
+	x := edge.ExchangeOf(ctx)
+	name, method, _ := edge.Procedure(x.Path)
+	service, t, ok := g.service(x.Owner(), name)
+	if !ok {
+		return nil, edge.ErrNoPath(x.Path)
+	}
+	m := service.Method(method)
+	if m == nil {
+		return nil, &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("the service %s has no rpc %s; has another version been deployed?", name, method)}
+	}
+	if !m.NoSideEffects {
+		if err := x.Caller.Require(edge.RoleInvoke); err != nil {
+			return nil, err
+		}
+		if req.HTTPMethod() == http.MethodGet {
+			return nil, &failure.Error{Kind: failure.KindMethodRefused, Text: "the rpc may have side effects; use POST"}
+		}
+	}
+	request, id, err := requestOf(m, req, x)
+	if err != nil {
+		return nil, err
+	}
+	inv := actor.Invocation{
+		Key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, Method: method,
+		Payload: actor.Payload{ContentType: abi.ContentTypeProtobuf, Data: request}, ReadOnly: m.NoSideEffects,
+	}
+	if !m.NoSideEffects {
+		if inv.IdempotencyKey, err = edge.IdempotencyKey(req.Header()); err != nil {
+			return nil, err
+		}
+	}
+	if inv.Consistency, err = edge.Consistency(req.Header()); err != nil {
+		return nil, err
+	}
+	reply, err := (&actorService{g.s}).invoke(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	data, err := response(x, m, req.Msg.JSON, reply)
+	if err != nil {
+		return nil, &actor.TurnError{Key: inv.Key, Method: method, Err: err}
+	}
+	res := uncached(&codec.Raw{Data: data})
+	edge.SetFuel(res.Header(), reply)
+	return res, nil
+}
+
+// requestOf returns the request in the binary form, and the actor's ID.
+func requestOf(m *typed.Method, req *connect.Request[codec.Raw], x *edge.Exchange) (request []byte, id string, err error) {
+	request = req.Msg.Data
+	if req.Msg.JSON {
+		if err := x.CountBody(m.RequestWeight(request)); err != nil {
+			return nil, "", err
+		}
+		if request, err = m.RequestFromJSON(request); err != nil {
+			return nil, "", badRequest(err)
+		}
+	}
+	inField, field, err := m.ID(request)
+	if err != nil {
+		return nil, "", badRequest(err)
+	}
+	id, err = onlyHeader(req.Header(), edge.HeaderActor, "actor")
+	switch {
+	case err != nil:
+		return nil, "", err
+	case id == "" && inField == "" && field == "":
+		return nil, "", &actor.ArgumentError{Field: edge.HeaderActor, Problem: "is missing; send the header with the actor's ID"}
+	case id == "" && inField == "":
+		return nil, "", &actor.ArgumentError{Field: field, Problem: "is empty; give the actor's ID there, or in the header " + edge.HeaderActor}
+	case id != "" && inField != "" && id != inField:
+		return nil, "", &actor.ArgumentError{Field: edge.HeaderActor, Problem: fmt.Sprintf("is %q, and the field %s is %q; give one of them, or both the same", id, field, inField)}
+	case id == "":
+		id = inField
+	}
+	return request, id, nil
+}
+
+func badRequest(err error) error {
+	return &actor.ArgumentError{Field: "request", Problem: "is not a message of this procedure: " + err.Error()}
+}
+
+// response returns a reply as the response of an rpc. Its errors are of a turn that was committed:
+// none is to be tried again.
+func response(x *edge.Exchange, m *typed.Method, json bool, reply actor.Reply) ([]byte, error) {
+	data := reply.Payload.Data
+	if ct := reply.Payload.ContentType; len(data) > 0 && ct != abi.ContentTypeProtobuf {
+		return nil, badReply("its content type is " + ct + ", and that of an rpc's reply is " + abi.ContentTypeProtobuf)
+	}
+	if !json {
+		return data, nil
+	}
+	weight, err := m.ResponseWeight(data)
+	if err != nil {
+		return nil, badReply(err.Error())
+	}
+	if err := x.CountBody(weight); err != nil {
+		return nil, &failure.Error{Kind: actor.ErrPayloadTooLarge.Kind(), Text: "the turn is committed, and the server has no memory left to write its response in the JSON form; ask for the binary form"}
+	}
+	if data, err = m.ResponseToJSON(data); err != nil {
+		return nil, badReply(err.Error())
+	}
+	return data, nil
+}
+
+// badReply is what the caller of a method gets that replied with something else than its rpc's response.
+func badReply(why string) error {
+	return &actor.TrapError{Kind: actor.TrapProtocol, Message: "the turn is committed, and the method's reply is not the response of its rpc: " + why}
+}
