@@ -171,6 +171,8 @@ func describeRPC(c *cli, err error, rpc *connect.Error) shownError {
 		s.Remedy = "--force deploys it all the same"
 	case s.Kind == string(actor.ErrTypeNotFound.Kind()):
 		s.Remedy = "the server asked is " + c.server + "; --server or GREENROOM_SERVER names another"
+	case s.Kind == string(actor.ErrPositionGone.Kind()):
+		s.Remedy = "leave out --after for all events that are kept, or give --follow --only-new for those that come"
 	case s.Kind == string(actor.ErrNoOwner.Kind()):
 		s.Remedy = "`greenroom doctor` says which servers are there, and which do not reach each other"
 	case s.Stack == "" && s.ActorID != "" && (s.Kind == string(actor.TrapUnreachable) || s.Kind == string(actor.TrapStack)):

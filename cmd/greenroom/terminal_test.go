@@ -151,6 +151,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		{"modules", "upload", module},
 		{"deploy", module},
 		{"logs"},
+		{"events", "T", "a"},
 		{"config", "list"},
 		{"secrets", "list"},
 		{"grants", "list"},

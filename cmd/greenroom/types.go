@@ -200,13 +200,23 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	if c.wantsJSON() {
 		return
 	}
+	unknown, err := unknownType(ctx, c, a, name)
+	if err != nil || unknown == "" {
+		return // the next request fails with the same error
+	}
+	c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "note:"), unknown)
+}
+
+// unknownType says that nothing serves a type, and which was probably meant; it is empty if the
+// type is served.
+func unknownType(ctx context.Context, c *cli, a *api, name string) (string, error) {
 	types, err := listTypes(ctx, c, a)
 	if err != nil {
-		return // the next request fails with the same error
+		return "", err
 	}
 	names := mapped(types, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
 	if slices.Contains(names, name) {
-		return
+		return "", nil
 	}
 	meant := "; it has no types"
 	if len(names) > 0 {
@@ -215,7 +225,7 @@ func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
 	if near := nearest(name, names); near != "" {
 		meant = "; did you mean " + near + "?"
 	}
-	c.printf(c.stderr, "%s nothing serves the type %s in app %s%s\n", c.paint(c.stderr, yellow, "note:"), name, c.app, meant)
+	return fmt.Sprintf("nothing serves the type %s in app %s%s", name, c.app, meant), nil
 }
 
 // placementOf says where the actors of a type are, and with which others.

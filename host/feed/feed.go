@@ -132,14 +132,31 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition) (e
 	if reads == all {
 		t.done(after, page.Events, err)
 	}
+	if events, err = kept(page, after, err); err != nil {
+		return nil, nil, err
+	}
+	return events, news, nil
+}
+
+// kept returns the events of a page that was read after a position, unless some of those that are
+// next were trimmed.
+func kept(page actor.EventPage, after actor.EventPosition, err error) ([]actor.Event, error) {
 	if err != nil {
-		return nil, nil, fmt.Errorf("read events: %w", err)
+		return nil, fmt.Errorf("read events: %w", err)
 	}
 	if after != (actor.EventPosition{}) && after.Before(page.Trimmed) {
-		return nil, nil, &actor.ReasonError{Condition: actor.ErrPositionGone, Reason: fmt.Sprintf(
+		return nil, &actor.ReasonError{Condition: actor.ErrPositionGone, Reason: fmt.Sprintf(
 			"events up to %s were trimmed; subscribe after that position, from the start, or from now on", page.Trimmed)}
 	}
-	return page.Events, news, nil
+	return page.Events, nil
+}
+
+// Read returns the events of an actor after a position (the zero value: those that are kept), some
+// at a time; none if nothing was published after it. It returns [actor.ErrPositionGone] if events
+// were trimmed that are next.
+func (f *Feed) Read(ctx context.Context, key actor.Key, after actor.EventPosition) ([]actor.Event, error) {
+	page, err := f.read(ctx, key, after)
+	return kept(page, after, err)
 }
 
 // read reads for subscribers. A busy app waits for its own reads.

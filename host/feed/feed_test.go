@@ -382,6 +382,32 @@ func TestPositionGone(t *testing.T) {
 	})
 }
 
+// Read returns what is kept after a position, nothing after the last event, and says which events are
+// gone.
+func TestRead(t *testing.T) {
+	s := newEvents()
+	f := testFeed(s, false, Retention{})
+	s.publish(key, numbered(1, 3)...)
+	first := s.of[key][0].Position
+	for _, tc := range []struct {
+		after actor.EventPosition
+		want  int
+	}{{actor.EventPosition{}, 3}, {first, 2}, {s.of[key][2].Position, 0}} {
+		if events, err := f.Read(t.Context(), key, tc.after); err != nil || len(events) != tc.want {
+			t.Errorf("after %s: %d events, %v; want %d", tc.after, len(events), err, tc.want)
+		}
+	}
+	if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(t.Context(), key, first); !errors.Is(err, actor.ErrPositionGone) {
+		t.Errorf("after an event whose successor is gone: %v", err)
+	}
+	if events, err := f.Read(t.Context(), key, actor.EventPosition{}); err != nil || len(events) != 1 {
+		t.Errorf("from the start: %d events, %v; want 1", len(events), err)
+	}
+}
+
 // Where other hosts publish, a topic asks the store; a read that fails ends the subscription.
 func TestPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,14 @@ import (
 // Feed gives subscribers the events of actors. [*feed.Feed] does.
 type Feed interface {
 	Newest(ctx context.Context, key actor.Key) (actor.EventPosition, error)
+	Read(ctx context.Context, key actor.Key, after actor.EventPosition) ([]actor.Event, error)
 	Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error
 }
 
 // Subscription is one that a server serves.
 type Subscription struct {
+	// KeptOnly ends the subscription after the events that are kept when they are read.
+	KeptOnly bool
 	// Began is called with the position at which it begins, before the first event.
 	Began func(actor.EventPosition) error
 	// Deliver is called with events in their order, and Idle where nothing was sent for a while;
@@ -47,7 +50,8 @@ func New(draining context.Context, feed Feed, limit int64) *Subscriptions {
 const alwaysOpen = 64
 
 // Subscribe serves a subscription to an actor's events after a position, or, if that is nil, to
-// what is published from now on. It ends with nil when the server begins to stop.
+// what is published from now on. It ends with nil when the server begins to stop, or, with
+// KeptOnly, after the last event that is kept.
 func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *actor.EventPosition, to Subscription) error {
 	if s.Feed == nil {
 		return &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no events"}
@@ -69,6 +73,9 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
+	if to.KeptOnly {
+		return s.deliverKept(ctx, key, *after, to.Deliver)
+	}
 	sent := make(chan []actor.Event)
 	ended := make(chan error, 1)
 	taken := make(chan error)
@@ -106,5 +113,24 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 			}
 			return err
 		}
+	}
+}
+
+// deliverKept delivers the events of an actor after a position, until it has read the last one.
+func (s *Subscriptions) deliverKept(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error {
+	for {
+		events, err := s.Feed.Read(ctx, key, after)
+		switch {
+		case s.draining.Err() != nil:
+			return &actor.ReasonError{Condition: actor.ErrStopping, Reason: "the server stops, and has not sent all events; subscribe again after the last position"}
+		case err != nil:
+			return err
+		case len(events) == 0:
+			return nil
+		}
+		if err := deliver(events); err != nil {
+			return err
+		}
+		after = events[len(events)-1].Position
 	}
 }

@@ -30,6 +30,7 @@ func (a *actorService) Subscribe(ctx context.Context, req *connect.Request[green
 	}
 	position := ""
 	return a.s.Events.Subscribe(ctx, key, after, events.Subscription{
+		KeptOnly: req.Msg.GetKeptOnly(),
 		Began: func(at actor.EventPosition) error {
 			position = at.String()
 			return stream.Send(&greenroomv1.SubscribeResponse{Position: position})

@@ -83,16 +83,17 @@ func (s *actorEvents) ReadEvents(ctx context.Context, q actor.EventQuery) (page 
 		page = actor.EventPage{}
 		var e scannedEvent
 		bytes, full := 0, false
+		// One row more than asked for: the position up to which events were trimmed is one, too.
 		visit := func() error {
 			if bytes += len(e.name) + len(e.payload); q.MaxBytes > 0 && bytes > q.MaxBytes && len(page.Events) > 0 {
 				full = true
 			}
-			if e.name != "" && !full {
+			if e.name != "" && !full && len(page.Events) < q.Limit {
 				page.Events = append(page.Events, e.event())
 			}
 			return nil
 		}
-		if err := each(ctx, conn, e.targets(), visit, readEvents, k.App, k.Type, k.ID, int64(q.After.Version), int64(q.After.Index), q.Limit); err != nil {
+		if err := each(ctx, conn, e.targets(), visit, readEvents, k.App, k.Type, k.ID, int64(q.After.Version), int64(q.After.Index), q.Limit+1); err != nil {
 			return err
 		}
 		return each(ctx, conn, e.targets(), func() error {

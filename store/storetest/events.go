@@ -119,6 +119,9 @@ var events = suite{"Events", []testCase{
 		keep.Count = 7
 		f.trim(k, keep)
 		f.events(k, actor.EventPosition{}, numbered(3, 9)...)
+		if page := f.read(k, actor.EventPosition{}, 1, 0); len(page.Events) != 1 || page.Events[0].Position != all[2].Position {
+			f.Fatalf("the first event that is kept is %+v, want that at %v", page.Events, all[2].Position)
+		}
 		if page := f.read(k, all[4].Position, 1, 0); page.Trimmed != all[1].Position {
 			f.Fatalf("trimmed till %v, want %v", page.Trimmed, all[1].Position)
 		}

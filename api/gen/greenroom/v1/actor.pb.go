@@ -1355,7 +1355,9 @@ type SubscribeRequest struct {
 	//
 	//	*SubscribeRequest_Start
 	//	*SubscribeRequest_After
-	From          isSubscribeRequest_From `protobuf_oneof:"from"`
+	From isSubscribeRequest_From `protobuf_oneof:"from"`
+	// The stream ends after the events that are kept now, instead of waiting for new ones.
+	KeptOnly      bool `protobuf:"varint,4,opt,name=kept_only,json=keptOnly,proto3" json:"kept_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1420,6 +1422,13 @@ func (x *SubscribeRequest) GetAfter() string {
 		}
 	}
 	return ""
+}
+
+func (x *SubscribeRequest) GetKeptOnly() bool {
+	if x != nil {
+		return x.KeptOnly
+	}
+	return false
 }
 
 type isSubscribeRequest_From interface {
@@ -3353,11 +3362,12 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\aforward\x18\x05 \x01(\v2\x16.greenroom.v1.ActorKeyR\aforward\x12*\n" +
 	"\x04path\x18\x06 \x03(\v2\x16.greenroom.v1.ActorKeyR\x04path\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x16\n" +
-	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\x94\x01\n" +
+	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\xb1\x01\n" +
 	"\x10SubscribeRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1f\n" +
 	"\x05start\x18\x02 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\x05start\x12!\n" +
-	"\x05after\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x05afterB\x06\n" +
+	"\x05after\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x05after\x12\x1b\n" +
+	"\tkept_only\x18\x04 \x01(\bR\bkeptOnlyB\x06\n" +
 	"\x04from\"a\n" +
 	"\x11SubscribeResponse\x120\n" +
 	"\x06events\x18\x01 \x03(\v2\x18.greenroom.v1.ActorEventR\x06events\x12\x1a\n" +

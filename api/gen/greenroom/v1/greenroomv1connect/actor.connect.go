@@ -94,7 +94,8 @@ type ActorServiceClient interface {
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
 	// Subscribe streams the events that an actor publishes, in their order, each once, until the
-	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// caller ends it or the server stops, or, if kept_only asks for it, until all that are kept were
+	// sent. A caller whose stream breaks subscribes again, at any
 	// server, after the position of the last event that it has: it misses nothing. Events are kept
 	// by number, bytes and age: position_gone says that those which are next are not kept any more.
 	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeResponse], error)
@@ -356,7 +357,8 @@ type ActorServiceHandler interface {
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
 	// Subscribe streams the events that an actor publishes, in their order, each once, until the
-	// caller ends it or the server stops. A caller whose stream breaks subscribes again, at any
+	// caller ends it or the server stops, or, if kept_only asks for it, until all that are kept were
+	// sent. A caller whose stream breaks subscribes again, at any
 	// server, after the position of the last event that it has: it misses nothing. Events are kept
 	// by number, bytes and age: position_gone says that those which are next are not kept any more.
 	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error

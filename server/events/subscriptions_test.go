@@ -1,0 +1,80 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// pages is a feed of events of one actor, which it returns two at a time.
+type pages struct {
+	events []actor.Event
+	read   func() // called before each read
+	fails  error
+}
+
+func (p *pages) Newest(context.Context, actor.Key) (actor.EventPosition, error) {
+	return p.events[len(p.events)-1].Position, nil
+}
+
+func (p *pages) Read(_ context.Context, _ actor.Key, after actor.EventPosition) ([]actor.Event, error) {
+	if p.read != nil {
+		p.read()
+	}
+	at := slices.IndexFunc(p.events, func(e actor.Event) bool { return after.Before(e.Position) })
+	if at < 0 {
+		return nil, p.fails
+	}
+	return p.events[at:min(at+2, len(p.events))], nil
+}
+
+func (p *pages) Subscribe(context.Context, actor.Key, actor.EventPosition, func([]actor.Event) error) error {
+	return errors.New("it waits for new events")
+}
+
+// TestKeptOnly: such a subscription gets all that is kept, each event once, and ends; it ends with
+// an error if a read fails, or if the server stops before the last event was sent.
+func TestKeptOnly(t *testing.T) {
+	p := &pages{}
+	for i := range 5 {
+		p.events = append(p.events, actor.Event{Position: actor.EventPosition{Version: 1, Index: uint32(i)}})
+	}
+	draining, stop := context.WithCancel(t.Context())
+	defer stop()
+	s := New(draining, p, 64)
+	subscribe := func(after *actor.EventPosition) (began actor.EventPosition, got []actor.Event, err error) {
+		err = s.Subscribe(t.Context(), actor.Key{App: "app", Type: "T", ID: "a"}, after, Subscription{
+			KeptOnly: true,
+			Began: func(at actor.EventPosition) error {
+				began = at
+				return nil
+			},
+			Deliver: func(list []actor.Event) error {
+				got = append(got, list...)
+				return nil
+			},
+		})
+		return began, got, err
+	}
+	samePosition := func(a, b actor.Event) bool { return a.Position == b.Position }
+	if _, got, err := subscribe(&actor.EventPosition{}); err != nil || !slices.EqualFunc(got, p.events, samePosition) {
+		t.Errorf("from the start: %d events, %v", len(got), err)
+	}
+	if _, got, err := subscribe(&p.events[2].Position); err != nil || !slices.EqualFunc(got, p.events[3:], samePosition) {
+		t.Errorf("after the third: %d events, %v", len(got), err)
+	}
+	if began, got, err := subscribe(nil); err != nil || len(got) > 0 || began != p.events[4].Position {
+		t.Errorf("from now on: %d events from %s, %v", len(got), began, err)
+	}
+	p.fails = actor.ErrUnavailable
+	if _, _, err := subscribe(&actor.EventPosition{}); !errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("the last read fails: %v", err)
+	}
+	p.fails, p.read = nil, stop
+	if _, got, err := subscribe(&actor.EventPosition{}); !errors.Is(err, actor.ErrStopping) || len(got) == len(p.events) {
+		t.Errorf("the server stops: %d events, %v", len(got), err)
+	}
+}
