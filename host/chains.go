@@ -239,7 +239,7 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 	if reply, ok, err := cs.forwarding.knownOfFailed(t, c); ok {
 		return cs.callbacks.recorded(t, c, reply, err)
 	}
-	if left := c.CheckFailure(err); left != nil {
+	if left := call.CheckFailure(c, err); left != nil {
 		return actor.Payload{}, &decidedError{err: left}
 	}
 	if !call.Passing(err) {

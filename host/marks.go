@@ -14,7 +14,7 @@ func nameCall(t *lane.Run, c *call.Call) {
 	for u != u.Outermost && u.Of.Inv.IdempotencyKey == "" {
 		u = u.Caller
 	}
-	u.Of.Name(c, t.Chain.Name)
+	call.Name(c, u.Of, t.Chain.Name)
 }
 
 // marksOf returns what the commit of a call that the turn t makes of an actor of another host is to record, for
@@ -25,7 +25,7 @@ func marksOf(t *lane.Run, c *call.Call) (marks []actor.IdempotencyRecord) {
 		of := u.Of
 		if of.Inv.IdempotencyKey != "" {
 			if of.Mark == nil {
-				marks = append(marks, of.MarkAs(makes, u.Served.Limits.IdempotencyTTL))
+				marks = append(marks, call.NewMark(of, makes, u.Served.Limits.IdempotencyTTL))
 			}
 			makes = of.KeyedCall()
 		}

@@ -62,7 +62,7 @@ func (q Queues) cancelAt(s *activation.Shard, of actor.Key, all *Cancelled) {
 		if !covers(of, c.Inv.Key) {
 			continue
 		}
-		if err, count := all.cancels(c); err != nil && c.CancelEntry(err) {
+		if count, err := all.cancels(c); err != nil && c.CancelEntry(err) {
 			count()
 		}
 		if f := c.Inv.Firing; f != nil && f.Message != nil && !c.Waiting() {
@@ -77,7 +77,7 @@ func (q Queues) cancelAt(s *activation.Shard, of actor.Key, all *Cancelled) {
 			if !c.Stats.Began.IsZero() { // it is to run again
 				continue
 			}
-			err, count := all.cancels(c)
+			count, err := all.cancels(c)
 			if err == nil || !a.Calls.TakeOut(&c.Place) {
 				continue
 			}
@@ -99,7 +99,7 @@ func covers(of, key actor.Key) bool {
 
 // cancels returns the error of a call that is cancelled while it waits, and counts it; nil if it is not
 // to be cancelled.
-func (all *Cancelled) cancels(c *call.Call) (err error, count func()) { //nolint:revive // the error is the call's
+func (all *Cancelled) cancels(c *call.Call) (count func(), err error) {
 	m := c.Inv.Message
 	switch {
 	case c.Op != call.OpInvoke && c.Op != call.OpAll && c.Op != call.OpEnlist, c.Timer != nil, m != nil && m.Disconnected:
@@ -107,11 +107,11 @@ func (all *Cancelled) cancels(c *call.Call) (err error, count func()) { //nolint
 	case c.Cause.Fires() && c.Inv.Firing.Message == nil:
 		return nil, nil
 	case c.Cause.Fires():
-		return &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: "what waits for the actor is being cancelled"}, func() {}
+		return func() {}, &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: "what waits for the actor is being cancelled"}
 	case m != nil:
-		return cancelledCall(c), func() { all.Tells++ }
+		return func() { all.Tells++ }, cancelledCall(c)
 	}
-	return cancelledCall(c), func() { all.Calls++ }
+	return func() { all.Calls++ }, cancelledCall(c)
 }
 
 func cancelledCall(c *call.Call) error {

@@ -18,8 +18,8 @@ func (c *Call) BeginRun() { c.Made, c.named = false, nil }
 // needed as long as that.
 const markMargin = 15 * time.Minute
 
-// MarkAs returns the mark of c, whose turn makes a call.
-func (c *Call) MarkAs(makes actor.KeyedCall, ttl time.Duration) actor.IdempotencyRecord {
+// NewMark returns the mark of c, whose turn makes a call.
+func NewMark(c *Call, makes actor.KeyedCall, ttl time.Duration) actor.IdempotencyRecord {
 	return actor.IdempotencyRecord{
 		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: actor.PayloadSum(c.Inv.Payload), TTL: ttl + markMargin, Mark: &makes,
 	}
@@ -51,9 +51,9 @@ func (c *Call) CheckMark() error {
 		c.Inv.Method, c.Inv.Key.Type, c.Inv.Key.ID, c.Mark.Method, c.Mark.Actor.Type, c.Mark.Actor.ID)}
 }
 
-// CheckFailure is CheckMark for a run that failed with err. A failure that says that the run could not find out, or
+// CheckFailure is [Call.CheckMark] of c for a run that failed with err. A failure that says that the run could not find out, or
 // could not do, what it wanted to is the answer still: with the same key it goes again.
-func (c *Call) CheckFailure(err error) error {
+func CheckFailure(c *Call, err error) error {
 	if Passing(err) {
 		return nil
 	}
@@ -74,11 +74,11 @@ func Passing(err error) bool {
 	return false
 }
 
-// Name gives a call that the turn of c makes, by itself or by turns without a key that it calls, its idempotency
+// Name gives made, a call that the turn of c makes, by itself or by turns without a key that it calls, its idempotency
 // key, unless it has one: what began the turn, and how many calls of the same method of the same actor had a key
 // before it. Calls of others do not count: a run that makes fewer of them finds this one again. unnamed is for a
 // turn that no key and no firing began.
-func (c *Call) Name(made *Call, unnamed string) {
+func Name(made, c *Call, unnamed string) {
 	if made.Inv.IdempotencyKey != "" {
 		return
 	}

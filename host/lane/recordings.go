@@ -186,7 +186,7 @@ func (rec *Recordings) orRecorded(ctx context.Context, c *call.Call, r call.Resu
 	if known, ok := rec.LookUp(ctx, c); ok {
 		return known
 	}
-	if err := c.CheckFailure(r.Err); err != nil {
+	if err := call.CheckFailure(c, r.Err); err != nil {
 		return call.Result{Err: err, Stats: c.Stats}
 	}
 	if errors.Is(r.Err, actor.ErrKeyExists) { // and expired meanwhile

@@ -278,7 +278,7 @@ func (w *Workers) sendDoubtful(l *call.Answers) {
 		w.cfg.Store.Records.Ask(c.KeyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.cfg.Recorded(c, found, err); ok {
 				c.Result = known
-			} else if err := c.CheckFailure(c.Result.Err); err != nil {
+			} else if err := call.CheckFailure(c, c.Result.Err); err != nil {
 				c.Result = call.Result{Err: err, Stats: c.Stats}
 			}
 			c.Result.Stats.Ended = time.Now()
