@@ -33,6 +33,9 @@ func (m *model) drawMessages(r *rapid.T, id string, c *actor.Commit) {
 		default:
 			continue
 		}
+		if of.Version == 0 { // one operation has set and removed it, and nobody has seen its version
+			continue
+		}
 		step := actor.ReminderStep{ReminderName: actor.ReminderName{Key: of.Key, Name: of.Name}, ID: of.ID, Version: of.Version}
 		_, step.Ordered = actor.SenderOfOrdered(of.Name)
 		if slices.ContainsFunc(c.Reminders.Steps, func(s actor.ReminderStep) bool { return s.ReminderName == step.ReminderName }) {
