@@ -98,7 +98,7 @@ func (m Model) holder(service string) string {
 // Run returns what the actors are after a scripted turn, its reply or the code of its error, and what
 // it tells, which [Model.Tell] delivers. After an error nothing has changed.
 func (m Model) Run(id string, ops []Op) (after Model, tells []ModelTell, reply, code string) {
-	c := &modelChain{begun: m, open: map[string]bool{}, over: map[string]bool{}}
+	c := &modelChain{begun: m, open: map[string]bool{}, over: map[string]bool{}, claimed: map[string]string{}}
 	after, reply, code = c.run(m, id, ops)
 	if code != "" {
 		return m, nil, "", code
@@ -144,18 +144,19 @@ func (m Model) Tell(t ModelTell) Model {
 
 // modelChain is a turn with those that it calls.
 type modelChain struct {
-	begun Model
-	open  map[string]bool // the actors with a turn that is not over
-	over  map[string]bool // those whose life has ended in the chain
-	tells []ModelTell
+	begun   Model
+	open    map[string]bool   // the actors with a turn that is not over
+	over    map[string]bool   // those whose life has ended in the chain
+	claimed map[string]string // who has claimed services in the chain
+	tells   []ModelTell
 }
 
 func (c *modelChain) run(m Model, id string, ops []Op) (after Model, reply, code string) {
-	awaited, over, told := c.open[id], maps.Clone(c.over), len(c.tells)
+	awaited, over, claimed, told := c.open[id], maps.Clone(c.over), maps.Clone(c.claimed), len(c.tells)
 	c.open[id] = true
 	defer func() {
 		if c.open[id] = awaited; code != "" {
-			c.over, c.tells = over, c.tells[:told]
+			c.over, c.claimed, c.tells = over, claimed, c.tells[:told]
 		}
 	}()
 	after = m
@@ -228,11 +229,11 @@ func (c *modelChain) effect(m Model, id string, o *Op, awaited bool) (after Mode
 			did = fmt.Sprint(had)
 		case "claim":
 			// What another actor gives up in the chain is its own until that is committed.
-			if holder := cmp.Or(m.holder(o.ID), c.begun.holder(o.ID)); holder != "" && holder != id {
+			if holder := cmp.Or(m.holder(o.ID), c.begun.holder(o.ID), c.claimed[o.ID]); holder != "" && holder != id {
 				code = "claim_-10"
 				return
 			}
-			a.Has[o.ID], did = true, "claimed"
+			a.Has[o.ID], c.claimed[o.ID], did = true, id, "claimed"
 		case "become":
 			a.Set, did = o.ID, o.ID
 		case "publish":
@@ -249,6 +250,7 @@ func (c *modelChain) effect(m Model, id string, o *Op, awaited bool) (after Mode
 			// What the turn sends to its own actor is dropped.
 			inbox := slices.DeleteFunc(a.Inbox, func(sent ModelMessage) bool { return sent.From == id && sent.Life < 0 })
 			*a = ModelActor{Lives: a.Lives + 1, Inbox: inbox, Events: a.Events}
+			maps.DeleteFunc(c.claimed, func(_, by string) bool { return by == id })
 			c.over[id], did = true, "passed"
 		case "spawn":
 			did = "spawned"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -446,6 +447,23 @@ func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem stri
 
 // Await implements [turn.Leaver].
 func (t *Run) Await() error { return t.Settled(false) }
+
+// ChangedService implements [turn.Leaver].
+func (t *Run) ChangedService(name string) *actor.Key {
+	if t.Chain == nil {
+		return nil
+	}
+	for _, m := range t.Chain.Members {
+		life := m.Effects.Life
+		if m.Open != nil {
+			life = m.Open.SideEffects().Life
+		}
+		if m.Activation != t.Activation && slices.ContainsFunc(life.Services, func(v actor.ServiceChange) bool { return v.Name == name }) {
+			return &m.Activation.Key
+		}
+	}
+	return nil
+}
 
 // Settled waits until all that the turn could have observed is durable, and, to show it
 // to others, known to be the newest.

@@ -74,6 +74,9 @@ func (t *Turn) changeService(name string, release bool) (held bool, code abi.Cod
 	case found.Name != "" && found.Actor != t.spec.Key && !release:
 		return false, t.refuse(abi.CodeTaken, fmt.Sprintf("%s %s stands for the service %q", found.Actor.Type, found.Actor.ID, name))
 	}
+	if other := t.spec.Leaver.ChangedService(name); other != nil && !release {
+		return false, t.refuse(abi.CodeTaken, fmt.Sprintf("%s %s has claimed the service %q in this transaction", other.Type, other.ID, name))
+	}
 	if held = found.Name != "" && found.Actor == t.spec.Key; release && !held {
 		return false, 0
 	}

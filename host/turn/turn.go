@@ -111,6 +111,9 @@ type Leaver interface {
 	Leave() error
 	// Await waits until all that the turn could have observed is durable.
 	Await() error
+	// ChangedService returns the actor, beside the turn's own, that has claimed or released a service in the
+	// same chain; nil if none has.
+	ChangedService(name string) *actor.Key
 }
 
 // Methods are those of an actor type.

@@ -392,6 +392,11 @@ func TestServices(t *testing.T) {
 				held, err2 := t.Release("mailer")
 				return errors.Join(err, err2, t.Reply(fmt.Sprint(held)))
 			}
+			a.Methods["ClaimBoth"] = func(t *hosttest.Turn) error {
+				err := t.Claim("mailer")
+				_, refused := t.Call("Counter", "b", "Claim", "")
+				return errors.Join(err, t.Reply(fmt.Sprint(refused)))
+			}
 			r.world.Deploy(r.app, "Counter", a)
 			// Another type calls by name, so that it waits for no turn of its own.
 			r.world.Deploy(r.app, "Caller", hosttest.Actor{Methods: map[string]hosttest.Func{"Call": func(t *hosttest.Turn) error {
@@ -426,6 +431,11 @@ func TestServices(t *testing.T) {
 				t.Errorf("released in the turn that claimed it: %s", got)
 			}
 			stands("")
+			if got := r.says(t, h, r.key("a"), "ClaimBoth"); !strings.Contains(got, fmt.Sprint(abi.CodeTaken)) {
+				t.Errorf("claimed by two actors of a transaction: %s", got)
+			}
+			stands("a")
+			r.says(t, h, r.key("a"), "Release")
 			fault := faultstore.CommitLost
 			if placement == abi.PlacementAny {
 				fault = faultstore.TurnLost
