@@ -90,7 +90,7 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 		if err != nil {
 			in.GiveBack(err, t.Moment)
 			in = nil
-		} else if err = ctx.Err(); err == nil {
+		} else if err = errors.Join(ctx.Err(), c.CheckMark()); err == nil { // it has called nobody
 			done, err = t.Close(s, l)
 		}
 		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil && !errors.Is(err, call.ErrChained) {

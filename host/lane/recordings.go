@@ -186,11 +186,13 @@ func (rec *Recordings) orRecorded(ctx context.Context, c *call.Call, r call.Resu
 	if known, ok := rec.LookUp(ctx, c); ok {
 		return known
 	}
-	if err := call.CheckFailure(c, r.Err); err != nil {
-		return call.Result{Err: err, Stats: c.Stats}
-	}
-	if errors.Is(r.Err, actor.ErrKeyExists) { // and expired meanwhile
+	check := call.CheckFailure(c, r.Err)
+	if errors.Is(r.Err, actor.ErrKeyExists) { // of a mark, or expired meanwhile
+		check = c.CheckMark()
 		r.Err = fmt.Errorf("%w: %w", actor.ErrStale, r.Err)
+	}
+	if check != nil {
+		return call.Result{Err: check, Stats: c.Stats}
 	}
 	return r
 }

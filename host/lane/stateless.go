@@ -58,6 +58,9 @@ func (sl *Stateless) keyedTurn(ctx *call.Context, c *call.Call, s *serving.Type)
 		return actor.Reply{}, err
 	}
 	done, err := sl.run(ctx, c, s)
+	if err == nil {
+		err = c.CheckMark() // of a run when the type was placed otherwise
+	}
 	switch {
 	case err == nil:
 		err = sl.commit(l.Record(c.Record(done.Reply, s.Limits.IdempotencyTTL)), &done)

@@ -1,0 +1,74 @@
+package host_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// TestMarkOfACallerThatNoHostHolds: a run of an actor placed any has called another host, and was not committed.
+// A later run on another host, which has not learnt yet that the method calls others, decides otherwise: it is
+// neither committed nor answered, whether it succeeds or fails.
+func TestMarkOfACallerThatNoHostHolds(t *testing.T) {
+	for _, failing := range []bool{false, true} {
+		for _, lately := range []bool{false, true} { // a call of the actor was repeated there lately
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				calls := true
+				loose := scriptedActor()
+				loose.Placement = abi.PlacementAny
+				loose.Methods["Pay"] = func(t *hosttest.Turn) error {
+					if calls {
+						if _, err := t.Call("T", "b", "Do", addFive); err != nil {
+							return err
+						}
+						return t.Reply("paid")
+					}
+					if failing {
+						return hosttest.Fail("refused")
+					}
+					_, err := t.Add("n", 1)
+					return errors.Join(err, t.Reply("refused"))
+				}
+				for _, s := range hs.stages {
+					s.world.Deploy("app", "Any", loose)
+				}
+				x := actor.Key{App: "app", Type: "Any", ID: "x"}
+				invoke := func(at int, method, payload, idem string) (string, error) {
+					r, err := hs.stages[at].Invoke(t.Context(), actor.Invocation{Key: x, Method: method, IdempotencyKey: idem, Payload: actor.Payload{Data: []byte(payload)}})
+					return string(r.Payload.Data), err
+				}
+				hs.unavailableOnce()
+				_, err := invoke(0, "Pay", "", "k")
+				wantCondition(t, err, actor.ErrUnavailable)
+				hs.want(t, map[string]int64{"b": 5})
+				if lately {
+					for range 2 {
+						if _, err := invoke(1, "Do", addFive, "other"); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				calls = false
+				for at := range 2 {
+					reply, err := invoke(1-at, "Pay", "", "k")
+					if wantCondition(t, err, actor.ErrLeft); reply != "" {
+						t.Errorf("%q", reply)
+					}
+				}
+				calls = true
+				for at := range 2 {
+					if reply, err := invoke(at, "Pay", "", "k"); reply != "paid" || err != nil {
+						t.Errorf("%q, %v", reply, err)
+					}
+				}
+				hs.want(t, map[string]int64{"b": 5})
+			})
+		}
+	}
+}
