@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -71,4 +72,68 @@ func TestMarkOfACallerThatNoHostHolds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCallGivenUpWhoseCalleeIsInTheCallersCommit: a turn gives up a call of another host, which has called back an actor
+// of the turn's own host, whose commit is pending. Then the turn calls that actor itself. What was given up and the
+// turn's reply are not committed together.
+func TestCallGivenUpWhoseCalleeIsInTheCallersCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		hold := make(chan struct{})
+		methods := map[string]hosttest.Func{
+			"Inner":  addAndCall(10),
+			"Middle": addAndCall(1, "c.Inner"),
+			"Begin": func(t *hosttest.Turn) error {
+				m := message("b", "Middle", 50)
+				r, _, err := t.Calls.Call(&m)
+				if err != nil {
+					t.End(err)
+				}
+				if _, err := t.Call("T", "c", "Do", addFive); err != nil {
+					return err
+				}
+				_, err = t.Add("n", 1)
+				return errors.Join(err, t.Reply(r.Code))
+			},
+		}
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "T", withMethods(methods))
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			hs.warm(t, id)
+		}
+		hs.store.mu.Lock()
+		hs.store.hold = hold
+		hs.store.mu.Unlock()
+		before := make(chan error, 1) // a commit that is under way
+		go func() {
+			_, err := hs.invoke(t.Context(), "c", "Do", addFive, "")
+			before <- err
+		}()
+		synctest.Wait()
+		type got struct {
+			reply string
+			err   error
+		}
+		done := make(chan got, 1)
+		go func() {
+			reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k")
+			done <- got{reply, err}
+		}()
+		time.Sleep(time.Second) // of a bubble's clock
+		hs.store.mu.Lock()
+		hs.store.hold = nil
+		hs.store.mu.Unlock()
+		close(hold)
+		if err := <-before; err != nil {
+			t.Error(err)
+		}
+		g := <-done
+		if g.reply != "" || g.err != nil { // it has run again, and has got the reply of then
+			t.Errorf("%q, %v", g.reply, g.err)
+		}
+		hs.want(t, map[string]int64{"a": 2, "b": 2, "c": 21})
+		hs.settled(t)
+	})
 }

@@ -111,12 +111,12 @@ func Fit(of []*Activation, adds int64) bool {
 }
 
 // LockToFold is lockAll for a turn of all these activations that joins their batches, if joins,
-// and adds so many bytes: where the batches would become too large by that, they are
-// committed first.
-func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
+// and adds so many bytes and records of calls: where the batches would become too large by that, or have a
+// mark where it has a reply or the other way round, they are committed first.
+func LockToFold(of []*Activation, joins bool, adds int64, replies, marks []actor.KeyedCall) (locked []*Shard) {
 	for {
 		locked = lockAll(of)
-		if !joins || Fit(of, adds) {
+		if !joins || Fit(of, adds) && !excluded(of, replies, marks) {
 			return locked
 		}
 		UnlockAll(locked)
@@ -124,6 +124,35 @@ func LockToFold(of []*Activation, joins bool, adds int64) (locked []*Shard) {
 			_, _ = a.AwaitCommits(context.Background()) // it never ends; what was dropped is found out by the caller
 		}
 	}
+}
+
+// Marking reports whether a commit of a that has c may have a mark. The caller has the lock.
+func Marking(a *Activation, c *call.Call) bool {
+	p := a.Member.Pending()
+	marks, _ := c.MarksToWrite()
+	return p != nil && (p.Payload.marks || len(marks) > 0)
+}
+
+// excluded reports whether a pending batch of activations has a mark of one of the calls that get replies,
+// or the reply to one that gets a mark: only one of the two may be committed. The caller has the locks.
+func excluded(of []*Activation, replies, marks []actor.KeyedCall) bool {
+	for _, a := range of {
+		p := a.Member.Pending()
+		if p == nil || len(marks) == 0 && !p.Payload.marks {
+			continue
+		}
+		for i := range p.Payload.Records {
+			r := &p.Payload.Records[i]
+			with := marks
+			if r.Mark != nil {
+				with = replies
+			}
+			if slices.Contains(with, r.Call()) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Join adds what other commits: of other actors, in the same app.
@@ -142,12 +171,19 @@ func (b *Batch) Join(other *Batch) {
 	b.Most = min(b.Most, other.Most)
 }
 
-// Record adds a record, unless it is a mark of a call of which there is a record already.
-func (b *Batch) Record(r actor.IdempotencyRecord) {
-	if r.Mark != nil && slices.ContainsFunc(b.Records, func(other actor.IdempotencyRecord) bool { return other.Call() == r.Call() }) {
-		return
+// Record adds a record, unless it is a mark of a call of which there is a record already. It reports whether the
+// batch has the record then.
+func (b *Batch) Record(r actor.IdempotencyRecord) bool {
+	if r.Mark != nil {
+		b.marks = true
+		for i := range b.Records {
+			if there := &b.Records[i]; there.Call() == r.Call() {
+				return there.Mark != nil && *there.Mark == *r.Mark
+			}
+		}
 	}
 	b.Records = append(b.Records, r)
+	return true
 }
 
 // CountReply counts the reply of a call that is held.

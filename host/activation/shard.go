@@ -654,6 +654,7 @@ type Batch struct {
 	onePart     [1]part          // what parts is made in
 	oneRow      [1]actor.RowWrite
 	Records     []actor.IdempotencyRecord
+	marks       bool // some of them are marks
 	Reminders   actor.ReminderEffects
 	Events      []actor.EventWrite
 	Replies     int      // bytes of the records, reminders and events

@@ -99,7 +99,7 @@ func (w *Workers) fold(a *activation.Activation, ch *activation.Chain, c *call.C
 		b.Replies += len(done.Reply.Payload.Data) + call.RecordCost
 		marks, all := c.MarksToWrite()
 		for _, mark := range marks {
-			b.Record(mark)
+			all = b.Record(mark) && all
 			b.Replies += call.RecordCost
 		}
 		done.Reply.Marked = all

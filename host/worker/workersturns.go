@@ -109,7 +109,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	}
 	var then followUp
 	then.bring = !goOn && c.Receiver == nil && w.cfg.CallersCommit
-	several := lockHome(a, o)
+	several := lockHome(a, c, o)
 	if several != nil { // it may have waited for commits
 		now = time.Now()
 	}
@@ -191,13 +191,31 @@ func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Res
 }
 
 // lockHome locks what the end of a turn may change.
-func lockHome(a *activation.Activation, o *call.Outcome) (several []*activation.Shard) {
+func lockHome(a *activation.Activation, c *call.Call, o *call.Outcome) (several []*activation.Shard) {
 	several = a.Lock()
-	if several == nil || !o.Commits || activation.Fit([]*activation.Activation{a}, o.Sealed.Size()) {
+	if !o.Commits || several == nil && !activation.Marking(a, c) {
 		return several
 	}
-	activation.UnlockAll(several)
-	return activation.LockToFold([]*activation.Activation{a}, true, o.Sealed.Size())
+	replies, marks := recordsOf(c, nil)
+	a.Unlock(several)
+	return activation.LockToFold([]*activation.Activation{a}, true, o.Sealed.Size(), replies, marks)
+}
+
+// recordsOf returns the calls of which a turn's commit records replies and marks. ch is its chain, if it has one.
+func recordsOf(c *call.Call, ch *activation.Chain) (replies, marks []actor.KeyedCall) {
+	if ch != nil {
+		for _, r := range ch.Records {
+			replies = append(replies, r.Call.KeyedCall())
+		}
+	}
+	if c.Cause == actor.CauseKeyedCall {
+		replies = append(replies, c.KeyedCall())
+		written, _ := c.MarksToWrite()
+		for i := range written {
+			marks = append(marks, written[i].Call())
+		}
+	}
+	return replies, marks
 }
 
 // disposeChain is dispose for a call that has called other actors: all of them are given back.
@@ -214,9 +232,13 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 			*o = call.Outcome{Result: call.Result{Err: fmt.Errorf("%w: %d bytes", actor.ErrChainTooLarge, adds), Stats: o.Stats}, Sealed: o.Sealed, Ended: o.Ended}
 		}
 	}
+	var replies, marks []actor.KeyedCall
+	if o.Commits {
+		replies, marks = recordsOf(c, ch)
+	}
 	var then followUp
 	then.bring = !goOn && c.Receiver == nil && w.cfg.CallersCommit
-	several := activation.LockToFold(of, o.Commits || o.Fails || o.Resting, adds)
+	several := activation.LockToFold(of, o.Commits || o.Fails || o.Resting, adds, replies, marks)
 	now = time.Now() // it may have waited for commits
 	defer func() {
 		activation.UnlockAll(several)
