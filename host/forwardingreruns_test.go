@@ -255,6 +255,18 @@ func (hs *hosts) unavailableOnce() {
 	}
 }
 
+// failWhen has the commit fail that follows the first one of an actor.
+func (hs *hosts) failWhen(id string) {
+	hs.store.mu.Lock()
+	defer hs.store.mu.Unlock()
+	hs.store.wrote = func(k actor.Key, _, _ actor.Row) {
+		if k.ID == id {
+			hs.store.wrote = nil
+			hs.store.faults["commit"] = []string{"unavailable"}
+		}
+	}
+}
+
 // staleOnce has another writer set an actor to 100 when something else is first written.
 func (hs *hosts) staleOnce(id string) {
 	hs.store.mu.Lock()

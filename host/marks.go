@@ -47,7 +47,7 @@ func made(t *lane.Run, c *call.Call, marked bool) {
 			if marked && of.Mark == nil {
 				of.Mark = &actor.KeyedCall{Actor: makes.Actor, Method: makes.Method, Key: makes.Key}
 			}
-			of.Made = of.Made || of.Mark != nil && *of.Mark == makes
+			of.Makes(makes)
 			makes = of.KeyedCall()
 		}
 		if of.Inv.Origin != nil {

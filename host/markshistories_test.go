@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +136,104 @@ func TestCallGivenUpWhoseCalleeIsInTheCallersCommit(t *testing.T) {
 			t.Errorf("%q, %v", g.reply, g.err)
 		}
 		hs.want(t, map[string]int64{"a": 2, "b": 2, "c": 21})
+		hs.settled(t)
+	})
+}
+
+// TestCallbackThatHasCalledAndItsActorsMove: a callback has called another host, and one of the turns above it was not
+// committed. Wherever the actors are then, the next run of all makes no call twice, and all of it is committed.
+func TestCallbackThatHasCalledAndItsActorsMove(t *testing.T) {
+	for _, written := range []string{"b1", "b", "c"} { // whose commit is the last one
+		for _, moves := range []string{"", "a", "b", "b1", "b b1", "a b b1", "a b", "c", "b c"} {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				runs := map[string]int{}
+				counted := func(name string, f hosttest.Func) hosttest.Func {
+					return func(t *hosttest.Turn) error {
+						runs[name]++
+						return f(t)
+					}
+				}
+				methods := map[string]hosttest.Func{
+					"Begin": counted("Begin", addAndCall(1, "b.Middle")), "Middle": counted("Middle", addAndCall(1, "a.Back", "c.Inner")),
+					"Back": counted("Back", addAndCall(2, "b1.Inner")), "Inner": addAndCall(5),
+				}
+				for _, s := range hs.stages {
+					s.world.Deploy("app", "T", withMethods(methods, "Back"))
+				}
+				hs.failWhen(written)
+				if _, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); err == nil {
+					t.Errorf("%s: no error", written)
+				}
+				for _, id := range strings.Fields(moves) {
+					hs.move(t, id, 1-hs.holder(id))
+				}
+				for range 2 {
+					if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != "called" || err != nil {
+						t.Errorf("%s, moved %q: %q, %v", written, moves, reply, err)
+					}
+					hs.want(t, map[string]int64{"a": 3, "b": 1, "b1": 5, "c": 5})
+				}
+				for name, n := range runs {
+					if n > 6 {
+						t.Errorf("%s, moved %q: %d runs of %s", written, moves, n, name)
+					}
+				}
+				hs.settled(t)
+			})
+		}
+	}
+}
+
+// TestMarkFoundAfterItsCall: a turn learns that there is a mark when it calls another host. It has made the call that
+// the mark names before that in the same run, on its own host or without success.
+func TestMarkFoundAfterItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		methods := map[string]hosttest.Func{"Begin": addAndCall(1, "c.Middle", "b2.Inner"), "Middle": addAndCall(1, "b1.Inner"), "Inner": addAndCall(5)}
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "T", withMethods(methods))
+		}
+		hs.failWhen("b1")
+		if _, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); err == nil {
+			t.Error("no error")
+		}
+		hs.move(t, "b1", 0)
+		for range 2 {
+			if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != "called" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			hs.want(t, map[string]int64{"a": 1, "c": 1, "b1": 5, "b2": 5})
+		}
+		hs.settled(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		methods := map[string]hosttest.Func{
+			"Inner": addAndCall(5),
+			"Middle": func(t *hosttest.Turn) error {
+				if _, err := t.Call("T", "d", "Inner", ""); err != nil {
+					return err
+				}
+				return hosttest.Fail("refused")
+			},
+			"Begin": func(t *hosttest.Turn) error {
+				var failed *actor.GuestError
+				if _, err := t.Call("T", "b", "Middle", ""); !errors.As(err, &failed) {
+					return fmt.Errorf("no failure: %w", err)
+				}
+				return addAndCall(1, "b2.Inner")(t)
+			},
+		}
+		for _, s := range hs.stages {
+			s.world.Deploy("app", "T", withMethods(methods))
+		}
+		for range 2 {
+			if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != "called" || err != nil {
+				t.Errorf("%q, %v", reply, err)
+			}
+			hs.want(t, map[string]int64{"a": 1, "d": 5, "b2": 5})
+		}
 		hs.settled(t)
 	})
 }

@@ -12,7 +12,22 @@ import (
 )
 
 // BeginRun forgets what an earlier run of the turn has called.
-func (c *Call) BeginRun() { c.Made, c.named = false, nil }
+func (c *Call) BeginRun() { c.made, c.named = nil, nil }
+
+// maxMade bounds what a turn that calls without end has the host keep. Of a run that makes more calls before its
+// mark is known, the others count as not made.
+const maxMade = 4096
+
+// Makes notes that this run of c has made a call, and has its outcome.
+func (c *Call) Makes(a actor.KeyedCall) {
+	if c.Mark != nil && *c.Mark != a || c.Mark == nil && len(c.made) == maxMade {
+		return
+	}
+	if c.made == nil {
+		c.made = make(map[actor.KeyedCall]struct{})
+	}
+	c.made[a] = struct{}{}
+}
 
 // markMargin is for how much longer than a reply a mark is kept: it is committed before the reply, and is
 // needed as long as that.
@@ -42,7 +57,10 @@ func (c *Call) MarksMissing(these []actor.IdempotencyRecord) { c.missing = &thes
 // CheckMark fails if the store has a mark of c, and this run has not made the call that it names: then
 // neither a reply nor a failure of the run says what became of c.
 func (c *Call) CheckMark() error {
-	if c.Mark == nil || c.Made {
+	if c.Mark == nil {
+		return nil
+	}
+	if _, made := c.made[*c.Mark]; made {
 		return nil
 	}
 	c.Stats.Committed = true
