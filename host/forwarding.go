@@ -199,9 +199,9 @@ func (f *forwarding) failed(t *lane.Run, c *call.Call, err error, readOnly bool)
 	case c.Ctx.Err() != nil, errors.Is(err, actor.ErrAmbiguous):
 		r = perhapsRan(c, err)
 		if !readOnly {
-			record.Unsettled = append(record.Unsettled, c.Inv.IdempotencyKey)
+			record.Unsettled = append(record.Unsettled, c.KeyedCall())
 		}
-	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.IsUnsettled(c.Inv.IdempotencyKey)):
+	case !readOnly && f.records(t) && (actor.AsCondition(err) != nil || record.IsUnsettled(c.KeyedCall())):
 		if reply, ok, err := f.knownOfFailed(t, c); ok {
 			return reply, err
 		}
@@ -277,7 +277,7 @@ func (f *forwarding) knownOfFailed(t *lane.Run, c *call.Call) (reply actor.Paylo
 			return reply, true, err
 		}
 	}
-	if t.Outermost.Of.Stats.Chain.IsUnsettled(c.Inv.IdempotencyKey) {
+	if t.Outermost.Of.Stats.Chain.IsUnsettled(c.KeyedCall()) {
 		err := fmt.Errorf("%w: an earlier run of its caller has made the same call and got no answer", actor.ErrAmbiguous)
 		return actor.Payload{}, true, &decidedError{perhapsRan(c, err), err}
 	}

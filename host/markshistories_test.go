@@ -76,6 +76,91 @@ func TestMarkOfACallerThatNoHostHolds(t *testing.T) {
 	}
 }
 
+// TestCallThatGoesOnWhereItsActorHasMoved: an actor of another host was called and is committed; its caller was not.
+// The actor has moved to the caller's host, and would do something else now. The caller gets the reply of then, and
+// what the actor did not do then is not done.
+func TestCallThatGoesOnWhereItsActorHasMoved(t *testing.T) {
+	for _, other := range []string{"b1", "b2", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			methods := map[string]hosttest.Func{"Begin": addAndCall(1, "b.Middle"), "Inner": addAndCall(5), "Middle": func(t *hosttest.Turn) error {
+				n, err := t.Add("n", 1)
+				if err != nil {
+					return err
+				}
+				if n > 1 {
+					return passOn(t, other, "Inner", "")
+				}
+				return passOn(t, "b1", "Do", addFive)
+			}}
+			for _, s := range hs.stages {
+				s.world.Deploy("app", "T", withMethods(methods))
+			}
+			hs.failWhen("b")
+			_, err := hs.invoke(t.Context(), "a", "Begin", "", "k")
+			wantCondition(t, err, actor.ErrUnavailable)
+			hs.want(t, map[string]int64{"a": 0, "b": 1, "b1": 5})
+			hs.move(t, "b", 0)
+			for range 2 {
+				if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != "called" || err != nil {
+					t.Errorf("%q, %v", reply, err)
+				}
+				hs.want(t, map[string]int64{"a": 1, "b": 1, "b1": 5, "b2": 0, "c": 0})
+			}
+			hs.settled(t)
+		})
+	}
+}
+
+// TestToleratedFailureOfATurnThatHasCalled: a turn takes the failure of an actor of another host for an answer, though
+// that has called a third one before, which is committed. The turn is committed.
+func TestToleratedFailureOfATurnThatHasCalled(t *testing.T) {
+	for _, status := range []uint16{abi.StatusFailedPrecondition, abi.StatusUnavailable} {
+		for _, at := range []string{"b", "c"} {
+			if at == "b" && status == abi.StatusUnavailable { // of which the caller's host does not know whether it has called
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				runs := 0
+				methods := map[string]hosttest.Func{
+					"Begin": func(t *hosttest.Turn) error {
+						runs++
+						if _, err := t.Add("n", 1); err != nil {
+							return err
+						}
+						var failed *actor.GuestError
+						_, err := t.Call("T", at, "Middle", "")
+						if !errors.As(err, &failed) {
+							return fmt.Errorf("no failure: %w", err)
+						}
+						return t.Reply(failed.Code)
+					},
+					"Middle": func(t *hosttest.Turn) error {
+						if _, err := t.Call("T", map[string]string{"b": "d", "c": "b1"}[at], "Do", addFive); err != nil {
+							return err
+						}
+						return &actor.GuestError{Status: actor.Status(status), Code: "later", Message: "later"}
+					},
+				}
+				for _, s := range hs.stages {
+					s.world.Deploy("app", "T", withMethods(methods))
+				}
+				for range 2 {
+					if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != "later" || err != nil {
+						t.Errorf("%d at %s: %q, %v", status, at, reply, err)
+					}
+				}
+				hs.want(t, map[string]int64{"a": 1, map[string]string{"b": "d", "c": "b1"}[at]: 5})
+				if runs > 3 {
+					t.Errorf("%d runs", runs)
+				}
+				hs.settled(t)
+			})
+		}
+	}
+}
+
 // TestCallGivenUpWhoseCalleeIsInTheCallersCommit: a turn gives up a call of another host, which has called back an actor
 // of the turn's own host, whose commit is pending. Then the turn calls that actor itself. What was given up and the
 // turn's reply are not committed together.
@@ -140,6 +225,218 @@ func TestCallGivenUpWhoseCalleeIsInTheCallersCommit(t *testing.T) {
 	})
 }
 
+// TestRepetitionThatWouldCallNow: a call with a key is committed. Its repetition, which its actor's new host runs in
+// vain, would call another host now, or call it in another way. It gets the recorded reply, and changes nothing.
+func TestRepetitionThatWouldCallNow(t *testing.T) {
+	for _, first := range []string{"", "b.1", "b1.1"} {
+		for _, middle := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				methods := map[string]hosttest.Func{
+					"Begin": func(t *hosttest.Turn) error {
+						n, err := t.Add("n", 1)
+						if err != nil || n == 1 && first == "" {
+							return errors.Join(err, t.Reply("first"))
+						}
+						id, add := "b", n
+						if n == 1 {
+							id, _, _ = strings.Cut(first, ".")
+						}
+						if _, err := t.Call("T", id, "Do", script(op{Do: "add", N: add})); err != nil {
+							return err
+						}
+						if n > 1 {
+							return t.Reply("second")
+						}
+						return t.Reply("first")
+					},
+					"Outer": func(t *hosttest.Turn) error { return passOn(t, "a", "Begin", "") },
+				}
+				for _, s := range hs.stages {
+					s.world.Deploy("app", "T", withMethods(methods))
+				}
+				id, method, numbers := "a", "Begin", map[string]int64{"a": 1, "b": 0, "b1": 0}
+				if at, _, called := strings.Cut(first, "."); called {
+					numbers[at] = 1
+				}
+				if middle {
+					id, method = "c", "Outer"
+					hs.move(t, "c", 1)
+					hs.failWhen("a")
+					_, err := hs.invoke(t.Context(), id, method, "", "k")
+					wantCondition(t, err, actor.ErrUnavailable)
+				} else if reply, err := hs.invoke(t.Context(), id, method, "", "k"); reply != "first" || err != nil {
+					t.Errorf("%q, %v", reply, err)
+				}
+				hs.want(t, numbers)
+				time.Sleep(time.Minute) // of a bubble's clock: the actor counts as one that is not called again
+				for range 2 {
+					if reply, err := hs.invoke(t.Context(), id, method, "", "k"); reply != "first" || err != nil {
+						t.Errorf("%s %s: %q, %v", id, first, reply, err)
+					}
+					hs.want(t, numbers)
+				}
+				hs.settled(t)
+			})
+		}
+	}
+}
+
+// TestSecondCallAfterOneWithoutAnAnswer: the answer to the first of two calls of other hosts is lost, and its caller
+// goes on. In the end the caller has the replies of both, and each has taken effect once.
+func TestSecondCallAfterOneWithoutAnAnswer(t *testing.T) {
+	for _, second := range []string{"b1.Do", "b.Do", "b.Once"} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			runs := 0
+			id, method, _ := strings.Cut(second, ".")
+			methods := map[string]hosttest.Func{"Begin": func(t *hosttest.Turn) error {
+				runs++
+				var codes []string
+				for _, to := range []abi.Message{message("b", "Do", 0), message(id, method, 0)} {
+					to.Payload = []byte(addFive)
+					r, _, err := t.Calls.Call(&to)
+					if err != nil {
+						t.End(err)
+					}
+					codes = append(codes, r.Code)
+				}
+				_, err := t.Add("n", 1)
+				return errors.Join(err, t.Reply(strings.Join(codes, ",")))
+			}}
+			methods["Once"] = hs.methods["Once"]
+			for _, s := range hs.stages {
+				s.world.Deploy("app", "T", withMethods(methods))
+			}
+			hs.outcomes = []string{"lost"}
+			want := map[string]string{"b1.Do": ",", "b.Do": ",", "b.Once": ",twice"}[second]
+			for range 2 {
+				if reply, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); reply != want || err != nil {
+					t.Errorf("%s: %q, %v", second, reply, err)
+				}
+			}
+			numbers := map[string]int64{"b": 5}
+			switch second {
+			case "b1.Do":
+				numbers["b1"] = 5
+			case "b.Do":
+				numbers["b"] = 10
+			}
+			numbers["a"] = 1
+			hs.want(t, numbers)
+			if runs > 3 {
+				t.Errorf("%d runs", runs)
+			}
+			hs.settled(t)
+		})
+	}
+}
+
+// TestCostOfMarks: where nothing fails, what a call with a key calls at other hosts runs once, and is committed once.
+func TestCostOfMarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		ops     []op
+		commits int
+	}{
+		"a call":                {ops: []op{opAdd(1), opCall("b", opAdd(1))}, commits: 2},
+		"two calls":             {ops: []op{opAdd(1), opCall("b", opAdd(1)), opCall("b1", opAdd(1))}, commits: 3},
+		"a callback":            {ops: []op{opAdd(1), opCall("b", opAdd(1), opAgain("a", opAdd(1)))}, commits: 2},
+		"a callback that calls": {ops: []op{opAdd(1), opCall("b", opAdd(1), opAgain("a", opAdd(1), opCall("b1", opAdd(1))))}, commits: 3},
+		"three deep":            {ops: []op{opAdd(1), opCall("b", opAdd(1), opCall("c", opAdd(1), opCall("b1", opAdd(1))))}, commits: 4},
+		"a called turn":         {ops: []op{opAdd(1), opCall("c", opAdd(1), opCall("b", opAdd(1)), opCall("b1", opAdd(1)))}, commits: 3},
+	} {
+		for _, together := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				hs := newHosts(t, host.Limits{})
+				for _, id := range []string{"a", "b", "b1", "c"} {
+					hs.warm(t, id)
+				}
+				synctest.Wait()
+				commits := 0
+				hs.store.mu.Lock()
+				hs.store.applying = func(*actor.Commit) { commits++ }
+				hs.store.mu.Unlock()
+				hs.ends = nil
+				inv := actor.Invocation{Key: key("a"), Method: "Do", IdempotencyKey: "k", Payload: actor.Payload{Data: []byte(script(c.ops...))}}
+				if together {
+					list := []actor.Call{{Key: inv.Key, Method: inv.Method, Payload: inv.Payload}, {Key: key("d"), Method: "Do", Payload: actor.Payload{Data: []byte(addFive)}}}
+					inv.Method, inv.Payload = actor.MethodAll, actor.Payload{Data: actor.EncodeCalls(list)}
+				}
+				if _, err := hs.stages[0].Invoke(t.Context(), inv); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				synctest.Wait()
+				for _, e := range hs.ends {
+					if e.Runs > 1 || e.Err != nil {
+						t.Errorf("%s: %s.%s has had %d runs: %v", name, e.Key.ID, e.Method, e.Runs, e.Err)
+					}
+				}
+				if commits != c.commits {
+					t.Errorf("%s: %d commits, want %d", name, commits, c.commits)
+				}
+				hs.settled(t)
+			})
+		}
+	}
+}
+
+// TestHostileMarks: whatever marks a peer sends with a call, the host answers, and stays whole.
+func TestHostileMarks(t *testing.T) {
+	mark := func(of, names actor.KeyedCall) actor.IdempotencyRecord {
+		return actor.IdempotencyRecord{Actor: of.Actor, Method: of.Method, Key: of.Key, TTL: time.Hour, Mark: &names}
+	}
+	own := actor.KeyedCall{Actor: key("b"), Method: "Do", Key: "k"}
+	over := actor.KeyedCall{Actor: key("b"), Method: "Do", Key: "over"}
+	callbacks := own
+	callbacks.Key = actor.CallbacksKey(own.Key)
+	caller := actor.KeyedCall{Actor: key("a"), Method: "Do", Key: "k"}
+	many := make([]actor.IdempotencyRecord, actor.MaxWaits)
+	for i := range many {
+		many[i] = mark(actor.KeyedCall{Actor: key(fmt.Sprint("a", i)), Method: "Do", Key: "k"}, own)
+	}
+	for name, c := range map[string]struct {
+		marks []actor.IdempotencyRecord
+		want  error
+	}{
+		"of the call itself":       {marks: []actor.IdempotencyRecord{mark(own, own)}},
+		"of its reply":             {marks: []actor.IdempotencyRecord{mark(own.Done(), own)}},
+		"of its callbacks":         {marks: []actor.IdempotencyRecord{mark(callbacks, own)}},
+		"twice":                    {marks: []actor.IdempotencyRecord{mark(caller, own), mark(caller, own)}},
+		"twice, of another call":   {marks: []actor.IdempotencyRecord{mark(caller, over), mark(caller, own)}},
+		"of a call that is over":   {marks: []actor.IdempotencyRecord{mark(over, own)}, want: actor.ErrCanceled},
+		"of all and one of itself": {marks: append([]actor.IdempotencyRecord{mark(own, caller)}, many[1:]...)},
+		"many":                     {marks: many},
+		"with another method":      {marks: []actor.IdempotencyRecord{mark(actor.KeyedCall{Actor: key("b"), Method: "done:Do", Key: "over"}, own)}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{TurnDeadline: time.Minute})
+			if _, err := hs.invoke(t.Context(), "b", "Do", addFive, over.Key); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				for _, waits := range [][]string{nil, {"none.1"}} {
+					began := time.Now()
+					r, err := hs.stages[1].Invoke(t.Context(), actor.Invocation{
+						Key: own.Actor, Method: own.Method, IdempotencyKey: own.Key, Payload: actor.Payload{Data: []byte(addFive)},
+						Origin: &actor.Origin{From: key("a"), Chain: "c", Depth: 1, Waits: waits, Marks: c.marks},
+					})
+					if !errors.Is(err, c.want) || c.want == nil && string(r.Payload.Data) != "10" {
+						t.Errorf("%s: %q, %v", name, r.Payload.Data, err)
+					}
+					if time.Since(began) > 0 {
+						t.Errorf("%s: it took %v", name, time.Since(began))
+					}
+				}
+			}
+			// Others go on.
+			if _, err := hs.invoke(t.Context(), "b", "Do", addFive, "another"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			hs.settled(t)
+		})
+	}
+}
+
 // TestCallbackThatHasCalledAndItsActorsMove: a callback has called another host, and one of the turns above it was not
 // committed. Wherever the actors are then, the next run of all makes no call twice, and all of it is committed.
 func TestCallbackThatHasCalledAndItsActorsMove(t *testing.T) {
@@ -183,6 +480,78 @@ func TestCallbackThatHasCalledAndItsActorsMove(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCallsTogetherThatDecideOtherwise: several calls in one transaction have called another host, and were not
+// committed. They are held to that like one call.
+func TestCallsTogetherThatDecideOtherwise(t *testing.T) {
+	for _, moves := range []string{"", "b", "a d"} {
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			calls := true
+			methods := map[string]hosttest.Func{"Pay": func(t *hosttest.Turn) error {
+				if calls {
+					return passOn(t, "b", "Do", addFive)
+				}
+				_, err := t.Add("n", 1)
+				return errors.Join(err, t.Reply("refused"))
+			}}
+			for _, s := range hs.stages {
+				s.world.Deploy("app", "T", withMethods(methods))
+			}
+			list := []actor.Call{{Key: key("d"), Method: "Do", Payload: actor.Payload{Data: []byte(addFive)}}, {Key: key("a"), Method: "Pay"}}
+			all := func() error {
+				_, err := hs.stages[hs.holder("a")].Invoke(t.Context(), actor.Invocation{
+					Key: list[0].Key, Method: actor.MethodAll, IdempotencyKey: "k", Payload: actor.Payload{Data: actor.EncodeCalls(list)},
+				})
+				return err
+			}
+			hs.failWhen("b")
+			wantCondition(t, all(), actor.ErrUnavailable)
+			for _, id := range strings.Fields(moves) {
+				hs.move(t, id, 1-hs.holder(id))
+			}
+			calls = false
+			for range 2 {
+				wantCondition(t, all(), actor.ErrLeft)
+				hs.want(t, map[string]int64{"a": 0, "b": 5, "d": 0})
+			}
+			calls = true
+			for range 2 {
+				if err := all(); err != nil {
+					t.Error(err)
+				}
+				hs.want(t, map[string]int64{"a": 0, "b": 5, "d": 5})
+			}
+			hs.settled(t)
+		})
+	}
+}
+
+// TestReadOnlyTurnMarksNothing: a read-only method with a key, and what it reads at other hosts, leave no records.
+func TestReadOnlyTurnMarksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		for _, id := range []string{"a", "b", "c"} {
+			hs.warm(t, id)
+		}
+		look := op{Do: "call", ID: "b", Look: true, Ops: []op{{Do: "call", ID: "c", Look: true, Ops: []op{}}}}
+		for range 2 {
+			if _, err := hs.invoke(t.Context(), "a", "See", script(look), "k"); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(hs.store.calls) != 0 {
+			t.Errorf("recorded %v", hs.store.calls)
+		}
+		if reply, err := hs.invoke(t.Context(), "a", "Do", script(opAdd(1), look), "k"); err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		if len(hs.store.calls) != 1 {
+			t.Errorf("recorded %v", hs.store.calls)
+		}
+		hs.settled(t)
+	})
 }
 
 // TestMarkFoundAfterItsCall: a turn learns that there is a mark when it calls another host. It has made the call that

@@ -24,8 +24,8 @@ type ChainRecord struct {
 	ChainStats
 	Born uint64 // the place of the first run in the order of chains
 	tree []calledTurn
-	// Unsettled has the idempotency keys of the calls, of all runs, whose outcome at another host is unknown.
-	Unsettled []string
+	// Unsettled has the calls, of all runs, whose outcome at another host is unknown.
+	Unsettled []actor.KeyedCall
 	// waits is what the last run waited for when its time was over; empty: for nothing.
 	waits string
 }
@@ -68,8 +68,11 @@ func (r *ChainRecord) Failed(place int, code string) {
 	}
 }
 
-// IsUnsettled reports whether the outcome of an earlier run's call with an idempotency key is unknown.
-func (r *ChainRecord) IsUnsettled(key string) bool { return slices.Contains(r.Unsettled, key) }
+// IsUnsettled reports whether the outcome of a call is unknown that an earlier run has made.
+func (r *ChainRecord) IsUnsettled(c actor.KeyedCall) bool { return slices.Contains(r.Unsettled, c) }
+
+// Doubts reports whether the outcome of any call at another host is unknown.
+func (r *ChainRecord) Doubts() bool { return r != nil && len(r.Unsettled) > 0 }
 
 // Late records that the time of the run was over during a call, and what the call waited for then;
 // empty if it ran.

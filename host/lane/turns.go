@@ -301,6 +301,10 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 		if a.Chain != nil && (errors.Is(err, call.ErrDropped) || errors.Is(err, call.ErrMoved) || errors.Is(err, actor.ErrStale)) {
 			return call.Outcome{Retry: true, Ended: ran}
 		}
+		if errors.Is(err, actor.ErrLeft) && keyed && !c.Doubtful && c.Stats.Chain.Doubts() {
+			c.Doubtful = true // the next run may have the replies that this one has missed
+			return call.Outcome{Retry: true, Ended: ran}
+		}
 		o := call.Outcome{Result: call.Result{Err: err}, Resting: !call.IsContextError(err) && !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopping), Ended: ran}
 		o.Fails, o.Since = keyed && call.Unrecorded(err) && !errors.Is(err, call.ErrDropped), ts.Ownership.Since(s, now, true)
 		return o
