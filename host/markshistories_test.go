@@ -606,3 +606,77 @@ func TestMarkFoundAfterItsCall(t *testing.T) {
 		hs.settled(t)
 	})
 }
+
+// TestReplyAndMarkInBatchesThatAreJoined: the reply of a turn, and a late call of an earlier run of it, are in two
+// pending batches of one host, which a third chain joins. One of the two is committed, and the others are not harmed.
+func TestReplyAndMarkInBatchesThatAreJoined(t *testing.T) {
+	for _, late := range []bool{true, false} { // the late call is read first
+		synctest.Test(t, func(t *testing.T) {
+			hs := newHosts(t, host.Limits{})
+			calls := true
+			methods := map[string]hosttest.Func{"Begin": func(t *hosttest.Turn) error {
+				if !calls {
+					_, err := t.Add("n", 1)
+					return errors.Join(err, t.Reply("none"))
+				}
+				m := message("b", "Do", 50)
+				m.Payload = []byte(addFive)
+				if _, _, err := t.Calls.Call(&m); err != nil {
+					t.End(err)
+				}
+				return hosttest.Fail("later")
+			}}
+			for _, s := range hs.stages {
+				s.world.Deploy("app", "T", withMethods(methods))
+			}
+			hs.outcomes = []string{"late"}
+			if _, err := hs.invoke(t.Context(), "a", "Begin", "", "k"); err == nil {
+				t.Error("no error")
+			}
+			hs.move(t, "a", 1)
+			calls = false
+			hold := make(chan struct{})
+			for _, id := range []string{"a", "b", "b9"} {
+				hs.warm(t, id)
+			}
+			hs.store.mu.Lock()
+			hs.store.hold = hold
+			hs.store.mu.Unlock()
+			answers := make(chan string, 4)
+			begin := func(id, method, payload, idem string) {
+				go func() {
+					reply, err := hs.invoke(t.Context(), id, method, payload, idem)
+					answers <- fmt.Sprint(method, reply, err)
+				}()
+				synctest.Wait()
+			}
+			begin("a", "Do", `[{"do":"add","n":1}]`, "")
+			begin("b", "Do", `[{"do":"add","n":1}]`, "")
+			hs.late[0]()
+			synctest.Wait()
+			begin("a", "Begin", "", "k")
+			first, second := opCall("b", opAdd(1)), opCall("a", opAdd(1))
+			if !late {
+				first, second = second, first
+			}
+			begin("b9", "Do", script(opAdd(1), first, second), "")
+			hs.store.mu.Lock()
+			hs.store.hold = nil
+			hs.store.mu.Unlock()
+			close(hold)
+			numbers := map[string]int64{"a": 4, "b": 3, "b9": 2}
+			for range cap(answers) {
+				switch a := <-answers; {
+				case strings.HasSuffix(a, "<nil>"):
+				case strings.HasPrefix(a, "Begin") && strings.Contains(a, "has called Do of T b"):
+					numbers["a"], numbers["b"] = 3, 8
+				default:
+					t.Errorf("%q", a)
+				}
+			}
+			synctest.Wait()
+			hs.want(t, numbers)
+			hs.settled(t)
+		})
+	}
+}

@@ -116,7 +116,7 @@ func Fit(of []*Activation, adds int64) bool {
 func LockToFold(of []*Activation, joins bool, adds int64, replies, marks []actor.KeyedCall) (locked []*Shard) {
 	for {
 		locked = lockAll(of)
-		if !joins || Fit(of, adds) && !excluded(of, replies, marks) {
+		if !joins || Fit(of, adds) && !excluded(of, replies, marks) && !crossed(of) {
 			return locked
 		}
 		UnlockAll(locked)
@@ -150,6 +150,33 @@ func excluded(of []*Activation, replies, marks []actor.KeyedCall) bool {
 			if slices.Contains(with, r.Call()) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// crossed reports whether a pending batch of activations has a mark of a call to which another one has the reply. The
+// caller has the locks.
+func crossed(of []*Activation) bool {
+	var several []*Batch
+	marks := false
+	for _, a := range of {
+		if p := a.Member.Pending(); p != nil && !slices.Contains(several, p.Payload) {
+			several, marks = append(several, p.Payload), marks || p.Payload.marks
+		}
+	}
+	if len(several) < 2 || !marks {
+		return false
+	}
+	marked := make(map[actor.KeyedCall]bool)
+	for _, b := range several {
+		for i := range b.Records {
+			r := &b.Records[i]
+			k, is := r.Call(), r.Mark != nil
+			if was, there := marked[k]; there && was != is {
+				return true
+			}
+			marked[k] = is
 		}
 	}
 	return false
