@@ -47,7 +47,7 @@ func made(t *lane.Run, c *call.Call, marked bool) {
 			if marked && of.Mark == nil {
 				of.Mark = &actor.KeyedCall{Actor: makes.Actor, Method: makes.Method, Key: makes.Key}
 			}
-			of.Makes(makes)
+			call.NoteMade(of, makes)
 			makes = of.KeyedCall()
 		}
 		if of.Inv.Origin != nil {

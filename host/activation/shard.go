@@ -649,12 +649,11 @@ type Batch struct {
 	by *Batches
 
 	// These do not change once the batch is a flight. Parts and Rows are in the same order.
-	Parts       []part
-	Rows        []actor.RowWrite // each actor's next version, if it is written
-	onePart     [1]part          // what parts is made in
-	oneRow      [1]actor.RowWrite
-	Records     []actor.IdempotencyRecord
-	marks       bool // some of them are marks
+	Parts   []part
+	Rows    []actor.RowWrite // each actor's next version, if it is written
+	onePart [1]part          // what parts is made in
+	oneRow  [1]actor.RowWrite
+	records
 	Reminders   actor.ReminderEffects
 	Events      []actor.EventWrite
 	Replies     int      // bytes of the records, reminders and events
@@ -665,6 +664,12 @@ type Batch struct {
 
 	Sent actor.Commit // made when the batch is sent
 	Next *Batch       // another one that is to be sent
+}
+
+// records are those of calls with idempotency keys that a batch commits.
+type records struct {
+	Records []actor.IdempotencyRecord
+	marks   bool // some of them are marks
 }
 
 // lives is what a batch does to the lives of its actors, beside their own rows.

@@ -18,8 +18,8 @@ func (c *Call) BeginRun() { c.made, c.named = nil, nil }
 // mark is known, the others count as not made.
 const maxMade = 4096
 
-// Makes notes that this run of c has made a call, and has its outcome.
-func (c *Call) Makes(a actor.KeyedCall) {
+// NoteMade notes that this run of c has made a call, and has its outcome.
+func NoteMade(c *Call, a actor.KeyedCall) {
 	if c.Mark != nil && *c.Mark != a || c.Mark == nil && len(c.made) == maxMade {
 		return
 	}
