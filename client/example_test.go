@@ -49,6 +49,8 @@ func (counters) View(context.Context, actor.Key) (host.View, error) { return hos
 // nothing stands for modules and listings, which no example asks for.
 type nothing struct{ rpc.Modules }
 
+func (nothing) HasService(string) bool { return false }
+
 func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil
 }

@@ -109,6 +109,8 @@ type nothing struct {
 	rpc.Modules
 }
 
+func (nothing) HasService(string) bool { return false }
+
 func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil
 }
