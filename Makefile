@@ -80,7 +80,7 @@ test-rust:
 
 test-tinygo: ## Build every Go example, the template and guests of tests with the TinyGo on PATH, and run them.
 	tinygo version
-	go test -count=1 -vet=off -timeout 40m -run 'TinyGo|TestWebhookExample|TestSubscriptionExample|TestBankExample|TestPhilosophersExample|TestReadOfAMap|TestGuestThatReachesMethodsByName' ./internal/node
+	go test -count=1 -vet=off -timeout 40m -run 'TinyGo|TestWebhookExample|TestSubscriptionExample|TestBankExample|TestPhilosophersExample|TestPingpongExample|TestChatExample|TestWalletExample|TestReadOfAMap|TestGuestThatReachesMethodsByName' ./internal/node
 	go test -count=1 -vet=off -timeout 40m -run 'TestScripts/new_go' ./cmd/greenroom
 
 test-cockroach: ## Run what a store may change on the CockroachDB of GREENROOM_TEST_COCKROACH_URL: contract, guarantees, servers that are killed.
