@@ -42,11 +42,23 @@ func (f *forwarding) here(t *lane.Run, c *call.Call, tries int) (bool, error) {
 		return true, nil
 	case holder == self && c.Atomic:
 		return false, fmt.Errorf("%w: %s %s is moving to another host", actor.ErrNoOwner, key.Type, key.ID)
+	case c.Atomic && f.elsewhere(t, *from):
+		return false, call.ErrHandedOver
 	case c.Atomic:
 		return false, refuse(abi.CallNotAtomic, "%s %s is held by the host %s, and %s %s by the host %s; see co_locate in docs/calls.md", key.Type, key.ID, holder, from.Type, from.ID, self)
 	}
 	c.Holder = holder
 	return false, nil
+}
+
+// elsewhere reports whether another host holds an actor of the chain of the turn t, as far as is known: this one may
+// not have noticed yet that its lease was over.
+func (f *forwarding) elsewhere(t *lane.Run, key actor.Key) (is bool) {
+	t.Waiting(func() {
+		holder, self, err := f.peers.Locate(t.Context(), key)
+		is = err == nil && holder != self
+	})
+	return is
 }
 
 // moved is the error of a called turn whose actor this host does not hold any more: the chain runs

@@ -358,6 +358,23 @@ func TestAtomicCall(t *testing.T) {
 	})
 }
 
+// TestAtomicCallOfAnActorThatHasMovedAlong: both actors have moved, and the caller's host has not let go of the caller
+// yet. The call goes on at their new host.
+func TestAtomicCallOfAnActorThatHasMovedAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs := newHosts(t, host.Limits{})
+		hs.warm(t, "a")
+		hs.locating = func() { // as the directory has it by now
+			hs.mu.Lock()
+			defer hs.mu.Unlock()
+			hs.moved["a"] = 1
+		}
+		_, err := hs.forward(t, "a", "b a Do "+addFive, "")
+		wantCondition(t, err, actor.ErrNotOwner)
+		hs.want(t, map[string]int64{"a": 1, "b": 0})
+	})
+}
+
 // TestRepliesThatAChainKeeps: a turn that calls without end does not have the host keep more replies
 // than a commit may have.
 func TestRepliesThatAChainKeeps(t *testing.T) {
