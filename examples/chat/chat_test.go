@@ -131,7 +131,7 @@ func TestFullRoom(t *testing.T) {
 	}
 }
 
-// A member whose server is lost is gone, and the others are told. So is one who does not take what it is told.
+// A member whose server is lost leaves the room, and the other members learn of it. So does a member that refuses a line.
 func TestLostMember(t *testing.T) {
 	h := open(t, "ann", "bob", "cid")
 	h.Disconnect("Member", "bob")

@@ -1,9 +1,9 @@
 // Command chat is a guest with two actor types: rooms, which services stand for, and members, who
 // say something to each other and see who is there.
 //
-// Who is in a room is durable, and so are the messages by which members enter and leave. What is said,
-// and who comes and goes, is told: as fast as memory, and lost with a server. A room and its members
-// watch each other's servers, so that neither waits for one that is lost.
+// Who is in a room is durable, and so are the messages by which members enter and leave. Lines, and notices of
+// who enters or leaves, are volatile messages: fast, and lost with a server. A room and its members
+// watch each other's servers, so that neither waits for a server that is lost.
 package main
 
 import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"

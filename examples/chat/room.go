@@ -22,7 +22,7 @@ func service(room string) actor.Ref { return actor.Service("rooms/" + room) }
 
 func member(id string) actor.Ref { return actor.Ref{Type: "Member", ID: id} }
 
-// Roster is what a member is told who has entered a room.
+// Roster is the message that a member gets when it has entered a room.
 type Roster struct {
 	Room    string   `json:"room"`
 	Members []string `json:"members"`
@@ -76,7 +76,7 @@ func (r *Room) Close(ctx *actor.Context, _ actor.None) (actor.None, error) {
 func (r *Room) View(*actor.Context, actor.None) (Room, error) { return *r, nil }
 
 // Enter lets a member in, or once more. The room watches the member's server before it tells the member
-// anything: the member is told, or the room learns that the server was lost.
+// anything: the member gets a message, or the room learns that the server was lost.
 func (r *Room) Enter(ctx *actor.Context, room string) (actor.None, error) {
 	who := ctx.Cause().From
 	at, here := slices.BinarySearch(r.Members, who.ID)

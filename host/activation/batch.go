@@ -198,7 +198,7 @@ func (b *Batch) Join(other *Batch) {
 	b.Most = min(b.Most, other.Most)
 }
 
-// Record adds a record, unless it is a mark of a call of which there is a record already. It reports whether the
+// Record adds a record, unless it is a mark of a call that already has a record. It reports whether the
 // batch has the record then.
 func (b *Batch) Record(r actor.IdempotencyRecord) bool {
 	if r.Mark != nil {

@@ -195,8 +195,8 @@ type progress struct {
 type marking struct {
 	// Mark is the call that the mark in the store names; nil: no mark is known to be there.
 	Mark *actor.KeyedCall
-	// made are the calls that this run has made, of which a mark that is found later may be: those before the
-	// mark is known, and the call that it names.
+	// made are the calls that this run has made: all of them until the mark is known, and then only the call
+	// that the mark names.
 	made map[actor.KeyedCall]struct{}
 	// missing are those of the marks of the call's origin that the store lacks; nil: all, as far as is known.
 	missing *[]actor.IdempotencyRecord

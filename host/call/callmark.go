@@ -29,14 +29,14 @@ func NoteMade(c *Call, a actor.KeyedCall) {
 	c.made[a] = struct{}{}
 }
 
-// markMargin is for how much longer than a reply a mark is kept: it is committed before the reply, and is
-// needed as long as that.
+// markMargin is how much longer than twice the time of a reply a mark is kept. A mark must last as long as the
+// reply beside it, which a later attempt may commit at any time within the mark's first half.
 const markMargin = 15 * time.Minute
 
 // NewMark returns the mark of c, whose turn makes a call.
 func NewMark(c *Call, makes actor.KeyedCall, ttl time.Duration) actor.IdempotencyRecord {
 	return actor.IdempotencyRecord{
-		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: actor.PayloadSum(c.Inv.Payload), TTL: ttl + markMargin, Mark: &makes,
+		Actor: c.Inv.Key, Method: c.Inv.Method, Key: c.Inv.IdempotencyKey, Payload: actor.PayloadSum(c.Inv.Payload), TTL: 2*ttl + markMargin, Mark: &makes,
 	}
 }
 
@@ -54,8 +54,8 @@ func (c *Call) MarksToWrite() (marks []actor.IdempotencyRecord, all bool) {
 // MarksMissing says which marks of the call's origin the store lacks.
 func (c *Call) MarksMissing(these []actor.IdempotencyRecord) { c.missing = &these }
 
-// CheckMark fails if the store has a mark of c, and this run has not made the call that it names: then
-// neither a reply nor a failure of the run says what became of c.
+// CheckMark fails if the store has a mark of c, and this run has not made the call that the mark names: the run's
+// reply or failure would then contradict what another host has committed.
 func (c *Call) CheckMark() error {
 	if c.Mark == nil {
 		return nil

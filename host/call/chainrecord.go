@@ -68,7 +68,7 @@ func (r *ChainRecord) Failed(place int, code string) {
 	}
 }
 
-// IsUnsettled reports whether the outcome of a call is unknown that an earlier run has made.
+// IsUnsettled reports whether an earlier run has made a call whose outcome is unknown.
 func (r *ChainRecord) IsUnsettled(c actor.KeyedCall) bool { return slices.Contains(r.Unsettled, c) }
 
 // Doubts reports whether the outcome of any call at another host is unknown.
