@@ -455,6 +455,7 @@ type run struct {
 	names    int // of what is called
 	acks     chan string
 	stop     chan struct{}
+	ended    chan struct{} // closed when a caller has ended before it was told to
 	calls    history.History
 	attempts atomic.Int64
 	failed   atomic.Int64 // of the attempts
@@ -487,13 +488,21 @@ func (r *run) begin(t *testing.T, call func(ctx context.Context, t *testing.T, c
 	t.Helper()
 	random, seed := crash.Seeded(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	r.acks, r.stop = make(chan string, 1<<16), make(chan struct{})
+	r.acks, r.stop, r.ended = make(chan string, 1<<16), make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() {
 		cancel()
 		r.callers.Wait()
 	})
+	var once sync.Once
 	for caller := range callers {
-		r.callers.Go(func() { call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+		r.callers.Go(func() {
+			call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1)))
+			select {
+			case <-r.stop:
+			default:
+				once.Do(func() { close(r.ended) })
+			}
+		})
 	}
 	r.everyCounter(t)
 	return random
@@ -552,6 +561,9 @@ func (r *run) next(t *testing.T) string {
 	select {
 	case counter := <-r.acks:
 		return counter
+	case <-r.ended:
+		t.Fatal("a caller has ended early")
+		return ""
 	case <-time.After(stalled):
 		t.Fatalf("no call was answered for %v", stalled)
 		return ""
@@ -565,10 +577,13 @@ func (r *run) everyCounter(t *testing.T) {
 		<-r.acks
 	}
 	seen := map[string]int{}
-	for done := 0; done < r.names; {
+	for done, since := 0, time.Now(); done < r.names; {
 		counter := r.next(t)
 		if seen[counter]++; seen[counter] == callers+1 { // the first ones may have begun before
-			done++
+			done, since = done+1, time.Now()
+		}
+		if time.Since(since) > stalled {
+			t.Fatalf("for %v, %d of %d were not answered often enough, others were: %v", stalled, r.names-done, r.names, seen)
 		}
 	}
 }
