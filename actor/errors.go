@@ -70,6 +70,7 @@ var (
 	ErrClusterName     = &Condition{"cluster_name", "the database belongs to a cluster of another name", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 	ErrNoOwner         = &Condition{"no_owner", "no host that holds the actor took the call in time", true}
+	ErrStoodStill      = &Condition{"stood_still", "the server's process stood still, and the call with an idempotency key may have waited for longer than its caller does", true}
 
 	ErrTypePaused    = &Condition{"type_paused", "the actor type is paused", true}
 	ErrQuotaExceeded = &Condition{"quota_exceeded", "the app has used up its quota", true}
@@ -283,7 +284,7 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrModulesFull, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrHostTooOld, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrServiceTaken, ErrFiringTaken, ErrMessageOrder, ErrInboxFull, ErrPositionGone, ErrNoTokens, ErrNoOwner, ErrStoodStill,
 		ErrTypePaused, ErrQuotaExceeded, ErrRateLimited, ErrCallCancelled,
 	}
 }

@@ -212,9 +212,9 @@ func (c *Client) InvokeAll(ctx context.Context, idempotencyKey string, calls ...
 }
 
 // mayBeLost reports whether a failure may come from a server that the others and its database
-// have lost: it does not find the actor, cannot store anything, or does not answer in time.
+// have lost: it does not find the actor, cannot store anything, stood still, or does not answer in time.
 func mayBeLost(kind string) bool {
-	return kind == string(actor.ErrNoOwner.Kind()) || kind == string(actor.ErrUnavailable.Kind()) || kind == KindDeadline
+	return kind == string(actor.ErrNoOwner.Kind()) || kind == string(actor.ErrUnavailable.Kind()) || kind == string(actor.ErrStoodStill.Kind()) || kind == KindDeadline
 }
 
 // isTooLong reports whether a context ends before a wait does: then there is no

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/console"
 	"github.com/greenroom-run/greenroom/server/dapr"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/rpc"
+	"github.com/greenroom-run/greenroom/server/standstill"
 )
 
 // Server serves the API. Make it with [New]; its methods may be called
@@ -21,6 +23,7 @@ type Server struct {
 	conf      Config
 	edge      *edge.Edge
 	listeners *edge.Listeners
+	guard     *standstill.Guard
 	rpc       *rpc.Services
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
@@ -38,7 +41,12 @@ func New(conf Config) (*Server, error) {
 	if err := conf.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{conf: conf}
+	guard := standstill.NewGuard(conf.Logger)
+	conf.Host = standstill.Host{Host: conf.Host, Guard: guard}
+	if conf.Messages != nil {
+		conf.Messages = standstill.Messages{Messages: conf.Messages, Guard: guard}
+	}
+	s := &Server{conf: conf, guard: guard}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.edge, err = edge.New(conf.Config); err != nil {
@@ -46,7 +54,7 @@ func New(conf Config) (*Server, error) {
 	}
 	s.Handler = s.edge
 	s.rpc = rpc.New(s.draining, s.edge, conf.Backends)
-	if s.listeners, err = edge.NewListeners(s.edge, s.check, s.notReady); err != nil {
+	if s.listeners, err = edge.NewListeners(s.edge, s.watch, s.notReady); err != nil {
 		return nil, err
 	}
 	dapr.New(s.edge, dapr.Config{Host: conf.Host, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Events: s.rpc.Events, Setter: s.rpc.Setter()})
@@ -58,9 +66,12 @@ func New(conf Config) (*Server, error) {
 	return s, nil
 }
 
-// check follows the health of the store until ctx ends.
-func (s *Server) check(ctx context.Context) {
+// watch follows the health of the store and of the process until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	var guarding sync.WaitGroup
+	guarding.Go(func() { s.guard.Run(ctx) })
 	s.rpc.Health.Run(ctx, s.conf.Bounds.HealthInterval, s.conf.Check)
+	guarding.Wait()
 }
 
 // notReady tells those who watch health, and ends the readers of logs, for good.

@@ -75,7 +75,8 @@ func AnswerOf(kind actor.Kind) Answer {
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), actor.ErrInboxFull.Kind(), actor.ErrQuotaExceeded.Kind(), actor.ErrRateLimited.Kind(), KindStreamFull:
 		return Answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
-		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind(), actor.ErrTypePaused.Kind(), actor.ErrNotAcceptedYet.Kind():
+		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind(), actor.ErrTypePaused.Kind(), actor.ErrNotAcceptedYet.Kind(),
+		actor.ErrStoodStill.Kind():
 		return Answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
 	case actor.ErrPositionGone.Kind():
 		return Answer{connect.CodeOutOfRange, http.StatusGone}
