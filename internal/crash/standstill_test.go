@@ -41,6 +41,13 @@ func TestCallsThatWaitedForAProcess(t *testing.T) {
 		if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		for state := ""; !strings.HasPrefix(state, "T"); { // the signal is on its way
+			out, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", fmt.Sprint(server.PID())).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = strings.TrimSpace(string(out))
+		}
 		const payload = `{"amount":1}`
 		_, err = fmt.Fprintf(conn, "PUT /v2.0/actors/default/Counter/c/method/Add HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", address, key, len(payload), payload)
 		<-time.After(frozen)
