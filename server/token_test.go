@@ -92,6 +92,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.SettingsService/ResumeType":                       edge.RoleDeploy,
 	"/greenroom.v1.ActorService/Subscribe":                           edge.RoleRead,
 	"/greenroom.v1.ActorService/ListServices":                        edge.RoleRead,
+	"/greenroom.v1.ActorService/WatchServices":                       edge.RoleRead,
 	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
 	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,
 	"/greenroom.v1.ClusterService/Where":                             edge.RoleRead,
@@ -166,7 +167,11 @@ func (f *fixture) ask(tb testing.TB, name string, m protoreflect.MethodDescripto
 	if strings.HasSuffix(name, "/Watch") {
 		return "it is endless, and open"
 	}
-	return do(tb, client(tb, streams), "POST", f.url+name, body, "Content-Type", contentType, "Authorization", "Bearer "+token).body
+	headers := []string{"Content-Type", contentType, "Authorization", "Bearer " + token}
+	if strings.HasSuffix(name, "/WatchServices") { // which is endless, too
+		headers = append(headers, "Connect-Timeout-Ms", "10")
+	}
+	return do(tb, client(tb, streams), "POST", f.url+name, body, headers...).body
 }
 
 const denied = "permission_denied"

@@ -100,15 +100,23 @@ const (
 )
 
 // followEvents shows events until Ctrl-C. A stream that broke goes on after the last event that
-// was shown; one that never began is an error.
+// was shown.
 func followEvents(ctx context.Context, c *cli, a *api, req *greenroomv1.SubscribeRequest) error {
-	began := false
-	for wait := firstResume; ; wait = min(2*wait, lastResume) {
-		err := receiveEvents(ctx, a, req, func(msg *greenroomv1.SubscribeResponse) error {
-			began, wait = true, firstResume
+	return follow(ctx, c, func(came func()) error {
+		return receiveEvents(ctx, a, req, func(msg *greenroomv1.SubscribeResponse) error {
+			came()
 			req.From = &greenroomv1.SubscribeRequest_After{After: msg.Position}
 			return printEvents(c, msg.Events)
 		})
+	})
+}
+
+// follow receives a stream until Ctrl-C, and again when it broke. One that never began is an error.
+// receive calls came when something was received.
+func follow(ctx context.Context, c *cli, receive func(came func()) error) error {
+	began := false
+	for wait := firstResume; ; wait = min(2*wait, lastResume) {
+		err := receive(func() { began, wait = true, firstResume })
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			return nil // Ctrl-C is how following ends
@@ -136,14 +144,14 @@ func resumable(err error) bool {
 	return !connect.IsWireError(rpc) || describeRPC(&cli{}, err, rpc).Retryable || rpc.Code() == connect.CodeUnavailable
 }
 
-// eventSilence is how long a stream may say nothing: servers say something every 25 s.
-const eventSilence = 75 * time.Second
+// streamSilence is how long a stream may say nothing: servers say something every 25 s.
+const streamSilence = 75 * time.Second
 
 // receiveEvents hands on the messages of a subscription until it ends.
 func receiveEvents(ctx context.Context, a *api, req *greenroomv1.SubscribeRequest, take func(*greenroomv1.SubscribeResponse) error) error {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	silence := time.AfterFunc(eventSilence, cut)
+	silence := time.AfterFunc(streamSilence, cut)
 	defer silence.Stop()
 	stream, err := a.actors.Subscribe(ctx, connect.NewRequest(req))
 	if err != nil {
@@ -151,7 +159,7 @@ func receiveEvents(ctx context.Context, a *api, req *greenroomv1.SubscribeReques
 	}
 	defer func() { _ = stream.Close() }() // it was read to its end, or given up
 	for stream.Receive() {
-		silence.Reset(eventSilence)
+		silence.Reset(streamSilence)
 		if err := take(stream.Msg()); err != nil {
 			return err
 		}

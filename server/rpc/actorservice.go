@@ -50,7 +50,7 @@ func newActorService(s *Services) edge.Service {
 		greenroomv1connect.ActorServiceListServicesProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
 	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure, greenroomv1connect.ActorServiceCancelQueuedProcedure)
-	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure)
+	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure, greenroomv1connect.ActorServiceWatchServicesProcedure)
 
 	invocations := edge.Route{MaxBody: edge.Unbounded, LongLived: true, MaxMessage: max(payload.MaxBody, minStreamMessage)}
 	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.edge.StreamOptions(invocations.MaxMessage, edge.ErrMessageTooLarge(invocations.MaxMessage))...)
@@ -379,9 +379,7 @@ func (a *actorService) ListServices(ctx context.Context, req *connect.Request[gr
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.ListServicesResponse{Services: mapped(found, func(v actor.Service) *greenroomv1.Service {
-		return &greenroomv1.Service{Name: v.Name, Actor: keyToProto(v.Actor), ClaimedAt: timestamppb.New(v.ClaimedAt)}
-	})}
+	msg := &greenroomv1.ListServicesResponse{Services: mapped(found, serviceToProto)}
 	if len(found) == size {
 		msg.NextPageToken = pageToken(list, found[size-1].Name)
 	}

@@ -19,6 +19,7 @@ type Services struct {
 	Health      *health
 	Streams     edge.Places // for InvokeStreams
 	subscribers edge.Places // for ReminderService.Connect
+	watches     edge.Places // for ActorService.WatchServices
 	Events      *events.Subscriptions
 	streamConf  *stream.Config
 	compiler    *query.Compiler
@@ -46,6 +47,7 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")
+	s.watches = edge.NewPlaces(streamBounds("watches of services", watches), "end others, or use another server")
 	s.Events = events.New(draining, to.Feed, limit)
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}

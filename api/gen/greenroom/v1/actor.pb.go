@@ -3193,6 +3193,113 @@ func (x *ListServicesResponse) GetNextPageToken() string {
 	return ""
 }
 
+type WatchServicesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	// Only names that begin with this; empty means all.
+	Prefix        string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchServicesRequest) Reset() {
+	*x = WatchServicesRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchServicesRequest) ProtoMessage() {}
+
+func (x *WatchServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchServicesRequest.ProtoReflect.Descriptor instead.
+func (*WatchServicesRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *WatchServicesRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *WatchServicesRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+type WatchServicesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In byte order of their names: 1,000 at most.
+	Services []*Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
+	// There may be more, which are not watched.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchServicesResponse) Reset() {
+	*x = WatchServicesResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchServicesResponse) ProtoMessage() {}
+
+func (x *WatchServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchServicesResponse.ProtoReflect.Descriptor instead.
+func (*WatchServicesResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *WatchServicesResponse) GetServices() []*Service {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *WatchServicesResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // Service is a name of an app that stands for an actor.
 type Service struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3205,7 +3312,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3324,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3337,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{41}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Service) GetName() string {
@@ -3510,7 +3617,13 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"q\n" +
 	"\x14ListServicesResponse\x121\n" +
 	"\bservices\x18\x01 \x03(\v2\x15.greenroom.v1.ServiceR\bservices\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x86\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"i\n" +
+	"\x14WatchServicesRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12 \n" +
+	"\x06prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06prefix\"^\n" +
+	"\x15WatchServicesResponse\x121\n" +
+	"\bservices\x18\x01 \x03(\v2\x15.greenroom.v1.ServiceR\bservices\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x86\x01\n" +
 	"\aService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x129\n" +
@@ -3518,7 +3631,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\xb0\b\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\x8e\t\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
 	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
@@ -3531,7 +3644,8 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\n" +
 	"ListActors\x12\x1f.greenroom.v1.ListActorsRequest\x1a .greenroom.v1.ListActorsResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetState\x12\x1d.greenroom.v1.GetStateRequest\x1a\x1e.greenroom.v1.GetStateResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\fListServices\x12!.greenroom.v1.ListServicesRequest\x1a\".greenroom.v1.ListServicesResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\fListServices\x12!.greenroom.v1.ListServicesRequest\x1a\".greenroom.v1.ListServicesResponse\"\x03\x90\x02\x01\x12\\\n" +
+	"\rWatchServices\x12\".greenroom.v1.WatchServicesRequest\x1a#.greenroom.v1.WatchServicesResponse\"\x000\x01\x12U\n" +
 	"\fCancelQueued\x12!.greenroom.v1.CancelQueuedRequest\x1a\".greenroom.v1.CancelQueuedResponse\x12R\n" +
 	"\vDeleteActor\x12 .greenroom.v1.DeleteActorRequest\x1a!.greenroom.v1.DeleteActorResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
@@ -3548,7 +3662,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -3592,96 +3706,101 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*DeleteActorResponse)(nil),   // 39: greenroom.v1.DeleteActorResponse
 	(*ListServicesRequest)(nil),   // 40: greenroom.v1.ListServicesRequest
 	(*ListServicesResponse)(nil),  // 41: greenroom.v1.ListServicesResponse
-	(*Service)(nil),               // 42: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 43: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 46: greenroom.v1.ErrorDetail
+	(*WatchServicesRequest)(nil),  // 42: greenroom.v1.WatchServicesRequest
+	(*WatchServicesResponse)(nil), // 43: greenroom.v1.WatchServicesResponse
+	(*Service)(nil),               // 44: greenroom.v1.Service
+	(*structpb.Value)(nil),        // 45: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*ErrorDetail)(nil),           // 48: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	43, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	45, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	43, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	45, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	43, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	45, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	43, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	44, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	45, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	45, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	46, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	47, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
 	27, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	15, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	16, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	44, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	44, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	44, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	44, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	46, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	46, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	46, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	46, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
 	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
 	19, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	44, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	43, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	46, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	45, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
 	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	43, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	43, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	45, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	45, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
 	24, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
 	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
 	26, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
 	27, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	46, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	48, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
 	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
 	30, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
 	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	44, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	46, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
 	31, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
-	44, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
-	45, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	46, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	47, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
 	30, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
 	34, // 45: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
 	1,  // 46: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
 	37, // 47: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
 	1,  // 48: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	42, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
-	1,  // 50: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	44, // 51: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
-	2,  // 52: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 53: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 54: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 55: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	17, // 56: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	23, // 57: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	21, // 58: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	28, // 59: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	32, // 60: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	35, // 61: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	40, // 62: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	12, // 63: greenroom.v1.ActorService.CancelQueued:input_type -> greenroom.v1.CancelQueuedRequest
-	38, // 64: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	20, // 65: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 66: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 67: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	14, // 68: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	18, // 69: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	25, // 70: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	22, // 71: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	29, // 72: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	33, // 73: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	36, // 74: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	41, // 75: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	13, // 76: greenroom.v1.ActorService.CancelQueued:output_type -> greenroom.v1.CancelQueuedResponse
-	39, // 77: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	65, // [65:78] is the sub-list for method output_type
-	52, // [52:65] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	44, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	44, // 50: greenroom.v1.WatchServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 51: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	46, // 52: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 53: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 54: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 55: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 56: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	17, // 57: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	23, // 58: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	21, // 59: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	28, // 60: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	32, // 61: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	35, // 62: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	40, // 63: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	42, // 64: greenroom.v1.ActorService.WatchServices:input_type -> greenroom.v1.WatchServicesRequest
+	12, // 65: greenroom.v1.ActorService.CancelQueued:input_type -> greenroom.v1.CancelQueuedRequest
+	38, // 66: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	20, // 67: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 68: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 69: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	14, // 70: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	18, // 71: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	25, // 72: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	22, // 73: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	29, // 74: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	33, // 75: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	36, // 76: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	41, // 77: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	43, // 78: greenroom.v1.ActorService.WatchServices:output_type -> greenroom.v1.WatchServicesResponse
+	13, // 79: greenroom.v1.ActorService.CancelQueued:output_type -> greenroom.v1.CancelQueuedResponse
+	39, // 80: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	67, // [67:81] is the sub-list for method output_type
+	53, // [53:67] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3704,7 +3823,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -58,6 +58,9 @@ const (
 	// ActorServiceListServicesProcedure is the fully-qualified name of the ActorService's ListServices
 	// RPC.
 	ActorServiceListServicesProcedure = "/greenroom.v1.ActorService/ListServices"
+	// ActorServiceWatchServicesProcedure is the fully-qualified name of the ActorService's
+	// WatchServices RPC.
+	ActorServiceWatchServicesProcedure = "/greenroom.v1.ActorService/WatchServices"
 	// ActorServiceCancelQueuedProcedure is the fully-qualified name of the ActorService's CancelQueued
 	// RPC.
 	ActorServiceCancelQueuedProcedure = "/greenroom.v1.ActorService/CancelQueued"
@@ -138,6 +141,11 @@ type ActorServiceClient interface {
 	// ListServices lists the services of an app in order of their names, and the actors that stand
 	// for them.
 	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
+	// WatchServices sends the services of an app whose names begin with a prefix, at once, and all of
+	// them again whenever they have changed, within about a second, and every 25 seconds otherwise. A
+	// change that is taken back in between is not sent. The stream ends when the server stops: watch
+	// again.
+	WatchServices(context.Context, *connect.Request[v1.WatchServicesRequest]) (*connect.ServerStreamForClient[v1.WatchServicesResponse], error)
 	// CancelQueued cancels what waits for an actor, or for all actors of a type, at all servers:
 	// durable messages are removed, calls are refused with call_cancelled, and volatile messages are
 	// not delivered. Turns that have begun go on, reminders and timers stay, and what comes afterwards
@@ -232,6 +240,12 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		watchServices: connect.NewClient[v1.WatchServicesRequest, v1.WatchServicesResponse](
+			httpClient,
+			baseURL+ActorServiceWatchServicesProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("WatchServices")),
+			connect.WithClientOptions(opts...),
+		),
 		cancelQueued: connect.NewClient[v1.CancelQueuedRequest, v1.CancelQueuedResponse](
 			httpClient,
 			baseURL+ActorServiceCancelQueuedProcedure,
@@ -249,19 +263,20 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // actorServiceClient implements ActorServiceClient.
 type actorServiceClient struct {
-	invoke       *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
-	invokeAll    *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
-	send         *connect.Client[v1.SendRequest, v1.SendResponse]
-	listMessages *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
-	subscribe    *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
-	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
-	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
-	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
-	listActors   *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
-	getState     *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
-	listServices *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	cancelQueued *connect.Client[v1.CancelQueuedRequest, v1.CancelQueuedResponse]
-	deleteActor  *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
+	invoke        *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
+	invokeAll     *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
+	send          *connect.Client[v1.SendRequest, v1.SendResponse]
+	listMessages  *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
+	subscribe     *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
+	invokeStream  *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
+	query         *connect.Client[v1.QueryRequest, v1.QueryResponse]
+	getActor      *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
+	listActors    *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
+	getState      *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
+	listServices  *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	watchServices *connect.Client[v1.WatchServicesRequest, v1.WatchServicesResponse]
+	cancelQueued  *connect.Client[v1.CancelQueuedRequest, v1.CancelQueuedResponse]
+	deleteActor   *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
 // Invoke calls greenroom.v1.ActorService.Invoke.
@@ -317,6 +332,11 @@ func (c *actorServiceClient) GetState(ctx context.Context, req *connect.Request[
 // ListServices calls greenroom.v1.ActorService.ListServices.
 func (c *actorServiceClient) ListServices(ctx context.Context, req *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
 	return c.listServices.CallUnary(ctx, req)
+}
+
+// WatchServices calls greenroom.v1.ActorService.WatchServices.
+func (c *actorServiceClient) WatchServices(ctx context.Context, req *connect.Request[v1.WatchServicesRequest]) (*connect.ServerStreamForClient[v1.WatchServicesResponse], error) {
+	return c.watchServices.CallServerStream(ctx, req)
 }
 
 // CancelQueued calls greenroom.v1.ActorService.CancelQueued.
@@ -401,6 +421,11 @@ type ActorServiceHandler interface {
 	// ListServices lists the services of an app in order of their names, and the actors that stand
 	// for them.
 	ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error)
+	// WatchServices sends the services of an app whose names begin with a prefix, at once, and all of
+	// them again whenever they have changed, within about a second, and every 25 seconds otherwise. A
+	// change that is taken back in between is not sent. The stream ends when the server stops: watch
+	// again.
+	WatchServices(context.Context, *connect.Request[v1.WatchServicesRequest], *connect.ServerStream[v1.WatchServicesResponse]) error
 	// CancelQueued cancels what waits for an actor, or for all actors of a type, at all servers:
 	// durable messages are removed, calls are refused with call_cancelled, and volatile messages are
 	// not delivered. Turns that have begun go on, reminders and timers stay, and what comes afterwards
@@ -491,6 +516,12 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceWatchServicesHandler := connect.NewServerStreamHandler(
+		ActorServiceWatchServicesProcedure,
+		svc.WatchServices,
+		connect.WithSchema(actorServiceMethods.ByName("WatchServices")),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceCancelQueuedHandler := connect.NewUnaryHandler(
 		ActorServiceCancelQueuedProcedure,
 		svc.CancelQueued,
@@ -527,6 +558,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceGetStateHandler.ServeHTTP(w, r)
 		case ActorServiceListServicesProcedure:
 			actorServiceListServicesHandler.ServeHTTP(w, r)
+		case ActorServiceWatchServicesProcedure:
+			actorServiceWatchServicesHandler.ServeHTTP(w, r)
 		case ActorServiceCancelQueuedProcedure:
 			actorServiceCancelQueuedHandler.ServeHTTP(w, r)
 		case ActorServiceDeleteActorProcedure:
@@ -582,6 +615,10 @@ func (UnimplementedActorServiceHandler) GetState(context.Context, *connect.Reque
 
 func (UnimplementedActorServiceHandler) ListServices(context.Context, *connect.Request[v1.ListServicesRequest]) (*connect.Response[v1.ListServicesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListServices is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) WatchServices(context.Context, *connect.Request[v1.WatchServicesRequest], *connect.ServerStream[v1.WatchServicesResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.WatchServices is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) CancelQueued(context.Context, *connect.Request[v1.CancelQueuedRequest]) (*connect.Response[v1.CancelQueuedResponse], error) {
