@@ -73,9 +73,13 @@ func (h *heldCalls) watch(server int) *watch {
 	for i := range h.members { // the actors of the first server stay there once all servers have some
 		h.at("any", i)
 	}
-	w := &watch{h, h.at("by", 0), h.at("of", server)}
-	h.call(client.Request{Type: "Watcher", ID: w.by, Method: "Watch", Payload: fmt.Appendf(nil, "%q", w.of), IdempotencyKey: "watch"})
-	return w
+	for {
+		w := &watch{h, h.at("by", 0), h.at("of", server)}
+		h.call(client.Request{Type: "Watcher", ID: w.by, Method: "Watch", Payload: fmt.Appendf(nil, "%q", w.of), IdempotencyKey: "watch"})
+		if h.holder("Watcher", w.of) == h.members[server] { // otherwise it had perhaps moved before
+			return w
+		}
+	}
 }
 
 // at returns a new actor that a server holds.
