@@ -155,3 +155,58 @@ func TestCancelLeavesNoticesOfWatches(t *testing.T) {
 		w.learned.want(t, "W/b: at a disconnected")
 	})
 }
+
+// TestCancelOutsideASet: calls that wait until their actor accepts them are cancelled, and do not run when it does.
+func TestCancelOutsideASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []host.TurnEnd
+		cfg := host.Config{Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+			if e.Err != nil {
+				ends = append(ends, e)
+			}
+		}}}}
+		o := newOwned(t, abi.PlacementRing, actor.HeldClean, cfg)
+		a := doorActor()
+		a.Methods["Wait"] = o.gate.wait
+		o.world.Deploy("app", "T", a)
+		o.must(t, "a", "Close", "")
+		running := o.start(t.Context(), "b", "Wait")
+		<-o.gate.entered
+		waits := []<-chan answer{o.start(t.Context(), "b", "Enter"), o.start(t.Context(), "a", "Enter"), o.start(t.Context(), "a", "Pass")}
+		synctest.Wait()
+		wantCancelled(t, o.stage, key(""), host.Cancelled{Calls: 3})
+		for _, c := range waits {
+			wantCondition(t, (<-c).err, actor.ErrCallCancelled)
+		}
+		synctest.Wait()
+		for _, e := range ends {
+			if e.Lane != host.LaneWarm || !errors.Is(e.Err, actor.ErrCallCancelled) {
+				t.Errorf("ended: %+v", e)
+			}
+		}
+		if len(ends) != 3 {
+			t.Errorf("%d have ended", len(ends))
+		}
+		close(o.gate.leave)
+		if a := <-running; a.err != nil {
+			t.Error(a.err)
+		}
+		o.must(t, "a", "Open", "")
+		o.must(t, "a", "Enter", "1")
+	})
+}
+
+// TestCancelTwice: what was cancelled a moment ago, and has not ended yet, is not counted again.
+func TestCancelTwice(t *testing.T) {
+	eachPlacement(t, func(t *testing.T, placement string) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Nothing": idle}})
+		book.rule(t, s, paused(false))
+		call := s.start(t.Context(), "a", "Nothing")
+		synctest.Wait()
+		wantCancelled(t, s, key(""), host.Cancelled{Calls: 1})
+		wantCancelled(t, s, key(""), host.Cancelled{})
+		wantCondition(t, (<-call).err, actor.ErrCallCancelled)
+	})
+}
