@@ -92,7 +92,7 @@ func (f *fullInbox) Commit(_ context.Context, commits []actor.Commit) []error {
 // sender: the first may be one that runs, and is left alone.
 func TestCancelMessagesIsBounded(t *testing.T) {
 	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
-		f := &fullInbox{adminStore: s, step: w.send(a.service, "ann", "bob", 1, false, inAnHour)}
+		f := &fullInbox{adminStore: s, step: w.send(a.service, "ann", "bob", 1, false, nil)}
 		f.step.Version = 1
 		n, more, err := NewAdmin(a.service, f).CancelMessages(w.Context(), CancelRequest{To: actorKey("bob")})
 		if err != nil || n != MaxCancel || !more {
