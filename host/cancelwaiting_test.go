@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,8 +160,11 @@ func TestCancelLeavesNoticesOfWatches(t *testing.T) {
 // TestCancelOutsideASet: calls that wait until their actor accepts them are cancelled, and do not run when it does.
 func TestCancelOutsideASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var ends []host.TurnEnd
 		cfg := host.Config{Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+			mu.Lock()
+			defer mu.Unlock()
 			if e.Err != nil {
 				ends = append(ends, e)
 			}
@@ -179,6 +183,7 @@ func TestCancelOutsideASet(t *testing.T) {
 			wantCondition(t, (<-c).err, actor.ErrCallCancelled)
 		}
 		synctest.Wait()
+		mu.Lock()
 		for _, e := range ends {
 			if e.Lane != host.LaneWarm || !errors.Is(e.Err, actor.ErrCallCancelled) {
 				t.Errorf("ended: %+v", e)
@@ -187,6 +192,7 @@ func TestCancelOutsideASet(t *testing.T) {
 		if len(ends) != 3 {
 			t.Errorf("%d have ended", len(ends))
 		}
+		mu.Unlock()
 		close(o.gate.leave)
 		if a := <-running; a.err != nil {
 			t.Error(a.err)
