@@ -51,6 +51,12 @@ func (l *leaving) finish() {
 	}
 }
 
+// over reports whether there is no time for further hooks. The context may end a moment after its deadline.
+func (l *leaving) over() bool {
+	deadline, _ := l.ctx.Deadline()
+	return l.ctx.Err() != nil || !time.Now().Before(deadline)
+}
+
 // add has the hook of a run, if its type has one and its state is in memory. The caller has the
 // shard's lock.
 func (l *leaving) add(a *activation.Activation) {
@@ -60,7 +66,7 @@ func (l *leaving) add(a *activation.Activation) {
 	}
 	l.hooks = true
 	switch {
-	case l.ctx.Err() != nil:
+	case l.over():
 		l.skipped.Add(1)
 	case a.Idle():
 		l.by.admission.workers.Reserve(a)
@@ -124,7 +130,7 @@ func (r *left) Answer(_ actor.Reply, err error) {
 	switch {
 	case err == nil:
 		return
-	case r.of.Stats.Runs == 0 && r.by.ctx.Err() != nil:
+	case r.of.Stats.Runs == 0 && r.by.over():
 		r.by.skipped.Add(1)
 		return
 	}

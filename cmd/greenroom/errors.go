@@ -127,7 +127,11 @@ func describeError(c *cli, err error) shownError {
 	case errors.As(err, &toolchain):
 		return shownError{Message: err.Error(), Kind: kindToolchain}
 	case errors.As(err, &rpc):
-		return describeRPC(c, err, rpc)
+		s := describeRPC(c, err, rpc)
+		if before, ok := strings.CutSuffix(err.Error(), rpc.Error()); ok { // what the command was doing
+			s.Message = before + s.Message
+		}
+		return s
 	}
 	return shownError{Message: err.Error(), Kind: kindLocal}
 }

@@ -429,11 +429,8 @@ func (c *Call) CancelEntry(err error) bool {
 	return true
 }
 
-// Waiting reports whether there is such a wait.
-func (c *Call) Waiting() bool {
-	waits := c.entry.Load()
-	return waits != nil && waits.cancelled == nil
-}
+// Waiting reports whether there is such a wait, also one that was cancelled and has not ended yet.
+func (c *Call) Waiting() bool { return c.entry.Load() != nil }
 
 // Overdue returns the error of a turn whose context has ended, nil as long as
 // it has not.

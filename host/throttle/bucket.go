@@ -22,6 +22,10 @@ func (b *bucket) refill(rate float64, now time.Time) {
 	}
 }
 
+// slack is the part of a burst that may be missing: the times of waits are rounded, and a call that has waited as
+// long as it was told is not to be refused again. What was missing stays missing for the next call.
+const slack = 1e-9
+
 // longestWait bounds what a refused call is told to wait.
 const longestWait = time.Hour
 
@@ -82,7 +86,7 @@ func (m *meter) take(key string, tokens float64, hosts int, now time.Time) (retr
 	defer m.mu.Unlock()
 	b := m.of(key)
 	b.refill(rate, now)
-	if few := b.missing + tokens - burst; few > 0 {
+	if few := b.missing + tokens - burst; few > slack*burst {
 		return wait(few, rate), false
 	}
 	b.missing += tokens

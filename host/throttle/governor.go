@@ -277,7 +277,7 @@ func (a *app) grow(r *rules, by actor.Stored, now time.Time) error {
 	for _, q := range actor.StoredQuotas() {
 		most, bounded := r.Stored[q]
 		adds, grown := *by.Of(q), *s.grown.Of(q)
-		if !bounded || adds <= 0 || !s.known || !slices.Contains(s.quotas, q) {
+		if !bounded || adds <= 0 || !slices.Contains(s.quotas, q) {
 			continue
 		}
 		// One growth since the last count may have all that is left; several share it with other hosts.

@@ -43,7 +43,7 @@ type stored struct {
 func (s *stored) isDue(quotas []actor.Quota, now time.Time, age time.Duration) bool {
 	switch age = max(age, countShare*s.took); {
 	case s.failed:
-		age = countFull
+		age = max(countFull, countShare*s.took)
 	case !s.known || !slices.Equal(quotas, s.quotas):
 		age = 0
 	}

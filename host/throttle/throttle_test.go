@@ -92,6 +92,32 @@ func TestRates(t *testing.T) {
 	})
 }
 
+// TestWaitIsLongEnough: a call that has waited as long as it was told is admitted, however that was rounded.
+func TestWaitIsLongEnough(t *testing.T) {
+	for _, tt := range []struct {
+		rate  actor.Rate
+		after time.Duration
+	}{{actor.Rate{PerSecond: 1000, Burst: 1}, 1181}, {actor.Rate{PerSecond: 2e9, Burst: 1e12}, 1_333_333}, {actor.Rate{PerSecond: 1. / 60}, 12345}} {
+		for hosts := range 7 {
+			m, now := newMeter(tt.rate, 1), time.Unix(1_000_000, 0)
+			for i := range 1000 {
+				_, burst := m.share(hosts + 1)
+				now = now.Add(tt.after)
+				retry, ok := m.take("k", burst, hosts+1, now)
+				if ok {
+					continue
+				}
+				if now = now.Add(retry); retry == longestWait {
+					continue
+				}
+				if more, ok := m.take("k", burst, hosts+1, now); !ok {
+					t.Fatalf("%+v at %d hosts, call %d: told to wait %v, and then %v", tt.rate, hosts+1, i, retry, more)
+				}
+			}
+		}
+	}
+}
+
 func TestQuotasAndLimitsRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &rulebook{rules: actor.Rules{
