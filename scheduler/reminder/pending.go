@@ -29,6 +29,7 @@ type pending struct {
 	deferred deferred
 	waiting  map[actor.ReminderID]struct{} // for subscribers
 	lines    lines
+	cursors  cursors
 	stopping bool
 	polls    uint64 // how often the owner has polled the store
 }
@@ -37,7 +38,8 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), cursors: newCursors(),
+		waiting: map[actor.ReminderID]struct{}{},
 		memory: memoryUse{
 			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
 			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
@@ -239,9 +241,9 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 }
 
 // put puts a reminder of a bucket into the wheel; p.mu is held.
-func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) {
-	p.wheel.Insert(id, at)
+func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) Entry {
 	p.memory.add(b.bucket, b.row.App)
+	return p.wheel.Insert(id, at)
 }
 
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
@@ -253,6 +255,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 	now = p.clock.now()
 	due := p.wheel.Advance(now, nil, loadGroup)
 	for _, d := range due {
+		p.cursors.due(d.ID)
 		if b := p.owned[d.ID.Bucket()]; b != nil {
 			p.unread.add(b.row.App, d)
 			p.retried[d.ID] = struct{}{}
