@@ -28,12 +28,6 @@ type Pull struct {
 	Gone bool
 }
 
-// Next returns the spec of the cursor that the commit of a firing's turn puts in the place of the
-// one that has fired.
-func (f *Firing) Next() ReminderSpec {
-	return CursorSpec(f.Key, f.Method, Cursor{f.Pull.Publisher, f.Pull.Event.Position})
-}
-
 // CursorSpec returns the spec of a cursor of a subscriber, which is due at once.
 func CursorSpec(subscriber Key, method string, c Cursor) ReminderSpec {
 	return ReminderSpec{Key: subscriber, Name: CursorName(c.Publisher), Method: method, Cursor: &c}

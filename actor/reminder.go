@@ -252,6 +252,12 @@ func (f *Firing) Cause() Cause {
 	return CauseMessage
 }
 
+// Next returns the spec of the cursor that the commit of a firing's turn puts in the place of the
+// one that has fired.
+func (f *Firing) Next() ReminderSpec {
+	return CursorSpec(f.Key, f.Method, Cursor{f.Pull.Publisher, f.Pull.Event.Position})
+}
+
 // DeadLetter is a firing that failed as often as its policy allows.
 type DeadLetter struct {
 	Reminder Reminder // as it was read for the last delivery, at the occurrence that was delivered

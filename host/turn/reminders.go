@@ -96,11 +96,11 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if problem := t.spec.Methods.MethodProblem("reminder", spec.Method); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
 	}
-	return t.setReminder(spec)
+	return setReminder(t, spec)
 }
 
 // setReminder sets a reminder, or a cursor.
-func (t *Turn) setReminder(spec actor.ReminderSpec) abi.Code {
+func setReminder(t *Turn, spec actor.ReminderSpec) abi.Code {
 	if code := t.mayChange(); code != 0 {
 		return code
 	}
@@ -269,7 +269,7 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	if strings.HasPrefix(string(prefix), actor.CursorNames) {
 		return nil, 0, nil // which no reminder has
 	}
-	names, code, err := t.visibleNames(string(prefix))
+	names, code, err := visibleNames(t, string(prefix))
 	if code != 0 || err != nil {
 		return nil, code, err
 	}
@@ -279,7 +279,7 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 
 // visibleNames returns the names of reminders, or of cursors if the prefix is theirs, as the turn
 // sees them: [maxReminderNames] or more if there are as many.
-func (t *Turn) visibleNames(prefix string) ([]string, abi.Code, error) {
+func visibleNames(t *Turn, prefix string) ([]string, abi.Code, error) {
 	names, known := t.reminders.listed[prefix]
 	if !known {
 		code, err := t.ask(func() (err error) {

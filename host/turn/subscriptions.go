@@ -9,7 +9,7 @@ import (
 
 // EventSubscribe implements [engine.Calls].
 func (t *Turn) EventSubscribe(typ, id, method string) (abi.Code, error) {
-	publisher, code := t.publisher(typ, id)
+	publisher, code := publisherOf(t, typ, id)
 	if code != 0 {
 		return code, nil
 	}
@@ -26,16 +26,16 @@ func (t *Turn) EventSubscribe(typ, id, method string) (abi.Code, error) {
 	case found != nil:
 		cursor = *found.Cursor
 	default:
-		if cursor.After, code, err = t.subscribeFrom(publisher); code != 0 || err != nil {
+		if cursor.After, code, err = subscribeFrom(t, publisher); code != 0 || err != nil {
 			return code, err
 		}
 	}
-	return t.setReminder(actor.CursorSpec(t.spec.Key, method, cursor)), nil
+	return setReminder(t, actor.CursorSpec(t.spec.Key, method, cursor)), nil
 }
 
 // subscribeFrom returns the position after which a new subscription begins.
-func (t *Turn) subscribeFrom(publisher actor.Key) (at actor.EventPosition, code abi.Code, err error) {
-	names, code, err := t.visibleNames(actor.CursorNames)
+func subscribeFrom(t *Turn, publisher actor.Key) (at actor.EventPosition, code abi.Code, err error) {
+	names, code, err := visibleNames(t, actor.CursorNames)
 	switch {
 	case code != 0 || err != nil:
 		return at, code, err
@@ -51,7 +51,7 @@ func (t *Turn) subscribeFrom(publisher actor.Key) (at actor.EventPosition, code 
 
 // EventUnsubscribe implements [engine.Calls].
 func (t *Turn) EventUnsubscribe(typ, id string) (subscribed bool, code abi.Code, err error) {
-	publisher, code := t.publisher(typ, id)
+	publisher, code := publisherOf(t, typ, id)
 	if code != 0 {
 		return false, code, nil
 	}
@@ -68,9 +68,9 @@ func (t *Turn) EventUnsubscribe(typ, id string) (subscribed bool, code abi.Code,
 	return true, 0, nil
 }
 
-// publisher returns the actor that a subscription names. The code says why the turn may not change
+// publisherOf returns the actor that a subscription names. The code says why the turn may not change
 // subscriptions.
-func (t *Turn) publisher(typ, id string) (actor.Key, abi.Code) {
+func publisherOf(t *Turn, typ, id string) (actor.Key, abi.Code) {
 	t.reminders.problem = ""
 	publisher := actor.Key{App: t.spec.Key.App, Type: typ, ID: id}
 	if t.migrating {
@@ -90,7 +90,7 @@ func (t *Turn) publisher(typ, id string) (actor.Key, abi.Code) {
 
 // moveCursor puts a cursor after the event that asks for the turn in the place of the one that has
 // fired, before the guest runs: what the guest does to the subscription comes after that.
-func (t *Turn) moveCursor() error {
+func moveCursor(t *Turn) error {
 	f := t.spec.Firing
 	if f == nil || f.Pull == nil || t.spec.From.ID != "" {
 		return nil

@@ -211,7 +211,7 @@ func (t *Turn) Run(ctx context.Context, guest engine.Instance, before Before) er
 	} else {
 		t.begin(ctx)
 	}
-	if err := t.moveCursor(); err != nil {
+	if err := moveCursor(t); err != nil {
 		return err
 	}
 	if err := t.hook(ctx, guest, &method, before.Created); err != nil {

@@ -115,7 +115,7 @@ func (p *papers) checkCursors(s *Service, waiting int) {
 	p.w.Helper()
 	s.pending.mu.Lock()
 	defer s.pending.mu.Unlock()
-	c := &s.pending.cursors
+	c := &s.pending.waits.events
 	of := 0
 	for _, ids := range c.of {
 		of += len(ids)

@@ -235,7 +235,7 @@ func (c *chain) commitLife(waiting uint64) {
 		}
 	}
 	c.commitWatches()
-	c.commitSubscriptions()
+	commitSubscriptions(c)
 	for ref, m := range c.members {
 		if !m.written {
 			continue

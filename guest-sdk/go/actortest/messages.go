@@ -73,7 +73,7 @@ func (h *Harness) Deliver() int {
 	}
 	for delivered := 0; ; delivered++ {
 		m := h.nextMessage(h.now, func(m *message) bool { return waitsOutside(h, m) })
-		s, _ := h.nextEvent(h.now)
+		s, _ := nextEvent(h, h.now)
 		switch {
 		case m == nil && s == nil:
 			return delivered

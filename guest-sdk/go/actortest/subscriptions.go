@@ -47,7 +47,7 @@ func (s *subscription) next(h *Harness) (*Event, time.Time) {
 
 // nextEvent returns the subscription whose next event is delivered first until a time, and when; nil
 // if there is none.
-func (h *Harness) nextEvent(until time.Time) (first *subscription, at time.Time) {
+func nextEvent(h *Harness, until time.Time) (first *subscription, at time.Time) {
 	for _, of := range h.subscriptions {
 		for _, s := range of {
 			e, due := s.next(h)
@@ -87,7 +87,7 @@ type subscriptionChange struct {
 }
 
 // subscribed has the methods of an actor's subscriptions as the chain sees them.
-func (c *chain) subscribed(by actor.Ref) map[actor.Ref]string {
+func subscribed(c *chain, by actor.Ref) map[actor.Ref]string {
 	list := c.harness.Subscriptions(by.Type, by.ID)
 	for _, s := range c.subscriptions {
 		if s.by == by {
@@ -104,7 +104,7 @@ const maxSubscriptions = 100
 
 // EventSubscribe has the actor subscribe to the events of another one.
 func (h *turnHost) EventSubscribe(typ, id, method string) int32 {
-	to, code := h.publisher(typ, id)
+	to, code := publisherOf(h, typ, id)
 	if code != 0 {
 		return int32(code)
 	}
@@ -112,7 +112,7 @@ func (h *turnHost) EventSubscribe(typ, id, method string) int32 {
 		return int32(h.refuse(problem))
 	}
 	c := h.harness.chain
-	list := c.subscribed(h.ref)
+	list := subscribed(c, h.ref)
 	if _, known := list[to]; !known && len(list) == maxSubscriptions {
 		return int32(h.refusedFor(abi.CodeTooMany, "an actor subscribes to at most "+strconv.Itoa(maxSubscriptions)+" others"))
 	}
@@ -122,19 +122,19 @@ func (h *turnHost) EventSubscribe(typ, id, method string) int32 {
 
 // EventUnsubscribe ends a subscription of the actor.
 func (h *turnHost) EventUnsubscribe(typ, id string) int32 {
-	to, code := h.publisher(typ, id)
+	to, code := publisherOf(h, typ, id)
 	if code != 0 {
 		return int32(code)
 	}
 	c := h.harness.chain
-	if _, known := c.subscribed(h.ref)[to]; !known {
+	if _, known := subscribed(c, h.ref)[to]; !known {
 		return 0
 	}
 	c.subscriptions = append(c.subscriptions, subscriptionChange{h.ref, to, ""})
 	return 1
 }
 
-func (h *turnHost) publisher(typ, id string) (to actor.Ref, code abi.Code) {
+func publisherOf(h *turnHost, typ, id string) (to actor.Ref, code abi.Code) {
 	h.overlay.problem = ""
 	if code := h.overlay.writable(); code < 0 {
 		return to, code
@@ -147,7 +147,7 @@ func (h *turnHost) publisher(typ, id string) (to actor.Ref, code abi.Code) {
 
 // commitSubscriptions makes what the chain has done to subscriptions hold, after the event that asked
 // for it was consumed. It comes before the events of the chain: those are new.
-func (c *chain) commitSubscriptions() {
+func commitSubscriptions(c *chain) {
 	h := c.harness
 	if s := c.consumes; s != nil {
 		s.after, s.failures, s.retry = s.after+1, 0, time.Time{}
