@@ -89,6 +89,9 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 		if err := next.Validate(); err != nil {
 			return nil, err
 		}
+		if next.Name != m.Name {
+			return nil, &actor.ArgumentError{Field: "event", Problem: "is of another publisher than its cursor"}
+		}
 	}
 	return f, nil
 }
