@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,10 +163,9 @@ func TestPublishedWhileACursorIsRead(t *testing.T) {
 		s := p.start(w.config())
 		p.subscribe(s, "ann", "times")
 		after(time.Second)
-		first := true
+		var seen atomic.Bool
 		p.readAt = func() { // it has seen that there is none
-			if first {
-				first = false
+			if !seen.Swap(true) {
 				p.publish("times", s)
 			}
 		}
@@ -216,10 +216,12 @@ func TestFailingEvent(t *testing.T) {
 		s := p.start(w.config())
 		p.subscribe(s, "ann", "times")
 		after(time.Second)
-		failing := true
-		var attempts []uint32
+		var failing atomic.Bool
+		failing.Store(true)
+		var attempts, last atomic.Uint32 // how many there were, and the number of the last
 		p.turn = func(f actor.Firing) error {
-			if attempts = append(attempts, f.Attempt); failing {
+			attempts.Add(1)
+			if last.Store(f.Attempt); failing.Load() {
 				return &actor.GuestError{Code: "no"}
 			}
 			return nil
@@ -228,15 +230,15 @@ func TestFailingEvent(t *testing.T) {
 		p.publish("times", s)
 		after(3 * time.Hour)
 		p.expect("while it fails")
-		n := len(attempts)
-		if most := int(3*time.Hour/(longestCursorWait*3/4)) + 30; n < int(3*time.Hour/longestCursorWait) || n > most || attempts[n-1] != uint32(n) {
-			t.Fatalf("%d attempts, the last is %d", n, attempts[n-1])
+		n := int(attempts.Load())
+		if most := int(3*time.Hour/(longestCursorWait*3/4)) + 30; n < int(3*time.Hour/longestCursorWait) || n > most || int(last.Load()) != n {
+			t.Fatalf("%d attempts, the last is %d", n, last.Load())
 		}
-		failing = false
+		failing.Store(false)
 		after(longestCursorWait)
 		p.expect("afterwards", "ann 1", "ann 2")
-		if attempts[len(attempts)-1] != 1 {
-			t.Errorf("the next event begins with attempt %d", attempts[len(attempts)-1])
+		if last.Load() != 1 {
+			t.Errorf("the next event begins with attempt %d", last.Load())
 		}
 		p.checkCursors(s, 1)
 		if len(w.store.dead) != 0 {
@@ -252,20 +254,22 @@ func TestLostAnswerOfAnEvent(t *testing.T) {
 		s := p.start(w.config())
 		p.subscribe(s, "ann", "times")
 		after(time.Second)
-		lost := 0
+		var lost atomic.Int32
+		w.store.mu.Lock() // the commits read it
 		w.store.lose = func() error {
-			if lost++; lost <= 2 {
+			if lost.Add(1) <= 2 {
 				return actor.ErrAmbiguous
 			}
 			return nil
 		}
+		w.store.mu.Unlock()
 		for range 3 {
 			p.publish("times", s)
 		}
 		after(time.Minute)
 		p.expect("each once", "ann 1", "ann 2", "ann 3")
-		if lost < 3 {
-			t.Errorf("%d commits", lost)
+		if n := lost.Load(); n < 3 {
+			t.Errorf("%d commits", n)
 		}
 		p.checkCursors(s, 1)
 	})
