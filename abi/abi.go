@@ -44,14 +44,16 @@ const (
 	FuncTimerCancel    = "timer_cancel"
 	FuncProblem        = "problem"
 
-	FuncSend           = "send"
-	FuncSpawn          = "spawn"
-	FuncBecome         = "become"
-	FuncPassAway       = "pass_away"
-	FuncServiceClaim   = "service_claim"
-	FuncServiceRelease = "service_release"
-	FuncEventPublish   = "event_publish"
-	FuncHostWatch      = "host_watch"
+	FuncSend             = "send"
+	FuncSpawn            = "spawn"
+	FuncBecome           = "become"
+	FuncPassAway         = "pass_away"
+	FuncServiceClaim     = "service_claim"
+	FuncServiceRelease   = "service_release"
+	FuncEventPublish     = "event_publish"
+	FuncEventSubscribe   = "event_subscribe"
+	FuncEventUnsubscribe = "event_unsubscribe"
+	FuncHostWatch        = "host_watch"
 
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet  = "config_get"
@@ -104,11 +106,15 @@ const (
 	CauseMessage  uint8 = 2
 	CauseReminder uint8 = 3
 	CauseTimer    uint8 = 4
+	CauseEvent    uint8 = 5 // an event of an actor that this one subscribes to
 	// CauseUndelivered is a message that comes back to its sender: nobody consumed it.
 	CauseUndelivered uint8 = 6
 	// CauseDisconnected is the end of a host that the actor watched, or of its watch.
 	CauseDisconnected uint8 = 7
 )
+
+// EventsGone is tag 22 of a turn with CauseEvent that reports that events were not kept.
+const EventsGone = "position_gone"
 
 // Why an actor's watch of a host has ended: tag 22 of a turn with CauseDisconnected.
 const (

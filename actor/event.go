@@ -2,6 +2,7 @@ package actor
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,17 @@ type EventPosition struct {
 // Before reports whether p comes before q.
 func (p EventPosition) Before(q EventPosition) bool {
 	return p.Version < q.Version || p.Version == q.Version && p.Index < q.Index
+}
+
+// Previous returns the last position before p; the zero value has none and returns itself.
+func (p EventPosition) Previous() EventPosition {
+	switch {
+	case p.Index > 0:
+		p.Index--
+	case p.Version > 0:
+		p = EventPosition{p.Version - 1, math.MaxInt32}
+	}
+	return p
 }
 
 // String returns p for people and programs, who keep it as it is.
@@ -111,7 +123,7 @@ func (e *EventWrite) Validate() error {
 	return refuseControls("event content type", e.Payload.ContentType)
 }
 
-// EventQuery selects events of an
+// EventQuery selects events of an actor.
 type EventQuery struct {
 	Key   Key
 	After EventPosition // exclusive

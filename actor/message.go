@@ -105,8 +105,11 @@ func ValidateMessageName(name string) error {
 	return argument(field, "is %q, which no message has", shown(name))
 }
 
-// ValidateStoredName checks the name of a reminder or of a message.
+// ValidateStoredName checks the name of a reminder, of a message or of a cursor.
 func ValidateStoredName(name string) error {
+	if sum, ok := strings.CutPrefix(name, CursorNames); ok && len(sum) == 32 && strings.Trim(sum, "0123456789abcdef") == "" {
+		return nil
+	}
 	if IsMessageName(name) {
 		return ValidateMessageName(name)
 	}

@@ -145,6 +145,8 @@ type ReminderSpec struct {
 	// Message makes it a message to the actor; nil: a reminder of the actor's own. The end of
 	// the schedule is then when the message is too old.
 	Message *Message
+	// Cursor makes it a subscription to the events of another actor; nil: it is none.
+	Cursor *Cursor
 }
 
 // ReminderProgress is what changes of a reminder while it lives.
@@ -235,6 +237,8 @@ type Firing struct {
 	Message *Message
 	// SentAt is when a message was sent, by the clock of the database; zero for a reminder.
 	SentAt time.Time
+	// Pull is not nil for a cursor: whoever delivers the firing reads the event.
+	Pull *Pull
 }
 
 // Cause returns what causes the turn of the firing.
@@ -246,6 +250,12 @@ func (f *Firing) Cause() Cause {
 		return CauseUndelivered
 	}
 	return CauseMessage
+}
+
+// Next returns the spec of the cursor that the commit of a firing's turn puts in the place of the
+// one that has fired.
+func (f *Firing) Next() ReminderSpec {
+	return CursorSpec(f.Key, f.Method, Cursor{f.Pull.Publisher, f.Pull.Event.Position})
 }
 
 // DeadLetter is a firing that failed as often as its policy allows.
@@ -295,6 +305,8 @@ func (s *ReminderSpec) Validate() error {
 // validateName checks the name, and, of a message, all that it has beside a reminder.
 func (s *ReminderSpec) validateName() error {
 	switch {
+	case s.Cursor != nil:
+		return s.Cursor.validate(s)
 	case s.Message == nil:
 		return ValidateReminderName(s.Name)
 	case s.Name != "":
@@ -526,6 +538,9 @@ func (e *ReminderEffects) Size() int {
 // Size is about how many bytes r takes in a commit.
 func (r *Reminder) Size() int {
 	size := ReminderOverhead + len(r.Payload.Data) + r.Message.size()
+	if r.Cursor != nil {
+		size += len(r.Cursor.Publisher.Type) + len(r.Cursor.Publisher.ID)
+	}
 	for k, v := range r.Metadata {
 		size += len(k) + len(v)
 	}

@@ -172,6 +172,11 @@ type Calls interface {
 	ServiceRelease(name []byte) (held bool, code abi.Code)
 	// Publish publishes an event, with a payload that must not alias the guest's memory.
 	Publish(name, contentType string, payload []byte) abi.Code
+	// EventSubscribe has the actor subscribe to the events of an actor of the app, whose name must not
+	// alias the guest's memory, and EventUnsubscribe ends that; subscribed reports whether it did
+	// subscribe. An error ends the guest.
+	EventSubscribe(typ, id, method string) (abi.Code, error)
+	EventUnsubscribe(typ, id string) (subscribed bool, code abi.Code, err error)
 	// HostWatch has the actor watch the host that holds an actor of the app, whose name must not
 	// alias the guest's memory; with an empty method it ends the watch. It may wait to learn
 	// which host that is. replaced reports whether there was a watch for that actor.

@@ -679,3 +679,7 @@ func TestRefusedCommitGivesItsTokensBack(t *testing.T) {
 		}
 	})
 }
+
+func (*fakeReminders) NewestEvent(context.Context, actor.Key) (actor.EventPosition, error) {
+	return actor.EventPosition{}, nil
+}

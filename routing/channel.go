@@ -141,7 +141,7 @@ const (
 	protocolRelease = 3
 	// protocolOrigin is the first protocol with invocations by an actor's turn.
 	protocolOrigin = 5
-	// protocolMessages is the first one whose firings may be deliveries of messages, and whose
+	// protocolMessages is the first one whose firings may be deliveries of messages and events, and whose
 	// invocations may be volatile messages.
 	protocolMessages = 6
 )

@@ -260,8 +260,8 @@ func (c *routed) addFiring(s *sentCall, p *peer) (err error) {
 	if p.protocol < protocolCaller {
 		return noOwner("its host speaks a protocol without reminders")
 	}
-	if c.inv.Firing.Message != nil && p.protocol < protocolMessages {
-		return noOwner("its host %s speaks a protocol without messages; upgrade it", p.id)
+	if (c.inv.Firing.Message != nil || c.inv.Firing.Pull != nil) && p.protocol < protocolMessages {
+		return noOwner("its host %s speaks a protocol without messages and events of actors; upgrade it", p.id)
 	}
 	s.Inv.Firing, err = invokestream.EncodeFiring(c.inv.Firing)
 	return err

@@ -56,3 +56,27 @@ func (r *MessageRecord) message(app string) *actor.Message {
 	}
 	return m
 }
+
+// CursorRecord is how an [actor.Cursor] is stored, in a [SpecRecord]. The publisher is of the
+// subscriber's app.
+type CursorRecord struct {
+	Publisher ActorRecord `json:"publisher"`
+	Version   uint64      `json:"version,string"` // of the position, which some readers of JSON would round
+	Index     uint32      `json:"index"`
+}
+
+// cursorRecordOf returns how c is stored; nil for none.
+func cursorRecordOf(c *actor.Cursor) *CursorRecord {
+	if c == nil {
+		return nil
+	}
+	return &CursorRecord{actorRecordOf(c.Publisher), c.After.Version, c.After.Index}
+}
+
+// cursor returns what was stored of a cursor of an actor of an app.
+func (r *CursorRecord) cursor(app string) *actor.Cursor {
+	if r == nil {
+		return nil
+	}
+	return &actor.Cursor{Publisher: r.Publisher.key(app), After: actor.EventPosition{Version: r.Version, Index: r.Index}}
+}

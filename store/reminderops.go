@@ -197,14 +197,17 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err
 	}
-	if actor.IsMessageName(q.After.Name) {
-		return errors.Join(validatePositions(q.Prefix), actor.ValidateMessageName(q.After.Name), ValidateLimit(q.Limit))
+	if isReserved(q.After.Name) {
+		return errors.Join(validatePositions(q.Prefix), actor.ValidateStoredName(q.After.Name), ValidateLimit(q.Limit))
 	}
 	if err := validatePositions(q.Prefix, q.After.Name); err != nil {
 		return err
 	}
 	return ValidateLimit(q.Limit)
 }
+
+// isReserved reports whether a name is that of a message or of a cursor.
+func isReserved(name string) bool { return name != "" && name < actor.ReservedNamesEnd }
 
 // validatePositions checks beginnings of names and names, which may be empty.
 func validatePositions(names ...string) error {
@@ -224,10 +227,14 @@ func ValidateReminderNameQuery(q *ReminderNameQuery) error {
 	if err := q.Key.Validate(); err != nil {
 		return err
 	}
-	if q.Messages && actor.IsMessageName(q.After) {
-		return errors.Join(validatePositions(q.Prefix), actor.ValidateMessageName(q.After), ValidateLimit(q.Limit))
+	prefix := q.Prefix
+	if prefix == actor.CursorNames {
+		prefix = ""
 	}
-	if err := validatePositions(q.Prefix, q.After); err != nil {
+	if isReserved(q.After) && (q.Messages || prefix != q.Prefix) {
+		return errors.Join(validatePositions(prefix), actor.ValidateStoredName(q.After), ValidateLimit(q.Limit))
+	}
+	if err := validatePositions(prefix, q.After); err != nil {
 		return err
 	}
 	return ValidateLimit(q.Limit)
@@ -298,6 +305,7 @@ type SpecRecord struct {
 	FailureRecord
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Message  *MessageRecord    `json:"message,omitempty"` // nil: it is no message
+	Cursor   *CursorRecord     `json:"cursor,omitempty"`  // nil: it is no cursor
 }
 
 // FailureRecord is how a failure policy is stored, in a [SpecRecord].
@@ -317,7 +325,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 		FailureRecord: FailureRecord{
 			Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(), Max: s.Failure.Max.Microseconds(),
 		},
-		Metadata: s.Metadata, Message: messageRecordOf(s.Message),
+		Metadata: s.Metadata, Message: messageRecordOf(s.Message), Cursor: cursorRecordOf(s.Cursor),
 	}
 	if !s.Schedule.Until.IsZero() {
 		until := s.Schedule.Until.UnixMicro()
@@ -330,7 +338,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) actor.ReminderSpec {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	s := actor.ReminderSpec{
-		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata, Message: r.Message.message(key.App),
+		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata, Message: r.Message.message(key.App), Cursor: r.Cursor.cursor(key.App),
 		Schedule: actor.Schedule{
 			At: time.UnixMicro(r.At).UTC(), Every: us(r.Every), Cron: r.Cron, Zone: r.Zone, Times: r.Times, Jitter: us(r.Jitter),
 		},

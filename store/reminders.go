@@ -146,9 +146,10 @@ func (q *ReminderQuery) Due(t time.Time) bool {
 // ReminderNameQuery selects names of one actor's reminders.
 type ReminderNameQuery struct {
 	Key    actor.Key
-	Prefix string // empty: all
+	Prefix string // [actor.CursorNames]: cursors; empty: all reminders
 	After  string // exclusive; empty: from the first
-	// Messages asks for the names of messages to the actor as well, which come first.
+	// Messages asks for the names of messages to the actor and of its cursors as well, which come
+	// first.
 	Messages bool
 	Limit    int // 1 to [MaxList]
 }
@@ -156,7 +157,7 @@ type ReminderNameQuery struct {
 // First returns what the first of the names is not below.
 func (q *ReminderNameQuery) First() string {
 	if q.Prefix == "" && !q.Messages {
-		return actor.MessageNamesEnd
+		return actor.ReservedNamesEnd
 	}
 	return q.Prefix
 }

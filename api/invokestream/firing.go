@@ -26,6 +26,12 @@ func EncodeFiring(f *actor.Firing) ([]byte, error) {
 		m.Message = forwardedMessage(f.Message)
 		m.Message.Ordered, m.Message.SentAt = f.Step.Ordered, timestamppb.New(f.SentAt)
 	}
+	if p := f.Pull; p != nil {
+		m.Event = &greenroomv1.ForwardedEvent{
+			Publisher: &greenroomv1.ForwardedActor{Type: p.Publisher.Type, Id: p.Publisher.ID}, Position: p.Event.Position.String(), Gone: p.Gone,
+			Name: p.Event.Name, PublishedAt: timestamppb.New(p.Event.At), Life: p.Event.Life,
+		}
+	}
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode firing: %w", err)
@@ -47,8 +53,11 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 		return nil, err
 	}
 	check := actor.ValidateReminderName
-	if m.Message != nil {
+	switch {
+	case m.Message != nil:
 		check = actor.ValidateMessageName
+	case m.Event != nil:
+		check = actor.ValidateStoredName
 	}
 	if err := check(m.Name); err != nil {
 		return nil, err
@@ -68,6 +77,21 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 			return nil, err
 		}
 		f.SentAt, f.Step.Ordered = msg.GetSentAt().AsTime(), msg.Ordered
+	}
+	if e := m.Event; e != nil {
+		at, err := actor.ParseEventPosition(e.GetPosition())
+		if err != nil {
+			return nil, err
+		}
+		f.Pull = &actor.Pull{Cursor: actor.Cursor{Publisher: actor.Key{App: i.Key.App, Type: e.GetPublisher().GetType(), ID: e.GetPublisher().GetId()}}, Gone: e.GetGone()}
+		f.Pull.Event = actor.Event{Position: at, Life: e.GetLife(), Name: e.GetName(), Payload: i.Payload, At: e.GetPublishedAt().AsTime()}
+		next := f.Next()
+		if err := next.Validate(); err != nil {
+			return nil, err
+		}
+		if next.Name != m.Name {
+			return nil, &actor.ArgumentError{Field: "event", Problem: "is of another publisher than its cursor"}
+		}
 	}
 	return f, nil
 }

@@ -42,6 +42,25 @@ func outside() *actor.Firing {
 	return f
 }
 
+// event is the delivery of an event, without the position that its cursor had.
+func event() *actor.Firing {
+	f := firing()
+	f.Missed, f.Metadata, f.Step.Then = 0, nil, nil
+	f.Pull = &actor.Pull{Cursor: actor.Cursor{Publisher: actor.Key{App: "a", Type: "U", ID: "y ü"}}}
+	f.Pull.Event = actor.Event{Position: actor.EventPosition{Version: 1<<62 + 1, Index: 7}, Life: 3, Name: "paid", Payload: f.Payload, At: f.Due.Add(-time.Minute)}
+	f.Name = actor.CursorName(f.Pull.Publisher)
+	f.Step.Name = f.Name
+	return f
+}
+
+// gone is the report that events are gone.
+func gone() *actor.Firing {
+	f := event()
+	f.Pull.Gone, f.Payload = true, actor.Payload{}
+	f.Pull.Event = actor.Event{Position: f.Pull.Event.Position, At: time.Unix(0, 0).UTC()}
+	return f
+}
+
 func encodedFiring(f *actor.Firing) []byte {
 	data, err := EncodeFiring(f)
 	if err != nil {
@@ -54,7 +73,7 @@ func encodedFiring(f *actor.Firing) []byte {
 func TestFirings(t *testing.T) {
 	last := firing()
 	last.Step.Then = nil
-	for _, f := range []*actor.Firing{firing(), last, message(), outside()} {
+	for _, f := range []*actor.Firing{firing(), last, message(), outside(), event(), gone()} {
 		got, err := DecodeFiring(&Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: encodedFiring(f)})
 		if diff := cmp.Diff(f, got); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
@@ -65,8 +84,13 @@ func TestFirings(t *testing.T) {
 	}
 	noName, asReminder, asMessage, noSender := firing(), message(), message(), message()
 	noName.Name, asReminder.Message, asMessage.Name, noSender.Message = "", nil, "monday", &actor.Message{From: actor.Key{ID: "x"}}
-	for _, bad := range [][]byte{{1}, {0x12, 1, 'n'}, encodedFiring(noName), encodedFiring(asReminder), encodedFiring(asMessage), encodedFiring(noSender)} {
-		if got, err := DecodeFiring(&Invocation{Key: noName.Key, Firing: bad}); err == nil {
+	otherName, noPublisher, cursorAlone := event(), event(), event()
+	otherName.Name, noPublisher.Pull.Publisher, cursorAlone.Pull = actor.CursorName(otherName.Key), actor.Key{}, nil
+	for _, bad := range [][]byte{
+		{1}, {0x12, 1, 'n'}, encodedFiring(noName), encodedFiring(asReminder), encodedFiring(asMessage), encodedFiring(noSender),
+		encodedFiring(otherName), encodedFiring(noPublisher), encodedFiring(cursorAlone),
+	} {
+		if got, err := DecodeFiring(&Invocation{Key: noName.Key, Method: noName.Method, Firing: bad}); err == nil {
 			t.Errorf("%x is the firing %v", bad, got)
 		}
 	}

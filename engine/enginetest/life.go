@@ -19,6 +19,8 @@ type Life struct {
 	Services map[string]bool
 	// Published are the events, as "name content type payload".
 	Published []string
+	// Subscribed has the methods of subscriptions, by "type/ID" of the publisher.
+	Subscribed map[string]string
 	// Watched has the methods of watches of hosts, by "type/ID" of the actor that it holds.
 	Watched map[string]string
 	// RefuseLife is answered by all, if it is not 0; SendErr ends the guest.
@@ -99,4 +101,22 @@ func (f *Life) HostWatch(typ, id, method string) (bool, abi.Code) {
 	}
 	f.Watched[of] = method
 	return replaced, 0
+}
+
+// EventSubscribe implements [engine.Calls].
+func (f *Life) EventSubscribe(typ, id, method string) (abi.Code, error) {
+	if f.RefuseLife == 0 && f.SendErr == nil {
+		if f.Subscribed == nil {
+			f.Subscribed = map[string]string{}
+		}
+		f.Subscribed[typ+"/"+id] = method
+	}
+	return f.RefuseLife, f.SendErr
+}
+
+// EventUnsubscribe implements [engine.Calls].
+func (f *Life) EventUnsubscribe(typ, id string) (bool, abi.Code, error) {
+	_, subscribed := f.Subscribed[typ+"/"+id]
+	delete(f.Subscribed, typ+"/"+id)
+	return subscribed, f.RefuseLife, f.SendErr
 }

@@ -38,6 +38,23 @@ func eventPublish(c *call, s []uint64) {
 	c.refuseFor("event", c.turn().calls.Publish(string(c.bytes(s[0])), "", c.copied(s[1])))
 }
 
+func eventSubscribe(c *call, s []uint64) {
+	code, err := c.turn().calls.EventSubscribe(string(c.bytes(s[0])), string(c.bytes(s[1])), string(c.bytes(s[2])))
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	c.refuseFor("subscription", code)
+}
+
+func eventUnsubscribe(c *call, s []uint64) {
+	subscribed, code, err := c.turn().calls.EventUnsubscribe(string(c.bytes(s[0])), string(c.bytes(s[1])))
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	c.refuseFor("subscription", code)
+	s[0] = yes(subscribed)
+}
+
 func hostWatch(c *call, s []uint64) {
 	typ, id, method := string(c.bytes(s[0])), string(c.bytes(s[1])), string(c.bytes(s[2]))
 	replaced, code := c.turn().calls.HostWatch(typ, id, method)

@@ -147,6 +147,28 @@ func receivedBy(f *abi.Turn, cause uint8) *received {
 	}
 }
 
+// pulled is what greenroom_self says of the event that the turn is for.
+type pulled struct {
+	Of        *party     `json:"of"`
+	Name      string     `json:"name,omitempty"`
+	Published *time.Time `json:"published,omitempty"`
+	Attempt   uint32     `json:"attempt"`
+	Failed    string     `json:"failed,omitempty"` // position_gone
+}
+
+// pulledBy returns it; nil for none.
+func pulledBy(f *abi.Turn) *pulled {
+	if f.Cause != abi.CauseEvent {
+		return nil
+	}
+	p := &pulled{Of: partyOf(f.CallerType, f.CallerID), Name: f.CauseName, Attempt: f.Attempt, Failed: f.Failed}
+	if p.Failed == "" {
+		at := time.Unix(0, f.DueUnixNano).UTC()
+		p.Published = &at
+	}
+	return p
+}
+
 // watched is what greenroom_self says of the watch of a host whose end the turn is for.
 type watched struct {
 	Of    *party `json:"of"`

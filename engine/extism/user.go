@@ -51,6 +51,8 @@ func userFuncs() []hostFunc {
 		user("service_claim", one, none, serviceClaim),
 		user("service_release", one, one, serviceRelease),
 		user("event_publish", two, none, eventPublish),
+		user("event_subscribe", three, none, eventSubscribe),
+		user("event_unsubscribe", two, one, eventUnsubscribe),
 		user("host_watch", three, one, hostWatch),
 		user("now", none, one, now),
 		user("random", one, one, random),
@@ -149,10 +151,11 @@ func self(c *call, s []uint64) {
 		Caller      *party    `json:"caller,omitempty"`
 		Message     *received `json:"message,omitempty"`
 		Undelivered *received `json:"undelivered,omitempty"`
+		Event       *pulled   `json:"event,omitempty"`
 		Watch       *watched  `json:"watch,omitempty"`
 	}{
 		f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, f.MethodSet,
-		firedBy(f), timedBy(f), calledBy(f), receivedBy(f, abi.CauseMessage), receivedBy(f, abi.CauseUndelivered), watchedBy(f),
+		firedBy(f), timedBy(f), calledBy(f), receivedBy(f, abi.CauseMessage), receivedBy(f, abi.CauseUndelivered), pulledBy(f), watchedBy(f),
 	}))
 }
 

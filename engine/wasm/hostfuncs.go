@@ -80,6 +80,8 @@ func hostFuncs() []hostFunc {
 		{abi.FuncServiceClaim, args(2), one, fuelFind, serviceClaim},
 		{abi.FuncServiceRelease, args(2), one, fuelFind, serviceRelease},
 		{abi.FuncEventPublish, args(6), one, fuelSet, eventPublish},
+		{abi.FuncEventSubscribe, args(6), one, fuelFind, eventSubscribe},
+		{abi.FuncEventUnsubscribe, args(4), one, fuelFind, eventUnsubscribe},
 		{abi.FuncHostWatch, args(6), one, fuelSet, hostWatch},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // spawn refuses a buffer that could be too small: asking twice would spawn twice.
@@ -71,6 +72,36 @@ func eventPublish(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	}
 	i.malformed = ""
 	return 0, i.calls.Publish(string(name), mediaType(contentType), bytes.Clone(payload))
+}
+
+func eventSubscribe(i *instance, g guestBytes, s []uint64) (_ uint64, code abi.Code) {
+	typ, id, method := string(g.at(s[0], s[1])), string(g.at(s[2], s[3])), string(g.at(s[4], s[5]))
+	if i.calls == nil {
+		return 0, abi.CodeNoTurn
+	}
+	i.malformed = ""
+	var err error
+	i.wait(func() { code, err = i.calls.EventSubscribe(typ, id, method) })
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	return 0, code
+}
+
+func eventUnsubscribe(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	typ, id := string(g.at(s[0], s[1])), string(g.at(s[2], s[3]))
+	if i.calls == nil {
+		return 0, abi.CodeNoTurn
+	}
+	i.malformed = ""
+	var subscribed bool
+	var code abi.Code
+	var err error
+	i.wait(func() { subscribed, code, err = i.calls.EventUnsubscribe(typ, id) })
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	return wasThere(subscribed, code)
 }
 
 func hostWatch(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {

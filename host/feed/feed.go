@@ -128,7 +128,7 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition) (e
 	if reads == nobody {
 		return events, news, nil
 	}
-	page, err := f.read(ctx, t.key, after)
+	page, err := f.read(ctx, t.key, after, pageEvents)
 	if reads == all {
 		t.done(after, page.Events, err)
 	}
@@ -155,16 +155,63 @@ func kept(page actor.EventPage, after actor.EventPosition, err error) ([]actor.E
 // at a time; none if nothing was published after it. It returns [actor.ErrPositionGone] if events
 // were trimmed that are next.
 func (f *Feed) Read(ctx context.Context, key actor.Key, after actor.EventPosition) ([]actor.Event, error) {
-	page, err := f.read(ctx, key, after)
+	page, err := f.read(ctx, key, after, pageEvents)
 	return kept(page, after, err)
 }
 
+// Pull returns the firing of a cursor with the event behind that, or, if events behind it are not kept
+// any more, with the position up to which they are gone; ok is false if there is no event yet. A
+// publisher that was deleted has lost all its events: the event of the cursor itself is missing then,
+// and the position is where what is kept of its new events begins.
+func (f *Feed) Pull(ctx context.Context, firing actor.Firing) (pulled actor.Firing, ok bool, err error) {
+	pull := *firing.Pull
+	newest, err := f.newest(ctx, pull.Publisher)
+	if err != nil || newest == pull.After { // which most polls find, and is cheap
+		return firing, false, err
+	}
+	// The event of the cursor is read once more, to see that it is there.
+	page, err := f.read(ctx, pull.Publisher, pull.After.Previous(), 2)
+	if err != nil {
+		return firing, false, fmt.Errorf("read the event behind a cursor: %w", err)
+	}
+	none := actor.EventPosition{}
+	known := pull.After == none || pull.After == page.Trimmed
+	if len(page.Events) > 0 && page.Events[0].Position == pull.After {
+		known, page.Events = true, page.Events[1:]
+	}
+	switch {
+	case !known, pull.After.Before(page.Trimmed):
+		pull.Gone, pull.Event.Position = true, page.Trimmed
+	case len(page.Events) == 0:
+		return firing, false, nil
+	default:
+		pull.Event = page.Events[0]
+		firing.Payload = pull.Event.Payload
+	}
+	firing.Pull = &pull
+	return firing, true, nil
+}
+
+// newest reads the position of the last event of an actor, in the turn of its app.
+func (f *Feed) newest(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	leave, err := f.reads.Enter(ctx, key.App, key.Type)
+	if err != nil {
+		return actor.EventPosition{}, errors.Join(ctx.Err(), err)
+	}
+	defer leave()
+	at, err := f.cfg.Store.NewestEvent(ctx, key)
+	if err != nil {
+		return at, fmt.Errorf("read the newest event: %w", err)
+	}
+	return at, nil
+}
+
 // read reads for subscribers. A busy app waits for its own reads.
-func (f *Feed) read(ctx context.Context, key actor.Key, after actor.EventPosition) (actor.EventPage, error) {
+func (f *Feed) read(ctx context.Context, key actor.Key, after actor.EventPosition, limit int) (actor.EventPage, error) {
 	leave, err := f.reads.Enter(ctx, key.App, key.Type)
 	if err != nil {
 		return actor.EventPage{}, errors.Join(ctx.Err(), err)
 	}
 	defer leave()
-	return f.cfg.Store.ReadEvents(ctx, actor.EventQuery{Key: key, After: after, Limit: pageEvents, MaxBytes: pageBytes})
+	return f.cfg.Store.ReadEvents(ctx, actor.EventQuery{Key: key, After: after, Limit: limit, MaxBytes: pageBytes})
 }

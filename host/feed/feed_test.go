@@ -72,8 +72,11 @@ func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor
 func (s *events) NewestEvent(_ context.Context, k actor.Key) (at actor.EventPosition, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.of[k]); n > 0 {
-		at = s.of[k][n-1].Position
+	if s.fails != nil {
+		return at, s.fails
+	}
+	if at = s.trimmed[k]; len(s.of[k]) > 0 {
+		at = s.of[k][len(s.of[k])-1].Position
 	}
 	return at, nil
 }
@@ -429,4 +432,63 @@ func TestPolls(t *testing.T) {
 			t.Errorf("ended with %v", a.err)
 		}
 	})
+}
+
+// TestPull: a cursor gets the event behind it, or the position up to which events are gone: they were
+// trimmed, or removed with their actor, which may begin anew at a lower version.
+func TestPull(t *testing.T) {
+	s := newEvents()
+	f := New(Config{Store: s, Logger: slog.New(slog.DiscardHandler)})
+	cursor := func(after actor.EventPosition) actor.Firing {
+		return actor.Firing{Pull: &actor.Pull{Cursor: actor.Cursor{Publisher: key, After: after}}}
+	}
+	at := func(version uint64, index uint32) actor.EventPosition {
+		return actor.EventPosition{Version: version, Index: index}
+	}
+	none := func(after actor.EventPosition) {
+		t.Helper()
+		if _, ok, err := f.Pull(t.Context(), cursor(after)); ok || err != nil {
+			t.Errorf("after %v: %v, %v, want no event", after, ok, err)
+		}
+	}
+	gets := func(after, position actor.EventPosition, text string) {
+		t.Helper()
+		before := cursor(after)
+		got, ok, err := f.Pull(t.Context(), before)
+		if err != nil || !ok || got.Pull.Event.Position != position || got.Pull.Gone != (text == "") || string(got.Payload.Data) != text {
+			t.Errorf("after %v: %+v with %q, %v, %v", after, got.Pull, got.Payload.Data, ok, err)
+		}
+		if before.Pull.Event.Position != (actor.EventPosition{}) {
+			t.Error("the firing that was given is changed")
+		}
+	}
+	none(at(0, 0))
+	s.publish(key, "1", "2")
+	s.publish(key, "3")
+	gets(at(0, 0), at(1, 0), "1")
+	gets(at(1, 0), at(1, 1), "2")
+	gets(at(1, 1), at(3, 0), "3")
+	none(at(3, 0))
+	if n := s.takeReads(); n != 3 {
+		t.Errorf("%d reads of events for three", n)
+	}
+
+	if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	gets(at(0, 0), at(1, 1), "") // who subscribed before the first event has missed it, too
+	gets(at(1, 0), at(1, 1), "")
+	gets(at(1, 1), at(3, 0), "3")
+
+	// The actor is deleted, and begins anew.
+	s.of[key], s.trimmed[key] = nil, at(0, 0)
+	gets(at(3, 0), at(0, 0), "")
+	none(at(0, 0))
+	s.publish(key, "anew")
+	gets(at(3, 0), at(0, 0), "")
+	gets(at(0, 0), at(1, 0), "anew")
+	s.fails = errors.New("away")
+	if _, ok, err := f.Pull(t.Context(), cursor(at(0, 0))); ok || !errors.Is(err, s.fails) {
+		t.Errorf("of a store that fails: %v, %v", ok, err)
+	}
 }

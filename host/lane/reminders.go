@@ -164,4 +164,6 @@ type Keeper interface {
 	// Inbox counts the messages of an actor and their bytes, up to what an inbox holds. It asks
 	// the store.
 	Inbox(ctx context.Context, key actor.Key) (messages int, bytes int64, err error)
+	// NewestEvent returns the position of the last event of an actor.
+	NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error)
 }

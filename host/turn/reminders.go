@@ -31,6 +31,8 @@ type Reminders interface {
 	// Names returns the names of an actor's reminders with a prefix in byte order, the
 	// first limit of them.
 	Names(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
+	// NewestEvent returns the position of the last event of an actor.
+	NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error)
 }
 
 const (
@@ -94,6 +96,11 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if problem := t.spec.Methods.MethodProblem("reminder", spec.Method); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
 	}
+	return setReminder(t, spec)
+}
+
+// setReminder sets a reminder, or a cursor.
+func setReminder(t *Turn, spec actor.ReminderSpec) abi.Code {
 	if code := t.mayChange(); code != 0 {
 		return code
 	}
@@ -104,7 +111,7 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 		return t.refuse(abi.CodeInvalid, err.Error())
 	case err != nil:
 		t.Log(int32(slog.LevelWarn), "cannot set the reminder "+strconv.Quote(spec.Name)+" now: "+err.Error())
-		return t.refuse(abi.CodeNotReady, "the host cannot create reminders now")
+		return t.refuse(abi.CodeNotReady, "the host cannot create reminders and subscriptions now")
 	}
 	t.tokens = append(t.tokens, made.ID)
 	size := int64(made.Size())
@@ -259,11 +266,25 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
 	}
-	names, known := t.reminders.listed[string(prefix)]
+	if strings.HasPrefix(string(prefix), actor.CursorNames) {
+		return nil, 0, nil // which no reminder has
+	}
+	names, code, err := visibleNames(t, string(prefix))
+	if code != 0 || err != nil {
+		return nil, code, err
+	}
+	t.buf = abi.AppendKeyList(t.buf[:0], names[:min(len(names), maxReminderNames)])
+	return t.buf, 0, nil
+}
+
+// visibleNames returns the names of reminders, or of cursors if the prefix is theirs, as the turn
+// sees them: [maxReminderNames] or more if there are as many.
+func visibleNames(t *Turn, prefix string) ([]string, abi.Code, error) {
+	names, known := t.reminders.listed[prefix]
 	if !known {
 		code, err := t.ask(func() (err error) {
 			// As many of them may be gone by what the turn does.
-			names, err = t.env.Reminders.Names(t.ctx, t.spec.Key, string(prefix), maxReminderNames+maxReminderChanges)
+			names, err = t.env.Reminders.Names(t.ctx, t.spec.Key, prefix, maxReminderNames+maxReminderChanges)
 			return err
 		})
 		if code != 0 || err != nil {
@@ -272,7 +293,7 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 		if t.reminders.listed == nil {
 			t.reminders.listed = map[string][]string{}
 		}
-		t.reminders.listed[string(prefix)] = names
+		t.reminders.listed[prefix] = names
 	}
 	gone := func(name string) bool {
 		n := actor.ReminderName{Key: t.spec.Key, Name: name}
@@ -281,14 +302,13 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	}
 	names = slices.DeleteFunc(slices.Clone(names), gone)
 	for i := range t.done.Reminders.Set {
-		if r := &t.done.Reminders.Set[i]; r.Message == nil && strings.HasPrefix(r.Name, string(prefix)) {
+		r := &t.done.Reminders.Set[i]
+		if r.Message == nil && (r.Cursor != nil) == (prefix == actor.CursorNames) && strings.HasPrefix(r.Name, prefix) {
 			names = append(names, r.Name)
 		}
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	t.buf = abi.AppendKeyList(t.buf[:0], names[:min(len(names), maxReminderNames)])
-	return t.buf, 0, nil
+	return slices.Compact(names), 0, nil
 }
 
 // specOf is what a frame asks for. The frame is the host's own.

@@ -173,6 +173,8 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	}
 	switch f := spec.Firing; {
 	case f == nil, spec.From.ID != "":
+	case f.Pull != nil:
+		fillEvent(&t.frame, f)
 	case f.Message != nil:
 		fillMessage(&t.frame, f.Message)
 		t.frame.DueUnixNano, t.frame.Attempt = nano(f.SentAt), f.Attempt
@@ -208,6 +210,9 @@ func (t *Turn) Run(ctx context.Context, guest engine.Instance, before Before) er
 		}
 	} else {
 		t.begin(ctx)
+	}
+	if err := moveCursor(t); err != nil {
+		return err
 	}
 	if err := t.hook(ctx, guest, &method, before.Created); err != nil {
 		return err

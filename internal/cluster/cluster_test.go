@@ -241,14 +241,16 @@ func TestThreeHosts(t *testing.T) {
 func threeHosts(t *testing.T, storeURL string, db *pgtest.Server, args ...string) {
 	t.Helper()
 	r, random := load(t, startCluster(t, storeURL, nil, args...))
-	reminders, messages := newAlarms(t, r), newPosts(t, r)
+	reminders, messages, events := newAlarms(t, r), newPosts(t, r), newPapers(t, r)
 	r.breakAll(t, random, faults(db), func() {
 		reminders.wave(t)
 		messages.wave(t)
+		events.wave(t)
 	})
 	r.end(t)
 	reminders.end(t)
 	messages.end(t)
+	events.end(t)
 	t.Logf("%d calls, %d attempts", r.calls.Len(), r.attempts.Load())
 }
 

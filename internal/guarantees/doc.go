@@ -16,6 +16,7 @@
 //	   its repetition sends nothing outside        TestRecordedCallSendsNothing
 //	   a reminder's firing takes effect once       TestGuarantee6FiringOnce
 //	   a message takes effect once, and in order   TestGuarantee6MessageOnce
+//	   an event too, at an actor that subscribes   TestGuarantee6EventOnce
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
 // What a guest may not do (7) is tested where guests run. TestRequestsLeaveDurably and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
@@ -37,7 +39,7 @@ type reminders struct {
 }
 
 func (r *reminders) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
-	return r.Store.ReminderNames(ctx, store.ReminderNameQuery{Key: key, Prefix: prefix, Limit: limit})
+	return r.Store.ReminderNames(ctx, store.ReminderNameQuery{Key: key, Prefix: prefix, Limit: min(limit, store.MaxList)})
 }
 
 func (r *reminders) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
@@ -58,6 +60,7 @@ func (r *reminders) Start(ctx context.Context) error { return r.Service.Start(ct
 type onBoth struct {
 	t     *testing.T
 	store store.Store // without faults
+	feed  *feed.Feed  // of events, with faults
 	hosts []*host.Host
 
 	mu        sync.Mutex
@@ -72,6 +75,15 @@ func fence(f *actor.Firing) actor.ReminderStep {
 }
 
 func (d *onBoth) deliver(ctx context.Context, f actor.Firing) error {
+	if f.Pull != nil {
+		var found bool
+		var err error
+		if f, found, err = d.feed.Pull(ctx, f); err != nil {
+			return err
+		} else if !found {
+			return reminder.ErrNoEvent
+		}
+	}
 	now, err := d.store.Now(ctx)
 	if err != nil {
 		return err
@@ -265,9 +277,12 @@ func firings(t *testing.T, s store.Store) {
 }
 
 // arm has an actor set its reminders once, however often that has to be tried.
-func arm(t *testing.T, h *host.Host, key actor.Key, idem string) {
+func arm(t *testing.T, h *host.Host, key actor.Key, idem string) { tell(t, h, key, "Arm", idem) }
+
+// tell has an actor run a method once, however often that has to be tried.
+func tell(t *testing.T, h *host.Host, key actor.Key, method, idem string) {
 	for {
-		_, err := h.Invoke(t.Context(), actor.Invocation{Key: key, Method: "Arm", IdempotencyKey: idem})
+		_, err := h.Invoke(t.Context(), actor.Invocation{Key: key, Method: method, IdempotencyKey: idem})
 		if err == nil {
 			return
 		}
@@ -295,7 +310,7 @@ func counted(t *testing.T, h *host.Host, key actor.Key) int64 {
 
 // startBoth starts two hosts on the store s, each with its reminders. ended has a value after a delivery.
 func startBoth(t *testing.T, r *rig, s store.Store) (to *onBoth, services []*reminder.Service, ended chan struct{}) {
-	to = &onBoth{t: t, store: s, delivered: map[actor.ReminderStep]actor.Firing{}, committed: map[actor.ReminderStep]int{}}
+	to = &onBoth{t: t, store: s, feed: feed.New(feed.Config{Store: r.store, Logger: slog.New(slog.DiscardHandler)}), delivered: map[actor.ReminderStep]actor.Firing{}, committed: map[actor.ReminderStep]int{}}
 	ended = make(chan struct{}, 1)
 	for i := range 2 {
 		cfg := reminder.Config{

@@ -166,7 +166,7 @@ func (n *Node) start(ctx context.Context) error {
 		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts, Counter: counter{st},
 		Reminders: guests,
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
-		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, feeds(events)},
+		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, feeds(events), wakes(guests)},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, Slots: n.cfg.RunningTurns, Pools: n.cfg.Pools, LockedTurns: lockedTurns,
@@ -209,7 +209,7 @@ func (n *Node) start(ctx context.Context) error {
 		cfg.Gauges.StoreRetries = database.Retries
 	}
 	var c *cluster
-	fires := &firings{h, recorder}
+	fires := &firings{h, recorder, events}
 	if n.cfg.Cluster == nil { // or another host may have the memory for it
 		cfg.CheckCall = h.CheckCall
 	} else {
@@ -336,6 +336,19 @@ func feeds(f *feed.Feed) host.Events {
 		TurnEnd: func(e host.TurnEnd) {
 			if e.Method == "" && e.Err == nil { // it was deleted
 				f.Removed(e.Key)
+			}
+		},
+	}
+}
+
+// wakes has the cursors read that wait for the events of actors of this host, also of one that was
+// deleted with its events.
+func wakes(g *guestReminders) host.Events {
+	return host.Events{
+		Published: func(p host.Published) { g.Published(p.Key) },
+		TurnEnd: func(e host.TurnEnd) {
+			if e.Method == "" && e.Err == nil {
+				g.Published(e.Key)
 			}
 		},
 	}

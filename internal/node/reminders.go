@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
@@ -101,14 +102,46 @@ func (g *guestReminders) EarlierMessage(ctx context.Context, n actor.ReminderNam
 	return store.EarlierMessage(ctx, g.store, n)
 }
 
+func (g *guestReminders) NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	return g.store.NewestEvent(ctx, key)
+}
+
 // firings delivers due reminders to the hosts of their actors, each in a trace of its own.
 type firings struct {
-	host  rpc.Host
-	spans *spans.Recorder
+	host   rpc.Host
+	spans  *spans.Recorder
+	events *feed.Feed
 }
 
 // Deliver implements [reminder.Deliverer].
 func (d *firings) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
+	if f.Pull == nil {
+		return d.begin(ctx, f, ended)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		done := make(chan struct{})
+		f, found, err := d.events.Pull(ctx, f)
+		if err == nil && !found {
+			err = reminder.ErrNoEvent
+		}
+		if err != nil {
+			ended(err)
+			return
+		}
+		giveUp := d.begin(ctx, f, func(err error) {
+			ended(err)
+			close(done)
+		})
+		defer context.AfterFunc(ctx, giveUp)()
+		<-done
+	}()
+	return cancel
+}
+
+// begin begins the turn of a firing.
+func (d *firings) begin(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
 	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: d.spans.Begin()}
 	if inv.Trace.IsSampled() {
 		ended = d.recorded(&inv, ended)
@@ -119,7 +152,10 @@ func (d *firings) Deliver(ctx context.Context, f actor.Firing, ended func(error)
 // recorded returns ended, after the span of the firing was recorded.
 func (d *firings) recorded(inv *actor.Invocation, ended func(error)) func(error) {
 	s := spans.Span{Trace: inv.Trace, Name: "reminder " + inv.Key.Type + "." + inv.Method, Kind: trace.SpanKindConsumer, Began: time.Now()}
-	if inv.Firing.Message != nil {
+	switch f := inv.Firing; {
+	case f.Pull != nil:
+		s.Name = "event " + inv.Key.Type + "." + inv.Method
+	case f.Message != nil:
 		s.Name = "message " + inv.Key.Type + "." + inv.Method
 	}
 	return func(err error) {

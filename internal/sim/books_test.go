@@ -208,3 +208,8 @@ func (reminders) EarlierMessage(context.Context, actor.ReminderName) (bool, erro
 
 // ThinReminders implements [host.Reminders].
 func (reminders) ThinReminders(context.Context, actor.RowFence, bool) error { return nil }
+
+// NewestEvent implements [host.Reminders]: nobody subscribes.
+func (reminders) NewestEvent(context.Context, actor.Key) (actor.EventPosition, error) {
+	return actor.EventPosition{}, nil
+}

@@ -173,8 +173,11 @@ func (ds *deliveries) consider(id actor.ReminderID, r *actor.Reminder) {
 
 // plan decides what happens to a reminder or a message that is due.
 func (ds *deliveries) plan(r *actor.Reminder, now time.Time) (Plan, error) {
-	if r.Message != nil {
+	switch {
+	case r.Message != nil:
 		return planMessage(r, now), nil
+	case r.Cursor != nil:
+		return planCursor(r), nil
 	}
 	return ds.planner.Plan(r, now)
 }
@@ -200,6 +203,9 @@ func (ds *deliveries) begin(d *delivery) {
 		return
 	}
 	d.late = max(0, ds.clock.now().Sub(d.reminder.FireAt))
+	if c := d.reminder.Cursor; c != nil {
+		ds.outcomes.reads(c.Publisher, id)
+	}
 	ctx, cancel := context.WithTimeout(runs, ds.cfg.ExecutionTimeout)
 	giveUp := ds.cfg.Deliverer.Deliver(ctx, d.plan.Firing, func(err error) {
 		timeout := ctx.Err() != nil
@@ -207,6 +213,10 @@ func (ds *deliveries) begin(d *delivery) {
 			return
 		}
 		cancel()
+		if errors.Is(err, ErrNoEvent) { // which happens often, and takes no time
+			ds.finish(d, err, false)
+			return
+		}
 		if err != nil { // which may take its time, and others wait for who calls
 			ds.failures.add(failure{d, err, timeout})
 			return
@@ -225,6 +235,13 @@ func (ds *deliveries) finish(d *delivery, err error, timeout bool) {
 // ended goes on after a delivery, or after its time was out.
 func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	id := d.reminder.ID
+	if errors.Is(err, ErrNoEvent) {
+		ds.outcomes.awaitEvent(d.reminder, ds.cfg.Store.Shared())
+		return
+	}
+	if c := d.reminder.Cursor; c != nil {
+		ds.outcomes.hasRead(c.Publisher, id)
+	}
 	switch cond := actor.AsCondition(err); {
 	case err == nil:
 		then := d.plan.Firing.Step.Then
@@ -259,6 +276,9 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
 		ds.counters.delivered(d, DeliveryUnserved)
 		ds.waitForDeployment(d.reminder, err)
+	case d.reminder.Cursor != nil:
+		ds.counters.delivered(d, DeliveryFailed)
+		ds.steps.add(step{id: id, step: failedCursor(d.reminder, ds.clock.now(), cond, reasonOf(err))})
 	case cond == actor.ErrPassedAway && d.reminder.CreatedAt.IsZero():
 		// It comes from the notice of its commit, which may have ended that life: the row says when it was sent.
 		ds.counters.delivered(d, DeliveryRetried)

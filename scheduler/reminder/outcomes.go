@@ -178,11 +178,11 @@ func (p outcomes) wait(id actor.ReminderID, inMemory bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget(id)
-	if _, waits := p.waiting[id]; waits || p.owned[id.Bucket()] == nil {
+	if _, waits := p.waits.subscribers[id]; waits || p.owned[id.Bucket()] == nil {
 		return false
 	}
 	if inMemory {
-		p.waiting[id] = struct{}{}
+		p.waits.subscribers[id] = struct{}{}
 	}
 	return true
 }
@@ -195,7 +195,7 @@ func (p outcomes) keepWaiting(list []waitingReminder) []waitingReminder {
 	return slices.DeleteFunc(list, func(w waitingReminder) bool {
 		lost := p.owned[w.id.Bucket()] == nil
 		if lost {
-			delete(p.waiting, w.id)
+			delete(p.waits.subscribers, w.id)
 		}
 		return lost
 	})
@@ -205,14 +205,14 @@ func (p outcomes) keepWaiting(list []waitingReminder) []waitingReminder {
 func (p outcomes) awaited() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.waiting)
+	return len(p.waits.subscribers)
 }
 
 // unwait has a reminder wait no more, and reports whether this instance still owns its bucket.
 func (p outcomes) unwait(id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.waiting, id)
+	delete(p.waits.subscribers, id)
 	return p.owned[id.Bucket()] != nil
 }
 

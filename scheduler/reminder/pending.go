@@ -27,7 +27,7 @@ type pending struct {
 	retried  map[actor.ReminderID]struct{} // unread or deferred, or in the wheel to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	deferred deferred
-	waiting  map[actor.ReminderID]struct{} // for subscribers
+	waits    waits
 	lines    lines
 	stopping bool
 	polls    uint64 // how often the owner has polled the store
@@ -37,7 +37,8 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(),
+		waits: waits{map[actor.ReminderID]struct{}{}, newCursors()},
 		memory: memoryUse{
 			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
 			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
@@ -148,7 +149,7 @@ func (p *pending) counts() (inMemory, waiting, buckets int) {
 	if p.wheel != nil {
 		inMemory = p.inMemory()
 	}
-	return inMemory, len(p.waiting), len(p.owned)
+	return inMemory, len(p.waits.subscribers), len(p.owned)
 }
 
 // note takes a reminder into memory, and reports that it did, if it is one of this instance's, due within what was read
@@ -190,7 +191,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) (in bool) {
 // insert takes a head that was read into memory; p.mu is held.
 func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
 	b.saw(h.ID)
-	_, waiting := p.waiting[h.ID]
+	_, waiting := p.waits.subscribers[h.ID]
 	if _, retried := p.retried[h.ID]; !p.underWay.has(h.ID) && !retried && !waiting {
 		p.put(b, h.ID, h.FireAt)
 	}
@@ -239,9 +240,9 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 }
 
 // put puts a reminder of a bucket into the wheel; p.mu is held.
-func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) {
-	p.wheel.Insert(id, at)
+func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) Entry {
 	p.memory.add(b.bucket, b.row.App)
+	return p.wheel.Insert(id, at)
 }
 
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
@@ -253,6 +254,7 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 	now = p.clock.now()
 	due := p.wheel.Advance(now, nil, loadGroup)
 	for _, d := range due {
+		p.waits.events.due(d.ID)
 		if b := p.owned[d.ID.Bucket()]; b != nil {
 			p.unread.add(b.row.App, d)
 			p.retried[d.ID] = struct{}{}

@@ -210,6 +210,10 @@ func (s *Service) Committed(e *actor.ReminderEffects) {
 	s.pending.committed(e)
 }
 
+// Published has the cursors read that wait for events of an actor: some were committed here. It does
+// not block.
+func (s *Service) Published(publisher actor.Key) { outcomes{s.pending}.published(publisher) }
+
 // Stats returns what was done so far.
 func (s *Service) Stats() Stats {
 	st := s.counters.read()

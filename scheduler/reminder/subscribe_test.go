@@ -121,7 +121,7 @@ func TestMoreWaitThanMemoryHolds(t *testing.T) {
 		const n = 60
 		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting - n/2 {
-			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waits.subscribers[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
 		s.pending.mu.Unlock()
 		for i := range n {
@@ -699,7 +699,7 @@ func TestOverflowOfManyNames(t *testing.T) {
 		s := w.start(w.config())
 		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting {
-			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waits.subscribers[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
 		s.pending.mu.Unlock()
 		const names = 50
@@ -769,7 +769,7 @@ func TestSubscriberElsewhereHasAllReadOnce(t *testing.T) {
 		s := w.start(w.config())
 		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting {
-			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waits.subscribers[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
 		s.pending.mu.Unlock()
 		w.set(s, "n", true, forSubscribers(once(time.Second)))

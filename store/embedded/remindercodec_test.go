@@ -35,12 +35,14 @@ func someReminder(rng *rand.Rand) *reminderRecord {
 			r.Metadata[strings.Repeat("k", n)] = text()
 		}
 	}
+	name := func() store.ActorRecord { return store.ActorRecord{Type: text(), ID: text()} }
 	if rng.IntN(2) > 0 {
-		name := func() store.ActorRecord { return store.ActorRecord{Type: text(), ID: text()} }
 		r.Message = &store.MessageRecord{From: name(), By: name(), Undelivered: text(), Forward: name(), Failed: text(), Cookie: rng.Uint64()}
 		for range rng.IntN(3) {
 			r.Message.Path = append(r.Message.Path, name())
 		}
+	} else if rng.IntN(3) == 0 {
+		r.Cursor = &store.CursorRecord{Publisher: name(), Version: rng.Uint64(), Index: rng.Uint32()}
 	}
 	return r
 }
@@ -95,14 +97,15 @@ func TestReminderOfAnyBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		r := someReminder(rng)
-		data, message := encodeReminder(nil, r)[5:], r.Message != nil
-		if err := new(reminderRecord).decode(data[:rng.IntN(len(data))], message); err == nil {
+		value := encodeReminder(nil, r)
+		kind, data := value[4], value[5:]
+		if err := new(reminderRecord).decode(data[:rng.IntN(len(data))], kind); err == nil {
 			t.Fatal("read of a part")
 		}
 		data[rng.IntN(len(data))] = byte(rng.UintN(256))
-		_ = new(reminderRecord).decode(data, message)
+		_ = new(reminderRecord).decode(data, kind)
 	}
-	if err := new(reminderRecord).decode(append(encodeReminder(nil, &reminderRecord{})[5:], 0), false); err == nil {
+	if err := new(reminderRecord).decode(append(encodeReminder(nil, &reminderRecord{})[5:], 0), compactReminder); err == nil {
 		t.Error("read with something behind it")
 	}
 }

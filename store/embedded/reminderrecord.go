@@ -105,20 +105,24 @@ func readReminder(from reader, key []byte) (foundReminder, error) {
 // order, numbers as varints and strings with their lengths in front. Records that were
 // written as JSON are read as well.
 
-// Those bytes: of a reminder, and of a message, whose own fields follow those of the reminder
-// that it is.
+// Those bytes: of a reminder, and of a message and a cursor, whose own fields follow those of the
+// reminder that they are.
 const (
 	compactReminder = 1
 	compactMessage  = 2
+	compactCursor   = 3
 )
 
 // encodeReminder returns r as it is stored under key.
 func encodeReminder(key []byte, r *reminderRecord) []byte {
 	e := compact(make([]byte, 4, 160+len(r.Payload)+len(r.ID)+len(r.Name)))
-	if r.Message == nil {
-		e = append(e, compactReminder)
-	} else {
+	switch {
+	case r.Message != nil:
 		e = append(e, compactMessage)
+	case r.Cursor != nil:
+		e = append(e, compactCursor)
+	default:
+		e = append(e, compactReminder)
 	}
 	e.text(r.App, r.Type, r.ID, r.Name)
 	e.uint(uint64(r.Prefix))
@@ -156,25 +160,29 @@ func encodeReminder(key []byte, r *reminderRecord) []byte {
 			e.text(a.Type, a.ID)
 		}
 	}
+	if c := r.Cursor; c != nil {
+		e.text(c.Publisher.Type, c.Publisher.ID)
+		e.uint(c.Version, uint64(c.Index))
+	}
 	binary.BigEndian.PutUint32(e, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, e[4:]))
 	return e
 }
 
 // decodeReminder reads what is stored under key.
 func decodeReminder(key, value []byte, r *reminderRecord) error {
-	if len(value) < 5 || value[4] != compactReminder && value[4] != compactMessage {
+	if len(value) < 5 || value[4] < compactReminder || value[4] > compactCursor {
 		return decodeRecord(key, value, r)
 	}
 	if crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value[4:]) != binary.BigEndian.Uint32(value) {
 		return fmt.Errorf("record %q is damaged: its checksum is wrong", key)
 	}
-	if err := r.decode(value[5:], value[4] == compactMessage); err != nil {
+	if err := r.decode(value[5:], value[4]); err != nil {
 		return fmt.Errorf("record %q is damaged: %w", key, err)
 	}
 	return nil
 }
 
-func (r *reminderRecord) decode(data []byte, message bool) error {
+func (r *reminderRecord) decode(data []byte, kind byte) error {
 	d := compactReader{data: data} // which is the store's: each field is a copy of its own
 	r.App, r.Type, r.ID, r.Name = d.string(), d.string(), d.string(), d.string()
 	r.Prefix = actor.Prefix(d.uint32())
@@ -210,8 +218,11 @@ func (r *reminderRecord) decode(data []byte, message bool) error {
 		k := d.string()
 		r.Metadata[k] = d.string()
 	}
-	if message {
+	switch kind {
+	case compactMessage:
 		r.Message = readMessage(&d)
+	case compactCursor:
+		r.Cursor = &store.CursorRecord{Publisher: store.ActorRecord{Type: d.string(), ID: d.string()}, Version: d.uint(), Index: d.uint32()}
 	}
 	if d.err == nil && d.at != len(d.data) {
 		d.err = fmt.Errorf("it has %d bytes more than its fields", len(d.data)-d.at)

@@ -171,7 +171,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	from := prefix
 	if q.ID != "" {
 		of := append(prefix, q.ID+"\x00"...)
-		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.MessageNamesEnd)...)
+		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.ReservedNamesEnd)...)
 		if q.Messages {
 			from = of
 		}
@@ -195,7 +195,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		examined++
 		var r reminderRecord
 		// The list leaves out a damaged reminder; reading it by name reports the damage.
-		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && q.Due(time.UnixMicro(r.Due)) {
+		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && r.Cursor == nil && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {

@@ -233,12 +233,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		and("r.id = ?", q.ID)
 	}
-	kind := "r.name >= ?"
+	kind, end := "r.name >= ?", actor.ReservedNamesEnd
 	if q.Messages {
-		kind = "r.name < ?"
+		kind, end = "r.name < ?", actor.MessageNamesEnd
 	}
 	if q.ID != "" && q.Prefix == "" {
-		and(kind, actor.MessageNamesEnd)
+		and(kind, end)
 	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
@@ -265,7 +265,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 				return err
 			}
 			if q.ID == "" {
-				args = append(args, actor.MessageNamesEnd)
+				args = append(args, end)
 				where += " AND " + strings.Replace(kind, "?", "$"+itoa(len(args)), 1)
 			}
 			if !q.DueFrom.IsZero() {

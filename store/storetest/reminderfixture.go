@@ -227,7 +227,8 @@ func (f *reminderFixture) sameReminder(got, want actor.Reminder) {
 	same := a.ID == b.ID && a.Key == b.Key && a.Name == b.Name && a.Method == b.Method && a.Payload.ContentType == b.Payload.ContentType &&
 		bytes.Equal(a.Payload.Data, b.Payload.Data) && a.Missed == b.Missed && a.Failure == b.Failure && maps.Equal(a.Metadata, b.Metadata) &&
 		sameSchedule(a.Schedule, b.Schedule) && a.Due.Equal(b.Due) && a.FireAt.Equal(b.FireAt) && a.Left == b.Left &&
-		a.Failures == b.Failures && a.Paused == b.Paused && a.LastError == b.LastError && reflect.DeepEqual(a.Message, b.Message)
+		a.Failures == b.Failures && a.Paused == b.Paused && a.LastError == b.LastError && reflect.DeepEqual(a.Message, b.Message) &&
+		reflect.DeepEqual(a.Cursor, b.Cursor)
 	if !same {
 		f.Fatalf("reminder is\n  %+v, want\n  %+v", got, want)
 	}

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		for _, suite := range []suite{
 			fences, versions, tombstones, lives, services, groups, sets, records, loads, lists, scans, sweeps, settles,
 			lockedTurns, contexts, concurrency, modules, storedModules, deployments, settings, hosts, leases,
-			reminders, messages, buckets, events, health,
+			reminders, messages, cursors, buckets, events, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {
 				for _, c := range suite.cases {

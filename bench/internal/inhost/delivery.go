@@ -83,3 +83,7 @@ func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, d
 type receiver func(error)
 
 func (r receiver) Answer(_ actor.Reply, err error) { r(err) }
+
+func (p *reminderParts) NewestEvent(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	return p.store.NewestEvent(ctx, key)
+}

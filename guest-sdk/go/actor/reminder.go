@@ -214,6 +214,8 @@ const (
 	CauseMessage CauseKind = "message"
 	// CauseUndelivered is a message of the actor that comes back: [OnUndelivered].
 	CauseUndelivered CauseKind = "undelivered"
+	// CauseEvent is an event of another actor: [Subscribe].
+	CauseEvent CauseKind = "event"
 	// CauseDisconnected is the end of a watch: [WatchHost].
 	CauseDisconnected CauseKind = "disconnected"
 )
@@ -223,19 +225,20 @@ type Cause struct {
 	Kind CauseKind
 	// From is the caller, where the turn is a call of another actor, or the sender of a
 	// message; zero: a client outside. Of an undelivered message it is the receiver that did
-	// not consume it, and of the end of a watch the actor whose host was watched. By is the
+	// not consume it, of the end of a watch the actor whose host was watched, and of an event the
+	// actor that published it. By is the
 	// actor that sent the message on behalf of From; zero: From itself.
 	From, By Ref
 	// Cookie is that of a message, and Failed the code of the last failure of one that
-	// comes back, or why a watch has ended.
+	// comes back, or why a watch has ended, or [EventsGone].
 	Cookie uint64
 	Failed string
-	// Name is the reminder's or the timer's.
+	// Name is the reminder's, the timer's or the event's.
 	Name string
 	// Due is when the firing was due, where it stands for several times, the first; or when
-	// the message was sent.
+	// the message was sent or the event published.
 	Due time.Time
-	// Attempt is 1 the first time that this firing or message is tried, and always of a
+	// Attempt is 1 the first time that this firing, message or event is tried, and always of a
 	// timer.
 	Attempt int
 	// Missed is for how many further times the firing stands, and how many were passed
@@ -267,6 +270,12 @@ func (c *Context) Cause() Cause {
 	case abi.CauseDisconnected:
 		of, _ := from(f)
 		return Cause{Kind: CauseDisconnected, From: of, Failed: strings.Clone(f.Failed)}
+	case abi.CauseEvent:
+		cause := Cause{Kind: CauseEvent, Name: strings.Clone(f.CauseName), Failed: strings.Clone(f.Failed), Attempt: int(f.Attempt)}
+		if cause.From, _ = from(f); f.DueUnixNano != 0 {
+			cause.Due = time.Unix(0, f.DueUnixNano).UTC()
+		}
+		return cause
 	case abi.CauseReminder, abi.CauseTimer:
 		kind := CauseReminder
 		if f.Cause == abi.CauseTimer {

@@ -231,6 +231,7 @@ func (h *Harness) Delete(typ, id string) {
 	delete(h.reminders, ref)
 	delete(h.timers, ref)
 	delete(h.watches, ref)
+	delete(h.subscriptions, ref)
 	delete(h.awake, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })

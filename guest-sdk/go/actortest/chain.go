@@ -37,6 +37,9 @@ type chain struct {
 	spawned  []actor.Ref
 	services map[string]actor.Ref // that it has changed; zero: released
 	watches  []watchChange
+
+	subscriptions []subscriptionChange
+	consumes      *subscription // whose event asks for the turn
 }
 
 // member is an actor of a chain, as the chain has changed it so far.
@@ -52,6 +55,7 @@ type savepoint struct {
 	members               map[actor.Ref]saved
 	sent, spawned, events int
 	watches               int
+	subscriptions         int
 	services              map[string]actor.Ref
 }
 
@@ -76,6 +80,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 		return actor.Payload{}, actor.NewError(actor.StatusPermissionDenied, "method_private", "only actors, their reminders and their timers call "+ref.Type+"."+method)
 	}
 	c := &chain{harness: h, members: map[actor.Ref]*member{}, services: map[string]actor.Ref{}, leaving: by != nil && by.kind == 0}
+	if by != nil {
+		c.consumes = by.event
+	}
 	waiting := h.reminded
 	h.chain = c
 	defer func() { h.chain = nil }()
@@ -199,7 +206,7 @@ func (c *chain) nested(ref actor.Ref, method string, payload actor.Payload) (act
 }
 
 func (c *chain) save() savepoint {
-	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), len(c.watches), maps.Clone(c.services)}
+	s := savepoint{map[actor.Ref]saved{}, len(c.sent), len(c.spawned), len(c.events), len(c.watches), len(c.subscriptions), maps.Clone(c.services)}
 	for ref, m := range c.members {
 		o := m.overlay
 		s.members[ref] = saved{maps.Clone(o.values), o.revision, maps.Clone(o.reminders), slices.Clone(o.timers), o.life, m.schema, m.written}
@@ -210,6 +217,7 @@ func (c *chain) save() savepoint {
 func (c *chain) goBack(to savepoint) {
 	c.sent, c.spawned, c.events, c.services = c.sent[:to.sent], c.spawned[:to.spawned], c.events[:to.events], to.services
 	c.watches = c.watches[:to.watches]
+	c.subscriptions = c.subscriptions[:to.subscriptions]
 	for ref, m := range c.members {
 		s, known := to.members[ref]
 		if !known {
@@ -299,6 +307,9 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 		if m := by.message; m != nil {
 			turn.CallerType, turn.CallerID, turn.ByType, turn.ByID = m.from.Type, m.from.ID, m.by.Type, m.by.ID
 			turn.Cookie, turn.Failed = m.Cookie, m.failed
+		}
+		if s := by.event; s != nil {
+			turn.CallerType, turn.CallerID = s.to.Type, s.to.ID
 		}
 	} else if n := len(c.open); n > 0 {
 		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, c.open[n-1].Type, c.open[n-1].ID

@@ -20,7 +20,9 @@ type society struct {
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
 	watches  map[actor.Ref]map[actor.Ref]string
-	awake    map[actor.Ref]bool // whose state is in memory
+	// subscriptions are those of actors, by the subscriber and the publisher.
+	subscriptions map[actor.Ref]map[actor.Ref]*subscription
+	awake         map[actor.Ref]bool // whose state is in memory
 }
 
 // nextMessage returns the first that is delivered until a time and does not wait for another method
@@ -233,6 +235,7 @@ func (c *chain) commitLife(waiting uint64) {
 		}
 	}
 	c.commitWatches()
+	commitSubscriptions(c)
 	for ref, m := range c.members {
 		if !m.written {
 			continue

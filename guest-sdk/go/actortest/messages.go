@@ -62,7 +62,7 @@ func (h *Harness) Send(typ, id, method string, in any) {
 	m.post(h)
 }
 
-// Deliver delivers the messages that are due now, those that their turns send included, and
+// Deliver delivers the messages and events that are due now, those that their turns send included, and
 // returns how many deliveries it made. A delivery that fails is repeated later, as the
 // receiver's [actor.MessagePolicy] says: [Harness.Advance] delivers messages as well. What a
 // fake stands for is delivered to the fake.
@@ -73,9 +73,15 @@ func (h *Harness) Deliver() int {
 	}
 	for delivered := 0; ; delivered++ {
 		m := h.nextMessage(h.now, func(m *message) bool { return waitsOutside(h, m) })
+		s, _ := nextEvent(h, h.now)
 		switch {
-		case m == nil:
+		case m == nil && s == nil:
 			return delivered
+		case delivered == maxFirings && m == nil:
+			h.t.Fatalf("actortest: Deliver has delivered %d messages and events, last to %s; mend actors that answer each event with another", delivered, s.by)
+		case m == nil:
+			s.deliver(h)
+			continue
 		case delivered == maxFirings:
 			h.t.Fatalf("actortest: Deliver has delivered %d messages, last %s to %s; mend actors that answer each message with another, or give one a Delay", delivered, m.Method, m.to)
 		}

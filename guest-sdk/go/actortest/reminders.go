@@ -88,6 +88,9 @@ func nextDue(h *Harness, until time.Time) *due {
 	if t := h.nextTimer(until); t != nil {
 		add(due{t.due, t.order, t.Name, t.actor, func() { h.fireTimer(t) }})
 	}
+	if s, at := nextEvent(h, until); s != nil {
+		add(due{at, s.order, s.method, s.by, func() { s.deliver(h) }})
+	}
 	if m := h.nextMessage(until, func(m *message) bool { return waitsOutside(h, m) }); m != nil {
 		add(due{m.deliverAt, m.order, m.Method, m.to, func() { m.deliver(h) }})
 	}

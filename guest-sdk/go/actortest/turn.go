@@ -34,8 +34,9 @@ type cause struct {
 	due             time.Time
 	attempt, missed uint32
 	metadata        []abi.Header
-	firing          *firing  // of a reminder
-	message         *message // of a message
+	firing          *firing       // of a reminder
+	message         *message      // of a message
+	event           *subscription // whose event it is
 }
 
 func limitOr(limit int64, otherwise int) int {

@@ -1078,7 +1078,10 @@ type ForwardedFiring struct {
 	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// Set if it is the delivery of a message. From protocol 6 on: a host that speaks less is
 	// sent none.
-	Message       *ForwardedMessage `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
+	Message *ForwardedMessage `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
+	// Set if it is the delivery of an event, whose payload is the invocation's. From protocol 6 on: a
+	// host that speaks less is sent none.
+	Event         *ForwardedEvent `protobuf:"bytes,11,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1183,6 +1186,100 @@ func (x *ForwardedFiring) GetMessage() *ForwardedMessage {
 	return nil
 }
 
+func (x *ForwardedFiring) GetEvent() *ForwardedEvent {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+// ForwardedEvent is an event of an actor of the subscriber's app that a cursor has read.
+type ForwardedEvent struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Publisher *ForwardedActor        `protobuf:"bytes,1,opt,name=publisher,proto3" json:"publisher,omitempty"`
+	// Of the event, or, if gone is set, up to which events are not kept any more. As in
+	// ActorEvent.position.
+	Position      string                 `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
+	Gone          bool                   `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	PublishedAt   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
+	Life          uint64                 `protobuf:"varint,6,opt,name=life,proto3" json:"life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedEvent) Reset() {
+	*x = ForwardedEvent{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedEvent) ProtoMessage() {}
+
+func (x *ForwardedEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedEvent.ProtoReflect.Descriptor instead.
+func (*ForwardedEvent) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ForwardedEvent) GetPublisher() *ForwardedActor {
+	if x != nil {
+		return x.Publisher
+	}
+	return nil
+}
+
+func (x *ForwardedEvent) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *ForwardedEvent) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+func (x *ForwardedEvent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ForwardedEvent) GetPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishedAt
+	}
+	return nil
+}
+
+func (x *ForwardedEvent) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
 // ForwardedMessage is what a message has beside what every firing has. Its actors are of the
 // receiver's app.
 type ForwardedMessage struct {
@@ -1206,7 +1303,7 @@ type ForwardedMessage struct {
 
 func (x *ForwardedMessage) Reset() {
 	*x = ForwardedMessage{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1315,7 @@ func (x *ForwardedMessage) String() string {
 func (*ForwardedMessage) ProtoMessage() {}
 
 func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1328,7 @@ func (x *ForwardedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedMessage.ProtoReflect.Descriptor instead.
 func (*ForwardedMessage) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForwardedMessage) GetFrom() *ForwardedActor {
@@ -1293,7 +1390,7 @@ type ForwardedActor struct {
 
 func (x *ForwardedActor) Reset() {
 	*x = ForwardedActor{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1402,7 @@ func (x *ForwardedActor) String() string {
 func (*ForwardedActor) ProtoMessage() {}
 
 func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1415,7 @@ func (x *ForwardedActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedActor.ProtoReflect.Descriptor instead.
 func (*ForwardedActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ForwardedActor) GetType() string {
@@ -1350,7 +1447,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1459,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1472,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -1431,7 +1528,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1540,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1553,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -1498,7 +1595,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1607,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1620,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -1615,7 +1712,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1724,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1737,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -1672,7 +1769,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1781,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1794,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 type ExchangeTimerRequest struct {
@@ -1717,7 +1814,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1826,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1839,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -1805,7 +1902,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +1914,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +1927,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -1897,7 +1994,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2006,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2019,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1963,7 +2060,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2072,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[24]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2085,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -2016,7 +2113,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2125,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[25]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2138,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -2069,7 +2166,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2178,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[26]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2191,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -2122,7 +2219,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2231,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[27]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2244,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -2178,7 +2275,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2287,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[28]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2300,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -2242,7 +2339,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2351,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[29]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2364,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -2309,7 +2406,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2418,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[30]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2431,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -2363,7 +2460,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2472,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[31]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2485,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -2413,7 +2510,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2522,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[32]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2535,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{33}
 }
 
 type ExchangeReleaseResponse struct {
@@ -2451,7 +2548,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2560,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[33]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2573,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -2580,7 +2677,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\rcalled_method\x18\t \x01(\tR\fcalledMethod\x12\x1d\n" +
 	"\n" +
 	"called_key\x18\n" +
-	" \x01(\tR\tcalledKey\"\xc8\x03\n" +
+	" \x01(\tR\tcalledKey\"\xfc\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -2593,10 +2690,18 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x12\x14\n" +
 	"\x05fresh\x18\t \x01(\bR\x05fresh\x128\n" +
 	"\amessage\x18\n" +
-	" \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\amessage\x1a;\n" +
+	" \x01(\v2\x1e.greenroom.v1.ForwardedMessageR\amessage\x122\n" +
+	"\x05event\x18\v \x01(\v2\x1c.greenroom.v1.ForwardedEventR\x05event\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
+	"\x0eForwardedEvent\x12:\n" +
+	"\tpublisher\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\tpublisher\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12=\n" +
+	"\fpublished_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x12\n" +
+	"\x04life\x18\x06 \x01(\x04R\x04life\"\x95\x02\n" +
 	"\x10ForwardedMessage\x120\n" +
 	"\x04from\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x04from\x12,\n" +
 	"\x02by\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x02by\x12\x18\n" +
@@ -2714,7 +2819,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeCancelRequest)(nil),   // 0: greenroom.v1.ExchangeCancelRequest
 	(*ExchangeCancelResponse)(nil),  // 1: greenroom.v1.ExchangeCancelResponse
@@ -2730,36 +2835,37 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ForwardedOrigin)(nil),         // 11: greenroom.v1.ForwardedOrigin
 	(*ForwardedMark)(nil),           // 12: greenroom.v1.ForwardedMark
 	(*ForwardedFiring)(nil),         // 13: greenroom.v1.ForwardedFiring
-	(*ForwardedMessage)(nil),        // 14: greenroom.v1.ForwardedMessage
-	(*ForwardedActor)(nil),          // 15: greenroom.v1.ForwardedActor
-	(*FiringProgress)(nil),          // 16: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 17: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 18: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 19: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 20: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 21: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 22: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 23: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 24: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 25: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 26: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 27: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 28: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 29: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 30: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 31: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 32: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 33: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 34: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*TailRequest)(nil),             // 35: greenroom.v1.TailRequest
-	(*TailResponse)(nil),            // 36: greenroom.v1.TailResponse
-	(*ActorKey)(nil),                // 37: greenroom.v1.ActorKey
-	(Consistency)(0),                // 38: greenroom.v1.Consistency
-	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 40: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 41: greenroom.v1.StreamError
-	(*Actor)(nil),                   // 42: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 43: greenroom.v1.StateEntry
+	(*ForwardedEvent)(nil),          // 14: greenroom.v1.ForwardedEvent
+	(*ForwardedMessage)(nil),        // 15: greenroom.v1.ForwardedMessage
+	(*ForwardedActor)(nil),          // 16: greenroom.v1.ForwardedActor
+	(*FiringProgress)(nil),          // 17: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 18: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 19: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 20: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 21: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 22: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 23: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 24: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 25: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 26: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 27: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 28: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 29: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 30: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 31: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 32: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 33: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 34: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 35: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 36: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 37: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 38: greenroom.v1.ActorKey
+	(Consistency)(0),                // 39: greenroom.v1.Consistency
+	(*durationpb.Duration)(nil),     // 40: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 41: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 42: greenroom.v1.StreamError
+	(*Actor)(nil),                   // 43: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 44: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	8,  // 0: greenroom.v1.ExchangeCancelRequest.hello:type_name -> greenroom.v1.ExchangeHello
@@ -2767,76 +2873,79 @@ var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	4,  // 2: greenroom.v1.ExchangeTurnsResponse.types:type_name -> greenroom.v1.CountedType
 	5,  // 3: greenroom.v1.CountedType.steps:type_name -> greenroom.v1.CountedStep
 	8,  // 4: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	35, // 5: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
-	36, // 6: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	36, // 5: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	37, // 6: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
 	10, // 7: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	8,  // 8: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 9: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	38, // 10: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	38, // 9: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	39, // 10: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	13, // 11: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
 	11, // 12: greenroom.v1.ForwardedInvocation.origin:type_name -> greenroom.v1.ForwardedOrigin
-	14, // 13: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
+	15, // 13: greenroom.v1.ForwardedInvocation.tell:type_name -> greenroom.v1.ForwardedMessage
 	12, // 14: greenroom.v1.ForwardedOrigin.marks:type_name -> greenroom.v1.ForwardedMark
-	39, // 15: greenroom.v1.ForwardedMark.ttl:type_name -> google.protobuf.Duration
-	34, // 16: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	40, // 17: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	16, // 18: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	14, // 19: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
-	15, // 20: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
-	15, // 21: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
-	40, // 22: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
-	40, // 23: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	40, // 24: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	18, // 25: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	8,  // 26: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	41, // 27: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	8,  // 28: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 29: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	8,  // 30: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 31: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	22, // 32: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	39, // 33: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	39, // 34: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	39, // 35: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	22, // 36: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	39, // 37: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	8,  // 38: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 39: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	42, // 40: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	43, // 41: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	8,  // 42: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	28, // 43: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	40, // 44: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	8,  // 45: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	37, // 46: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	8,  // 47: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	31, // 48: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	40, // 49: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	9,  // 50: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	19, // 51: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	24, // 52: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	21, // 53: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	26, // 54: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	29, // 55: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	30, // 56: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	6,  // 57: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
-	2,  // 58: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
-	0,  // 59: greenroom.v1.InterconnectService.CancelQueued:input_type -> greenroom.v1.ExchangeCancelRequest
-	17, // 60: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	20, // 61: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	25, // 62: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	23, // 63: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	27, // 64: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	33, // 65: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	32, // 66: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	7,  // 67: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
-	3,  // 68: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
-	1,  // 69: greenroom.v1.InterconnectService.CancelQueued:output_type -> greenroom.v1.ExchangeCancelResponse
-	60, // [60:70] is the sub-list for method output_type
-	50, // [50:60] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	40, // 15: greenroom.v1.ForwardedMark.ttl:type_name -> google.protobuf.Duration
+	35, // 16: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	41, // 17: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	17, // 18: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	15, // 19: greenroom.v1.ForwardedFiring.message:type_name -> greenroom.v1.ForwardedMessage
+	14, // 20: greenroom.v1.ForwardedFiring.event:type_name -> greenroom.v1.ForwardedEvent
+	16, // 21: greenroom.v1.ForwardedEvent.publisher:type_name -> greenroom.v1.ForwardedActor
+	41, // 22: greenroom.v1.ForwardedEvent.published_at:type_name -> google.protobuf.Timestamp
+	16, // 23: greenroom.v1.ForwardedMessage.from:type_name -> greenroom.v1.ForwardedActor
+	16, // 24: greenroom.v1.ForwardedMessage.by:type_name -> greenroom.v1.ForwardedActor
+	41, // 25: greenroom.v1.ForwardedMessage.sent_at:type_name -> google.protobuf.Timestamp
+	41, // 26: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	41, // 27: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	19, // 28: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	8,  // 29: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	42, // 30: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	8,  // 31: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	38, // 32: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	8,  // 33: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	38, // 34: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	23, // 35: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	40, // 36: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	40, // 37: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	40, // 38: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	23, // 39: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	40, // 40: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	8,  // 41: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	38, // 42: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	43, // 43: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	44, // 44: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	8,  // 45: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	29, // 46: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	41, // 47: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	8,  // 48: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	38, // 49: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	8,  // 50: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	32, // 51: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	41, // 52: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	9,  // 53: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	20, // 54: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	25, // 55: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	22, // 56: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	27, // 57: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	30, // 58: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	31, // 59: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	6,  // 60: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	2,  // 61: greenroom.v1.InterconnectService.CountTurns:input_type -> greenroom.v1.ExchangeTurnsRequest
+	0,  // 62: greenroom.v1.InterconnectService.CancelQueued:input_type -> greenroom.v1.ExchangeCancelRequest
+	18, // 63: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	21, // 64: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	26, // 65: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	24, // 66: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	28, // 67: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	34, // 68: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	33, // 69: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	7,  // 70: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	3,  // 71: greenroom.v1.InterconnectService.CountTurns:output_type -> greenroom.v1.ExchangeTurnsResponse
+	1,  // 72: greenroom.v1.InterconnectService.CancelQueued:output_type -> greenroom.v1.ExchangeCancelResponse
+	63, // [63:73] is the sub-list for method output_type
+	53, // [53:63] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -2852,7 +2961,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -90,6 +90,13 @@ type Watches interface {
 	HostWatch(typ, id, method string) int32
 }
 
+// Subscriptions are the functions of subscriptions where there is no Wasm, on a fake host which is
+// one beside [Host] and [Reminders]. They answer 1, 0 or an [abi.Code].
+type Subscriptions interface {
+	EventSubscribe(typ, id, method string) int32
+	EventUnsubscribe(typ, id string) int32
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.

@@ -1,0 +1,102 @@
+package actortest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
+)
+
+// Herald publishes what it is told, and Listener notes what it hears.
+type Herald struct{}
+
+func (*Herald) Say(ctx *actor.Context, text string) (actor.None, error) {
+	return actor.None{}, actor.Publish(ctx, "said", text)
+}
+
+type Listener struct {
+	Heard []string
+}
+
+func (l *Listener) Follow(ctx *actor.Context, id string) (actor.None, error) {
+	return actor.None{}, actor.Subscribe(ctx, actor.Ref{Type: "Herald", ID: id}, "Hear")
+}
+
+func (l *Listener) Leave(ctx *actor.Context, id string) (bool, error) {
+	return actor.Unsubscribe(ctx, actor.Ref{Type: "Herald", ID: id})
+}
+
+func (l *Listener) Hear(ctx *actor.Context, text string) (actor.None, error) {
+	c := ctx.Cause()
+	if text == "hard" && c.Attempt == 1 {
+		return actor.None{}, actor.Errorf("not_yet", "not at the first attempt")
+	}
+	l.Heard = append(l.Heard, fmt.Sprintf("%s %s of %s: %s", c.Kind, c.Name, c.From.ID, text))
+	if text == "enough" {
+		_, err := actor.Unsubscribe(ctx, c.From)
+		return actor.None{}, err
+	}
+	return actor.None{}, nil
+}
+
+func init() {
+	actor.Register("Herald", actor.Method("Say", (*Herald).Say))
+	actor.Register("Listener", actor.Method("Follow", (*Listener).Follow), actor.Method("Leave", (*Listener).Leave), actor.Method("Hear", (*Listener).Hear),
+		actor.ReadOnly("All", func(l *Listener, _ *actor.Context, _ actor.None) ([]string, error) { return l.Heard, nil }))
+}
+
+// TestSubscriptions: a subscriber hears what is published after it subscribed, in order, also what
+// fails at first, until its subscription ends; that may be in the turn of an event.
+func TestSubscriptions(t *testing.T) {
+	h := actortest.New(t)
+	call := func(typ, id, method string, in, out any) {
+		t.Helper()
+		if err := h.Call(typ, id, method, in, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say := func(id, text string) {
+		t.Helper()
+		call("Herald", id, "Say", text, nil)
+	}
+	heard := func(want ...string) {
+		t.Helper()
+		var got []string
+		if call("Listener", "l", "All", nil, &got); !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	}
+	leave := func(id string) (left bool) {
+		t.Helper()
+		call("Listener", "l", "Leave", id, &left)
+		return left
+	}
+	say("a", "before")
+	for _, id := range []string{"a", "b", "a"} {
+		call("Listener", "l", "Follow", id, nil)
+	}
+	if n := len(h.Subscriptions("Listener", "l")); n != 2 {
+		t.Errorf("%d subscriptions", n)
+	}
+	say("a", "one")
+	say("a", "hard")
+	say("a", "two")
+	h.Deliver()
+	heard("event said of a: one")
+	h.Advance(time.Second)
+	heard("event said of a: one", "event said of a: hard", "event said of a: two")
+	say("b", "enough")
+	say("b", "more")
+	if !leave("a") || leave("a") {
+		t.Error("the subscription did not end once")
+	}
+	say("a", "three")
+	h.Deliver()
+	heard("event said of a: one", "event said of a: hard", "event said of a: two", "event said of b: enough")
+	if n := len(h.Subscriptions("Listener", "l")); n != 0 {
+		t.Errorf("%d subscriptions are left", n)
+	}
+}

@@ -1,0 +1,138 @@
+package node_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+)
+
+// reader is what an actor of testdata/paper has read.
+type reader struct {
+	Last     map[string]int `json:"last"`
+	First    map[string]int `json:"first"`
+	Disorder int            `json:"disorder"`
+	Gone     int            `json:"gone"`
+	Read     int            `json:"read"`
+	Cause    string         `json:"cause"`
+}
+
+func (r *running) reader(t *testing.T, typ, id string) (seen reader) {
+	t.Helper()
+	reply, err := r.call(t.Context(), "", typ, id, "View", "")
+	if err == nil {
+		err = json.Unmarshal([]byte(reply), &seen)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// awaitReader reads an actor until it is as it should be.
+func (r *running) awaitReader(t *testing.T, turns *turnEnds, typ, id string, done func(reader) bool) reader {
+	t.Helper()
+	for {
+		turns.mu.Lock()
+		added := turns.added
+		turns.mu.Unlock()
+		seen := r.reader(t, typ, id)
+		if done(seen) {
+			return seen
+		}
+		t.Logf("%s %+v", id, seen)
+		select {
+		case <-added: // perhaps that of this look, and then there is another one
+		case <-t.Context().Done():
+			t.Fatalf("%s %s has %+v", typ, id, seen)
+		}
+	}
+}
+
+// TestSubscriptionsOfActors: actors of Wasm guests subscribe to the events of another one: each gets
+// what is published from then on, once and in order, also what fails at first, until its subscription
+// ends. A turn that fails subscribes to nothing, and an actor subscribes to no more than it may.
+func TestSubscriptionsOfActors(t *testing.T) {
+	onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
+		r.deploy(t, "", build(t, filepath.Join("testdata", "paper"), guestbuild.Go))
+		r.mustCall(t, "", "Paper", "p", "Publish", "3", "3")
+		if _, err := r.call(t.Context(), "", "Reader", "lost", "Subscribe", `{"paper":"p","lost":true}`); err == nil {
+			t.Error("it did not fail")
+		}
+		for _, typ := range []string{"Reader", "Anywhere"} {
+			if _, err := r.call(t.Context(), "", typ, "all", "Subscribe", `{"paper":"p","fails":5}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, order := range []string{`{"paper":"p","stops":4}`, `{"paper":"q"}`} {
+			if _, err := r.call(t.Context(), "", "Reader", "some", "Subscribe", order); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.mustCall(t, "", "Paper", "p", "Publish", "7", "10")
+		for _, typ := range []string{"Reader", "Anywhere"} {
+			seen := r.awaitReader(t, turns, typ, "all", func(seen reader) bool { return seen.Last["p"] == 10 })
+			if seen.First["p"] != 4 || seen.Read != 7 || seen.Disorder != 0 || seen.Cause != "event issue of Paper" {
+				t.Errorf("%s all has %+v", typ, seen)
+			}
+		}
+
+		// The subscription to q outlives that to p, whose end is a part of an event's turn.
+		r.mustCall(t, "", "Paper", "q", "Publish", "1", "1")
+		r.awaitReader(t, turns, "Reader", "all", func(seen reader) bool { return seen.Last["p"] == 10 })
+		r.mustCall(t, "", "Reader", "all", "Unsubscribe", `"p"`, "true")
+		r.mustCall(t, "", "Reader", "all", "Unsubscribe", `"p"`, "false")
+		r.mustCall(t, "", "Paper", "p", "Publish", "2", "12")
+		r.awaitReader(t, turns, "Anywhere", "all", func(seen reader) bool { return seen.Last["p"] == 12 })
+		for id, want := range map[string]reader{"all": {Read: 7}, "lost": {}} {
+			if seen := r.reader(t, "Reader", id); seen.Read != want.Read || seen.Disorder != 0 {
+				t.Errorf("Reader %s has %+v after all", id, seen)
+			}
+		}
+		seen := r.awaitReader(t, turns, "Reader", "some", func(seen reader) bool { return seen.Last["q"] == 1 })
+		if seen.Disorder != 0 || seen.Last["p"] < 7 {
+			t.Errorf("Reader some has %+v", seen)
+		}
+
+		if _, err := r.call(t.Context(), "", "Reader", "greedy", "Many", "101"); err == nil || !strings.Contains(fmt.Sprint(err), "at most 100") {
+			t.Errorf("101 subscriptions: %v", err)
+		}
+		if _, err := r.call(t.Context(), "", "Reader", "greedy", "Many", "100"); err != nil {
+			t.Errorf("100 subscriptions: %v", err)
+		}
+	})
+}
+
+// TestEndsOfSubscriptions: with a life, and with the actor, its subscriptions end; who is behind what is
+// kept is told so once, and goes on.
+func TestEndsOfSubscriptions(t *testing.T) {
+	onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
+		r.deploy(t, "", build(t, filepath.Join("testdata", "paper"), guestbuild.Go))
+		for _, id := range []string{"ends", "stays", "behind"} {
+			order := `{"paper":"p"}`
+			if id == "behind" {
+				order = `{"paper":"p","fails":1}`
+			}
+			if _, err := r.call(t.Context(), "", "Reader", id, "Subscribe", order); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.mustCall(t, "", "Reader", "ends", "End", "", "")
+		r.mustCall(t, "", "Paper", "p", "Publish", "1", "1")
+		r.mustCall(t, "", "Paper", "p", "Publish", "200", "201")
+		seen := r.awaitReader(t, turns, "Reader", "stays", func(seen reader) bool { return seen.Last["p"] == 201 })
+		if seen.Disorder != 0 {
+			t.Errorf("it has %+v", seen)
+		}
+		seen = r.awaitReader(t, turns, "Reader", "behind", func(seen reader) bool { return seen.Last["p"] == 201 })
+		if seen.Disorder != 0 {
+			t.Errorf("it has %+v", seen)
+		}
+		if seen := r.reader(t, "Reader", "ends"); seen.Read != 0 {
+			t.Errorf("an earlier life's subscription goes on: %+v", seen)
+		}
+	})
+}
