@@ -53,6 +53,13 @@ func TestWalletExample(t *testing.T) {
 				}
 			})
 		}
+		if got, err := r.call(t.Context(), "", "Wallet", "json", "Deposit", `{"cents": "9007199254740993"}`); err != nil || !strings.Contains(got, `"9007199254740993"`) {
+			t.Errorf("JSON by Invoke: got %s, %v", got, err)
+		}
+		_, err := r.call(t.Context(), "", "Wallet", "json", "Deposit", `{"cents": 1, "note": 2}`)
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), `unknown field "note"`) {
+			t.Errorf("JSON with an unknown field: got %v", err)
+		}
 	})
 }
 
