@@ -41,7 +41,7 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if committed, err := os.ReadFile(g.out); err != nil || !bytes.Equal(code, committed) {
-			t.Errorf("%s is not what is generated (%v): run greenroom generate", g.out, err)
+			t.Errorf("%s is not what is generated (%v): run make generate", g.out, err)
 		}
 	}
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1/walletv1connect"
 )
 
-// The clients in gen are what protoc-gen-go and protoc-gen-connect-go make of
-// examples/wallet/proto, with paths=source_relative and the folder gen/wallet/v1 as the package.
-
 // TestWalletExample calls a guest with clients that are generated from its service.
 func TestWalletExample(t *testing.T) {
 	withGoToolchains(t, func(t *testing.T, toolchain string) {
