@@ -77,6 +77,13 @@ func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment, revisio
 	})
 }
 
+// lockApp holds the row of an app that uploads and deployments follow each other by, and counts uploads.
+func lockApp(ctx context.Context, tx pgx.Tx, app string, uploads int) error {
+	_, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, $2)
+		ON CONFLICT (app) DO UPDATE SET uploads = a.uploads + $2`, app, uploads)
+	return err
+}
+
 // deployed reports whether this call's transaction has already happened.
 func deployed(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) (bool, error) {
 	var done bool

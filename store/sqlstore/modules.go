@@ -85,13 +85,6 @@ func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code
 	return err
 }
 
-// lockApp holds the row of an app that uploads and deployments follow each other by, and counts uploads.
-func lockApp(ctx context.Context, tx pgx.Tx, app string, uploads int) error {
-	_, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, $2)
-		ON CONFLICT (app) DO UPDATE SET uploads = a.uploads + $2`, app, uploads)
-	return err
-}
-
 // finishUpload makes the upload a module, and returns the uploads whose chunks are of no
 // module now: its own, if it is refused or not needed, and those of modules that made room.
 // Run again, after its first answer was lost, it finds the module there. It replaces the
