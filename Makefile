@@ -105,17 +105,22 @@ dead: $(TOOLS)/deadcode-$(DEADCODE_VERSION) ## Find functions of the server that
 tidy: ## Check that go.mod and go.sum are what the code needs.
 	build/go/tidy.sh $(MODULES)
 
-generate: tools ## Regenerate the API's code, and the console; needs Node.
-	rm -rf api/.deps api/gen
+generate: tools ## Regenerate the API's code, that of typed actors, and the console; needs Node.
+	rm -rf api/.deps api/gen internal/node/gen
 	go run ./internal/validateproto api/.deps
 	buf lint
 	buf generate
+	buf generate --template internal/node/buf.gen.yaml
+	go run ./cmd/greenroom generate --lang go --out examples/wallet/walletv1 --id wallet_id -I examples/wallet/proto examples/wallet/proto/wallet/v1/wallet.proto
+	go run ./cmd/greenroom generate --lang go --out internal/guestgen/gen/sink internal/guestgen/gen/sink/sink.proto
 	build/node/setup.sh
 	console/generate.sh
 
+GENERATED := api/gen console/dist internal/node/gen internal/guestgen/gen examples/wallet/walletv1
+
 generated: generate
-	@git diff --exit-code --stat -- api/gen console/dist || { echo "generated code is not up to date: run make generate and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard api/gen console/dist)" || { echo "generated files are not committed: git add api/gen console/dist"; exit 1; }
+	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated code is not up to date: run make generate and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard $(GENERATED))" || { echo "generated files are not committed: git add $(GENERATED)"; exit 1; }
 
 cross: ## Compile for the other systems and processors.
 	@set -e; for p in $(CROSS); do echo "compile $$p"; \

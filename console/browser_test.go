@@ -67,11 +67,7 @@ type fixture struct {
 // TestConsole goes through all pages in one browser, as people would.
 func TestConsole(t *testing.T) {
 	f := &fixture{T: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
-	f.wasm = filepath.Join(t.TempDir(), "desk.wasm")
-	var out bytes.Buffer
-	if _, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: filepath.Join("testdata", "desk"), Out: f.wasm, Toolchain: guestbuild.Go, Log: &out}); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
+	f.wasm = f.build(filepath.Join("testdata", "desk"))
 	f.fill()
 	f.start(adminToken)
 	f.page = chromium.Start(t).Open()
@@ -93,6 +89,7 @@ func TestConsole(t *testing.T) {
 		{"deploying a module from a file", (*fixture).deploy},
 		{"what is no module is refused with its faults", (*fixture).deployRefused},
 		{"the history and rolling back", (*fixture).history},
+		{"a type with a Protobuf service", (*fixture).service},
 		{"100,000 actors", (*fixture).actors},
 		{"one actor, live", (*fixture).actor},
 		{"hostile names, states and log lines", (*fixture).hostile},
@@ -119,6 +116,16 @@ func TestConsole(t *testing.T) {
 			t.Errorf("the pages asked for %s", r)
 		}
 	}
+}
+
+// build compiles a guest in Go, and returns the file.
+func (f *fixture) build(dir string) string {
+	wasm := filepath.Join(f.TempDir(), filepath.Base(dir)+".wasm")
+	var out bytes.Buffer
+	if _, err := guestbuild.Build(f.Context(), guestbuild.Request{Dir: dir, Out: wasm, Toolchain: guestbuild.Go, Log: &out}); err != nil {
+		f.Fatalf("%v\n%s", err, out.String())
+	}
+	return wasm
 }
 
 // fill stores actors before the server starts, which takes less time than calling them.
@@ -359,6 +366,17 @@ func (f *fixture) history() {
 	f.press("Roll back")
 	f.page.Until("[...document.querySelectorAll('td')].some(e => e.innerText === '3') && !document.body.innerText.includes('No module serves')")
 	f.shot("type")
+}
+
+func (f *fixture) service() {
+	f.visit("Types", "till", "types")
+	f.choose(f.build(filepath.Join("..", "examples", "wallet")))
+	f.sees("The module is valid. Deploy it?")
+	f.press("Deploy")
+	f.sees("Deployed Wallet (generation 1).")
+	f.visit("Type Wallet", "till", "types", "Wallet")
+	f.sees("wallet.v1.WalletService (ID: wallet_id)")
+	f.shot("type-service")
 }
 
 func (f *fixture) actors() {

@@ -35,6 +35,12 @@ func (c change) placement(spec *abi.TypeSpec, current actor.Deployment) string {
 	return current.Placement
 }
 
+// rests reports whether the change may be made or not because of types that it does not switch: those
+// that serve a Protobuf service, or are in a group.
+func (c change) rests() bool {
+	return slices.ContainsFunc(c.specs, func(t *abi.TypeSpec) bool { return !t.Protobuf.IsZero() || t.CoLocate.Group != "" })
+}
+
 // plan decides what to ask of the store, and what will serve the types after it.
 func (c change) plan(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 	for _, spec := range c.specs {

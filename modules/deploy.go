@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // DeployRequest asks for a module to serve actor types.
@@ -115,7 +116,7 @@ func (s *deployer) Undeploy(ctx context.Context, req UndeployRequest) (ds []acto
 		}
 	}
 	var gone []string
-	ds, err = s.deploy(ctx, req.App, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+	ds, err = s.deploy(ctx, req.App, false, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 		gone = nil
 		planned := make(map[string]bool)
 		for _, typ := range req.Types {
@@ -228,14 +229,11 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 	if err := s.checkHosts(ctx, c.app, c.digest); err != nil {
 		return nil, nil, err
 	}
-	if err := checkServices(s.serving.current.Load(), c); err != nil {
-		return nil, nil, err
-	}
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.serving.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
 	var removed []removedMethod
-	ds, err := s.deploy(ctx, c.app, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+	ds, err := s.deploy(ctx, c.app, c.rests(), func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 		wanted, result, err = c.plan(current)
 		if err == nil && len(wanted) > 0 {
 			var old map[actor.Digest]*abi.Manifest
@@ -243,7 +241,7 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 				warnings = warn(c, current, old)
 				removed = c.removed(current, old)
 				var apart []string
-				apart, err = s.checkGroups(ctx, c, current)
+				apart, err = s.checkOthers(ctx, c, current)
 				warnings = append(warnings, apart...)
 			}
 		}
@@ -257,8 +255,9 @@ func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []
 
 // deploy asks the store for what plan wants, and returns plan's result with the
 // times of the store. A conflict or a lost answer starts it anew from what is
-// current then.
-func (s *deployer) deploy(ctx context.Context, app string,
+// current then. Where the plan rests on types that it does not change, so does a deployment of any
+// type in between.
+func (s *deployer) deploy(ctx context.Context, app string, rests bool,
 	plan func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error),
 ) ([]actor.Deployment, error) {
 	for try := 0; ; try++ {
@@ -275,7 +274,11 @@ func (s *deployer) deploy(ctx context.Context, app string,
 			return nil, err
 		}
 		if len(wanted) > 0 {
-			if err := s.store.Deploy(ctx, wanted); err != nil {
+			revision := store.AnyRevision
+			if rests {
+				revision = store.Revision(all)
+			}
+			if err := s.store.Deploy(ctx, wanted, revision); err != nil {
 				if try < maxTries && (errors.Is(err, actor.ErrDeployConflict) || errors.Is(err, actor.ErrAmbiguous)) {
 					continue
 				}
@@ -286,58 +289,62 @@ func (s *deployer) deploy(ctx context.Context, app string,
 	}
 }
 
-// checkServices refuses a change after which two types of an app would serve one Protobuf service,
-// as far as the table knows: of two that are deployed at once, the first by name serves it.
-func checkServices(t *table, c change) error {
-	for _, spec := range c.specs {
-		if spec.Protobuf.IsZero() {
-			continue
-		}
-		other, ok := t.serviceType(c.app, spec.Protobuf.Service)
-		if !ok || slices.ContainsFunc(c.specs, func(s *abi.TypeSpec) bool { return s.Name == other.Spec.Name }) {
-			continue
-		}
-		return &actor.ArgumentError{Field: "types", Problem: "has " + spec.Name + ", whose service " + spec.Protobuf.Service + " is that of type " + other.Spec.Name +
-			"; undeploy that type, or give the service another package"}
-	}
-	return nil
+// after is what types an app has once a change is made: those of the change first.
+type after struct {
+	types   []abi.TypeSpec
+	digests []actor.Digest // of their modules
 }
 
-// checkGroups refuses a change after which types of one group would have different placements, and
-// warns of methods that must be in their callers' transactions and whose callers may be at other servers.
-func (s *deployer) checkGroups(ctx context.Context, c change, current map[string]actor.Deployment) (warnings []string, err error) {
-	var types []abi.TypeSpec
-	var digests []actor.Digest // of their modules
+// typesAfter returns the types of an app once a change is made, as their manifests have them and with
+// the placements that are deployed. A type whose module cannot be read is left out.
+func (s *deployer) typesAfter(ctx context.Context, c change, current map[string]actor.Deployment) (after, error) {
+	var a after
 	for _, spec := range c.specs {
-		types = append(types, *placed(spec, c.placement(spec, current[spec.Name])))
-		digests = append(digests, c.digest)
-	}
-	if !slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.CoLocate.Group != "" || len(atomicMethods(&t)) > 0 }) {
-		return nil, nil
+		a.types = append(a.types, *placed(spec, c.placement(spec, current[spec.Name])))
+		a.digests = append(a.digests, c.digest)
 	}
 	manifests := make(map[actor.Digest]*abi.Manifest)
 	for _, name := range slices.Sorted(maps.Keys(current)) {
 		cur := current[name]
-		if cur.Undeployed() || slices.ContainsFunc(types, func(t abi.TypeSpec) bool { return t.Name == name }) {
+		if cur.Undeployed() || slices.ContainsFunc(c.specs, func(t *abi.TypeSpec) bool { return t.Name == name }) {
 			continue
 		}
 		if _, read := manifests[cur.Digest]; !read {
 			m, _, err := s.manifest(ctx, c.app, cur.Digest)
 			if err != nil && !permanent(err) {
-				return nil, err
+				return after{}, err
 			}
 			manifests[cur.Digest] = m
 		}
 		if m := manifests[cur.Digest]; m != nil {
 			if spec := typeSpec(m, name); spec != nil {
-				types = append(types, *placed(spec, cur.Placement))
-				digests = append(digests, cur.Digest)
+				a.types = append(a.types, *placed(spec, cur.Placement))
+				a.digests = append(a.digests, cur.Digest)
 			}
 		}
 	}
-	if err := manifest.CheckGroups(types); err != nil {
-		return nil, &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
+	return a, nil
+}
+
+// checkServices refuses a change after which two types of an app would serve one Protobuf service.
+func checkServices(c change, a after) error {
+	for _, spec := range c.specs {
+		if spec.Protobuf.IsZero() {
+			continue
+		}
+		for _, other := range a.types {
+			if other.Protobuf.Service == spec.Protobuf.Service && other.Name != spec.Name {
+				return &actor.ArgumentError{Field: "types", Problem: "has " + spec.Name + ", whose service " + spec.Protobuf.Service + " is that of type " + other.Name +
+					"; undeploy that type, or give the service another package"}
+			}
+		}
 	}
+	return nil
+}
+
+// warnOfAtomicMethods warns of methods that must be in their callers' transactions and whose callers
+// may be at other servers.
+func (s *deployer) warnOfAtomicMethods(ctx context.Context, c change, a after) (warnings []string, err error) {
 	calling := make(map[actor.Digest]bool)
 	calls := func(d actor.Digest) (bool, error) {
 		if _, known := calling[d]; !known {
@@ -349,8 +356,8 @@ func (s *deployer) checkGroups(ctx context.Context, c change, current map[string
 		}
 		return calling[d], nil
 	}
-	for i := range c.specs { // the first of types
-		w, err := warnOfAtomic(i, types, digests, calls)
+	for i := range c.specs { // the first of the types
+		w, err := warnOfAtomic(i, a.types, a.digests, calls)
 		if err != nil {
 			return nil, err
 		}
@@ -359,6 +366,25 @@ func (s *deployer) checkGroups(ctx context.Context, c change, current map[string
 		}
 	}
 	return warnings, nil
+}
+
+// checkOthers checks a change against the types of the app that it does not switch: two types would
+// serve one Protobuf service, or types of one group would have different placements.
+func (s *deployer) checkOthers(ctx context.Context, c change, current map[string]actor.Deployment) (warnings []string, err error) {
+	if !c.rests() && !slices.ContainsFunc(c.specs, func(t *abi.TypeSpec) bool { return len(atomicMethods(t)) > 0 }) {
+		return nil, nil
+	}
+	a, err := s.typesAfter(ctx, c, current)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkServices(c, a); err != nil {
+		return nil, err
+	}
+	if err := manifest.CheckGroups(a.types); err != nil {
+		return nil, &actor.ArgumentError{Field: "co_locate:", Problem: err.Error()}
+	}
+	return s.warnOfAtomicMethods(ctx, c, a)
 }
 
 // replaced returns the manifests of the modules that the change takes types

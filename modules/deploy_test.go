@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 func TestDeploy(t *testing.T) {
@@ -186,7 +187,7 @@ func TestRollbackFarBack(t *testing.T) {
 		ds = append(ds, actor.Deployment{App: app, Type: "A", Generation: g + 2, Digest: two})
 	}
 	for _, d := range ds {
-		if err := f.store.Deploy(ctx, []actor.Deployment{d}); err != nil {
+		if err := f.store.Deploy(ctx, []actor.Deployment{d}, store.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +222,7 @@ func TestDeployConflictWithoutEnd(t *testing.T) {
 	f := newFixture(t)
 	d := f.upload(typ("A", "", "Do"))
 	f.store.set(func() {
-		f.store.deploy = func(context.Context, []actor.Deployment) error { return actor.ErrDeployConflict }
+		f.store.deploy = func(context.Context, []actor.Deployment, uint64) error { return actor.ErrDeployConflict }
 	})
 	if _, _, err := f.Deploy(context.Background(), modules.DeployRequest{App: app, Digest: d}); !errors.Is(err, actor.ErrDeployConflict) {
 		t.Errorf("got %v", err)
@@ -232,13 +233,13 @@ func TestDeployConflictWithoutEnd(t *testing.T) {
 func (f *fixture) loseFirstAnswer(applied bool) {
 	lost := false
 	f.store.set(func() {
-		f.store.deploy = func(ctx context.Context, ds []actor.Deployment) error {
+		f.store.deploy = func(ctx context.Context, ds []actor.Deployment, revision uint64) error {
 			if lost {
-				return f.store.Modules.Deploy(ctx, ds)
+				return f.store.Modules.Deploy(ctx, ds, revision)
 			}
 			lost = true
 			if applied {
-				if err := f.store.Modules.Deploy(ctx, ds); err != nil {
+				if err := f.store.Modules.Deploy(ctx, ds, revision); err != nil {
 					return err
 				}
 			}

@@ -14,6 +14,8 @@
 //     is refused without Force: its code could not read what is stored.
 //   - A placement that was deployed goes before the module's, and stays until another is
 //     deployed, or the module's again. A rollback brings back what was deployed then.
+//   - One type of an app serves a Protobuf service, and the types of a group have one placement,
+//     also if several are deployed at once.
 //   - A module that serves a type cannot be deleted.
 //   - What an app stores is bounded. An upload beyond the bound removes the oldest modules
 //     that serve no type; if that is not enough it is refused, and removes nothing.
@@ -52,6 +54,8 @@
 //     deployment that was applied is found to be the current one.
 //   - Two deployments of one type at once: both are applied, one after the other.
 //     Each of them judges schemas and warnings against what it replaces.
+//   - Two deployments of different types at once, which have Protobuf services or are in
+//     groups: the store refuses the later one, which is decided anew by what serves then.
 //   - The store cannot be reached: changes fail with [actor.ErrUnavailable], the
 //     table stays as it was, and the poll logs the first failure and the recovery.
 //   - A stored manifest that this version cannot read: the types of that module

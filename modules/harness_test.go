@@ -23,7 +23,11 @@ import (
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) {
+	// PostgreSQL is not waited for: it ends with the process.
+	server := goleak.IgnoreAnyFunction("github.com/greenroom-run/greenroom/internal/pgtest.(*Server).startOnce.func1")
+	goleak.VerifyTestMain(leaktest.Patient(m, server), server)
+}
 
 const app = "shop"
 
@@ -58,7 +62,7 @@ func (i *inspector) Inspect(_ context.Context, code actor.Code) (*abi.Manifest, 
 type faulty struct {
 	store.Modules
 	mu          sync.Mutex
-	deploy      func(ctx context.Context, ds []actor.Deployment) error
+	deploy      func(ctx context.Context, ds []actor.Deployment, revision uint64) error
 	deployments func(ctx context.Context, app string) ([]actor.Deployment, error)
 	put         func(ctx context.Context, m actor.Module, wasm actor.Code, most int64) error
 	module      func(m actor.Module) actor.Module
@@ -71,14 +75,14 @@ func (f *faulty) set(change func()) {
 	change()
 }
 
-func (f *faulty) Deploy(ctx context.Context, ds []actor.Deployment) error {
+func (f *faulty) Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error {
 	f.mu.Lock()
 	deploy := f.deploy
 	f.mu.Unlock()
 	if deploy != nil {
-		return deploy(ctx, ds)
+		return deploy(ctx, ds, revision)
 	}
-	return f.Modules.Deploy(ctx, ds)
+	return f.Modules.Deploy(ctx, ds, revision)
 }
 
 func (f *faulty) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
@@ -132,6 +136,12 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
+	return f.on(st)
+}
+
+// on starts the service on a store.
+func (f *fixture) on(st store.Modules) *fixture {
+	f.t.Helper()
 	f.store = &faulty{Modules: st}
 	f.Service = f.service(time.Hour)
 	return f

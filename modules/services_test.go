@@ -1,20 +1,27 @@
 package modules_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
 
 // serves is the member of a type that serves a Protobuf service with an rpc for each method.
@@ -73,6 +80,56 @@ func TestOneTypeForAService(t *testing.T) {
 	f.deploy(f.upload(typ("A", "", "Do"), typ("B", serves(t, "a.S", "Do"), "Do")))
 	if got, _ := f.ServiceType(app, "a.S"); got.Spec == nil || got.Spec.Name != "B" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Of types that are deployed at the same moment, by two processes that know neither of them, one gets
+// the service.
+func TestRaceForAService(t *testing.T) {
+	for name, newFixture := range map[string]func(*testing.T) *fixture{
+		"embedded": newFixture,
+		"PostgreSQL": func(t *testing.T) *fixture {
+			st, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: pgtest.URL(t), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { st.Close() })
+			return (&fixture{t: t, inspector: &inspector{}}).on(st)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			processes := []*modules.Service{f.Service, f.service(time.Hour)}
+			digests := []actor.Digest{f.upload(typ("A", serves(t, "a.S", "Do"), "Do")), f.upload(typ("B", serves(t, "a.S", "Do"), "Do"))}
+			// Both have decided before either is stored.
+			var calls atomic.Int32
+			both := make(chan struct{})
+			f.store.set(func() {
+				f.store.deploy = func(ctx context.Context, ds []actor.Deployment, revision uint64) error {
+					if n := calls.Add(1); n == 2 {
+						close(both)
+					}
+					<-both
+					return f.store.Modules.Deploy(ctx, ds, revision)
+				}
+			})
+			errs := make([]error, 2)
+			var deploying sync.WaitGroup
+			for i, p := range processes {
+				deploying.Go(func() {
+					_, _, errs[i] = p.Deploy(context.Background(), modules.DeployRequest{App: app, Digest: digests[i]})
+				})
+			}
+			deploying.Wait()
+			var wrong *actor.ArgumentError
+			if (errs[0] == nil) == (errs[1] == nil) || !errors.As(cmp.Or(errs[0], errs[1]), &wrong) || !strings.Contains(wrong.Problem, "whose service a.S is that of type") {
+				t.Fatalf("got %v and %v", errs[0], errs[1])
+			}
+			ds, err := f.store.Deployments(context.Background(), app)
+			if err != nil || len(ds) != 1 || ds[0].Type == "A" != (errs[0] == nil) {
+				t.Errorf("deployed are %v, %v", ds, err)
+			}
+		})
 	}
 }
 

@@ -30,7 +30,7 @@ type typeName struct{ app, typ string }
 type table struct {
 	types map[typeName]served
 	// services has, by the name of a Protobuf service and by app, the type that serves it: of
-	// several the first, by name.
+	// several, which a server of an earlier version may have deployed, the first by name.
 	services map[string]map[string]string
 	number   uint64 // one more than that of the table before
 }

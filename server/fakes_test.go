@@ -348,6 +348,11 @@ func (f *fakeModules) Types(context.Context, string) ([]modules.ServedType, erro
 }
 
 func (f *fakeModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	for _, t := range f.services {
+		if t.Spec.Name == typ {
+			return t.Deployment, t.Spec, nil
+		}
+	}
 	ts, _ := f.Types(context.Background(), app)
 	for _, t := range ts {
 		if t.Spec.Name == typ {

@@ -36,7 +36,8 @@ const cartFiles = `{"file": [{
   "messageType": [{"name": "Item", "field": [
     {"name": "cart", "jsonName": "cart", "number": 1, "label": "LABEL_OPTIONAL", "type": "TYPE_STRING"},
     {"name": "amount", "jsonName": "amount", "number": 2, "label": "LABEL_OPTIONAL", "type": "TYPE_INT64"},
-    {"name": "parts", "jsonName": "parts", "number": 3, "label": "LABEL_REPEATED", "type": "TYPE_MESSAGE", "typeName": ".shop.v1.Item"}
+    {"name": "parts", "jsonName": "parts", "number": 3, "label": "LABEL_REPEATED", "type": "TYPE_MESSAGE", "typeName": ".shop.v1.Item"},
+    {"name": "sizes", "jsonName": "sizes", "number": 4, "label": "LABEL_REPEATED", "type": "TYPE_INT64"}
   ]}],
   "service": [{"name": "CartService", "method": [
     {"name": "Add", "inputType": ".shop.v1.Item", "outputType": ".shop.v1.Item"},
@@ -230,7 +231,7 @@ func TestGuestServiceRefuses(t *testing.T) {
 		want                    string
 	}{
 		{"an unknown member", "POST", add, `{"amont": 1}`, []string{edge.HeaderActor, "a"}, 400, `unknown field`},
-		{"no body", "POST", add, ``, []string{edge.HeaderActor, "a"}, 400, `not a message of this procedure`},
+		{"no body", "POST", add, ``, []string{edge.HeaderActor, "a"}, 400, `not the JSON form of shop.v1.Item`},
 		{"garbage in the binary form", "POST", add, "\xff\xff", []string{"Content-Type", "application/proto", edge.HeaderActor, "a"}, 200, ""},
 		{"a GET that may have effects", "GET", add + "?encoding=json&message=%7B%7D", "", []string{edge.HeaderActor, "a"}, 501, "use POST"},
 		{"another service", "POST", f.url + "/shop.v1.Other/Add", `{}`, []string{edge.HeaderActor, "a"}, 404, "path_not_found"},

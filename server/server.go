@@ -57,7 +57,7 @@ func New(conf Config) (*Server, error) {
 	if s.listeners, err = edge.NewListeners(s.edge, s.watch, s.notReady); err != nil {
 		return nil, err
 	}
-	dapr.New(s.edge, dapr.Config{Host: conf.Host, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Events: s.rpc.Events, Setter: s.rpc.Setter()})
+	dapr.New(s.edge, dapr.Config{Host: s.rpc.Calls, Timers: conf.Timers, Reminders: conf.Reminders, Messages: conf.Messages, Events: s.rpc.Events, Setter: s.rpc.Setter()})
 	pages := console.New()
 	s.edge.HandlePages(ConsolePath, pages.Paths(), pages)
 	if err := conf.registerGauges(); err != nil {

@@ -13,7 +13,9 @@
 //     what a crash could still take back.
 //   - Fenced: a commit applies only if each of its rows still has the version that was read
 //     (RowWrite.ReadVersion, RowFence.Version). Version 0 means that no row exists; a
-//     tombstone is a row. A write with a version above 0 never inserts.
+//     tombstone is a row. A write with a version above 0 never inserts. A Deploy applies only if
+//     each of its types has the generation before, and if the app's deployments have the Revision
+//     that it names.
 //   - Atomic: each commit of a group applies whole or not at all, and so does each Deploy.
 //   - Independent: a refused commit of a group harms no other commit of the group. A group
 //     names an actor at most once.

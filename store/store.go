@@ -119,6 +119,19 @@ type ActorQuery struct {
 	Limit     int
 }
 
+// AnyRevision has [Modules].Deploy not ask for the revision of an app's deployments.
+const AnyRevision uint64 = 0
+
+// Revision counts what was deployed in an app: ds are what [Modules].Deployments returned for it.
+// It is never [AnyRevision].
+func Revision(ds []actor.Deployment) uint64 {
+	revision := uint64(1)
+	for _, d := range ds {
+		revision += d.Generation
+	}
+	return revision
+}
+
 // Modules is the part of a [Store] that keeps modules and deployments.
 type Modules interface {
 	// PutModule stores a module with its bytes; an [*actor.ArgumentError] when
@@ -151,7 +164,11 @@ type Modules interface {
 	// the store. actor.ErrModuleNotFound when a digest is not stored; one that is
 	// empty takes its type out of service, from generation 2 on. No type is named
 	// twice. No deployments: nothing to do. Bounds: [ValidateDeployments].
-	Deploy(ctx context.Context, ds []actor.Deployment) error
+	//
+	// Unless revision is [AnyRevision], the app's deployments are to have that [Revision] still,
+	// decided atomically with all other Deploy that give one; or else it is
+	// actor.ErrDeployConflict. So the caller may decide by the types that are not in ds.
+	Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error
 	// Deployments returns the current deployment of every type of every app
 	// (app empty) or of one, in byte order of app, then type; also those that
 	// took a type out of service.

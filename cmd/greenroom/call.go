@@ -60,7 +60,9 @@ must hold all their actors. Their replies are printed one after the other; with
 which has the fuel of all calls.
 
 Fields of a JSON payload that the method's input does not have are ignored by the
-SDKs, so a misspelt field has no effect.`,
+SDKs, so a misspelt field has no effect. For a method that is an rpc of its type's
+Protobuf service they are an error; its payload and its reply are JSON by the rules
+of Protobuf (docs/typed.md).`,
 		Example: `  greenroom call Counter alice Add '{"amount": 5}'
   greenroom call Counter alice Get --query
   greenroom call Cart 'shop/7 || 🛒' AddItem @item.json

@@ -147,6 +147,9 @@ func typeChange(before, now *greenroomv1.ActorType, placement string) (line stri
 	if was, is := groupOf(before), groupOf(now); was != is {
 		what = append(what, fmt.Sprintf("in %s, before in %s", cmp.Or(is, "no group"), cmp.Or(was, "no group")))
 	}
+	if was, is := serviceOf(before), serviceOf(now); was != is {
+		what = append(what, fmt.Sprintf("serves %s, before %s", cmp.Or(is, "no Protobuf service"), cmp.Or(was, "none")))
+	}
 	if len(what) == 0 {
 		return "the same methods", warnings
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,35 @@ func TestGroupOfType(t *testing.T) {
 	want := `in no group, before in group shop (key: ID up to the first "/")`
 	if line, _ := typeChange(grouped("/", 1), &greenroomv1.ActorType{Name: "Cart", Placement: "ring"}, "ring"); line != want {
 		t.Errorf("%q, want %q", line, want)
+	}
+}
+
+// TestServiceOfType: the table of types and the changes of a deployment name the Protobuf service.
+func TestServiceOfType(t *testing.T) {
+	serves := func(name, field string) *greenroomv1.ActorType {
+		return &greenroomv1.ActorType{Name: "Cart", Protobuf: &greenroomv1.ProtobufService{Name: name, IdField: field}}
+	}
+	plain := &greenroomv1.ActorType{Name: "Log"}
+	header, rows := typesTable([]*greenroomv1.ServedType{{Type: serves("cart.v1.Carts", "cart_id")}, {Type: plain}})
+	at := slices.Index(header, "SERVICE")
+	if at < 0 || rows[0][at] != "cart.v1.Carts (ID: cart_id)" || rows[1][at] != "" || len(rows[1]) != len(header) {
+		t.Errorf("%q: %q", header, rows)
+	}
+	if header, _ := typesTable([]*greenroomv1.ServedType{{Type: plain}}); slices.Contains(header, "SERVICE") {
+		t.Errorf("%q", header)
+	}
+	for _, tt := range []struct {
+		was, is *greenroomv1.ActorType
+		want    string
+	}{
+		{plain, serves("a.S", ""), "serves a.S, before none"},
+		{serves("a.S", ""), plain, "serves no Protobuf service, before a.S"},
+		{serves("a.S", ""), serves("a.S", "id"), "serves a.S (ID: id), before a.S"},
+		{serves("a.S", "id"), serves("a.S", "id"), "the same methods"},
+	} {
+		if line, _ := typeChange(tt.was, tt.is, ""); line != tt.want {
+			t.Errorf("%q, want %q", line, tt.want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ func typesCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods\n(" + methodMarks + "),\nthe capabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
+		Long:    "List the actor types of the app with their methods\n(" + methodMarks + "),\ntheir Protobuf services and the field of a request that has the actor's ID,\nthe capabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			types, err := listTypes(cmd.Context(), c, a)
@@ -31,19 +31,7 @@ func typesCommand(c *cli) *cobra.Command {
 				c.printf(c.stderr, "app %s has no actor types; deploy a module with `greenroom deploy`\n", c.app)
 				return nil
 			}
-			header := []string{"TYPE", "METHODS", "PLACEMENT", "GENERATION", "MODULE", "DEPLOYED"}
-			rows := make([][]string, len(types))
-			for i, t := range types {
-				rows[i] = []string{
-					t.Type.GetName(), methodNames(t.Type), placementOf(t.Type),
-					strconv.FormatUint(t.Deployment.GetGeneration(), 10), short(t.Deployment.GetDigest()), when(t.Deployment.GetCreatedAt()),
-				}
-				if uses := usesOf(t.Deployment); uses != "" {
-					rows[i] = append(rows[i], uses)
-					header = append(header[:6], "USES")
-				}
-			}
-			c.table(header, rows)
+			c.table(typesTable(types))
 			showMarks(c, mapped(types, func(t *greenroomv1.ServedType) *greenroomv1.ActorType { return t.Type }))
 			noteWideGrants(cmd.Context(), c, types)
 			noteRules(cmd.Context(), c)
@@ -52,6 +40,35 @@ func typesCommand(c *cli) *cobra.Command {
 	}
 	cmd.AddCommand(typesPauseCommand(c), typesResumeCommand(c), cancelCommand(c, true), typesLimitCommand(c))
 	return cmd
+}
+
+// typesTable is the table of types. What no type has gets no column.
+func typesTable(types []*greenroomv1.ServedType) (header []string, rows [][]string) {
+	columns := []struct {
+		name string
+		cell func(t *greenroomv1.ServedType) string
+	}{
+		{"TYPE", func(t *greenroomv1.ServedType) string { return t.Type.GetName() }},
+		{"METHODS", func(t *greenroomv1.ServedType) string { return methodNames(t.Type) }},
+		{"SERVICE", func(t *greenroomv1.ServedType) string { return serviceOf(t.Type) }},
+		{"PLACEMENT", func(t *greenroomv1.ServedType) string { return placementOf(t.Type) }},
+		{"GENERATION", func(t *greenroomv1.ServedType) string { return strconv.FormatUint(t.Deployment.GetGeneration(), 10) }},
+		{"MODULE", func(t *greenroomv1.ServedType) string { return short(t.Deployment.GetDigest()) }},
+		{"DEPLOYED", func(t *greenroomv1.ServedType) string { return when(t.Deployment.GetCreatedAt()) }},
+		{"USES", func(t *greenroomv1.ServedType) string { return usesOf(t.Deployment) }},
+	}
+	rows = make([][]string, len(types))
+	for _, column := range columns {
+		cells := mapped(types, column.cell)
+		if !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" }) {
+			continue
+		}
+		header = append(header, column.name)
+		for i, cell := range cells {
+			rows[i] = append(rows[i], cell)
+		}
+	}
+	return header, rows
 }
 
 func typesPauseCommand(c *cli) *cobra.Command {
@@ -234,6 +251,16 @@ func placementOf(t *greenroomv1.ActorType) string {
 		return t.GetPlacement() + " in " + with
 	}
 	return t.GetPlacement()
+}
+
+// serviceOf names the Protobuf service of a type, and the field of its requests that has the actor's
+// ID; empty without a service.
+func serviceOf(t *greenroomv1.ActorType) string {
+	name, field := t.GetProtobuf().GetName(), t.GetProtobuf().GetIdField()
+	if field == "" {
+		return name
+	}
+	return name + " (ID: " + field + ")"
 }
 
 // groupOf names the group of a type and the part of its IDs that is the group key; empty

@@ -16,6 +16,12 @@ const marks: [keyof Method & ("readOnly" | "reentrant" | "private" | "atomic"), 
   ["reentrant", false, "is no longer reentrant", "actors that call it back will get not_reentrant"],
 ];
 
+// serviceOf names the Protobuf service of a type, and the field of its requests that has the actor's ID.
+export function serviceOf(t: ActorType): string {
+  const { name = "", idField = "" } = t.protobuf ?? {};
+  return idField ? `${name} (ID: ${idField})` : name;
+}
+
 export function compareType(before: ActorType, now: ActorType): Change {
   const what: string[] = [];
   const warnings: string[] = [];
@@ -42,6 +48,9 @@ export function compareType(before: ActorType, now: ActorType): Change {
   if ((before.coLocate?.group ?? "") !== (now.coLocate?.group ?? "")) {
     what.push(`in ${now.coLocate?.group || "no group"}, before in ${before.coLocate?.group || "no group"}`);
   }
+  const was = serviceOf(before);
+  const is = serviceOf(now);
+  if (was !== is) what.push(`serves ${is || "no Protobuf service"}, before ${was || "none"}`);
   return { type: now.name, kind: "changed", what: what.length > 0 ? what : ["the same methods"], warnings };
 }
 

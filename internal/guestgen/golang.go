@@ -86,9 +86,10 @@ func (g *golang) service(s *Service, name string) {
 	}
 	g.line("}\n")
 
-	g.line("// Register%s declares an actor type with the state S, whose methods are the rpcs of", name)
+	g.line("// Register%s declares an actor type with a state, whose methods are the rpcs of", name)
 	g.line("// %s, and with further methods and settings. Call it from an init function.", s.Name())
-	g.line("func Register%s[S any, P interface{*S; %sActor}](name string, parts ...actor.Part) {", name, name)
+	// In lower case: no message is called so.
+	g.line("func Register%s[state any, pointer interface{*state; %sActor}](name string, parts ...actor.Part) {", name, name)
 	g.line("actor.Register(name, append([]actor.Part{")
 	g.line("actor.Protobuf(%q, descriptor, %q),", s.Name(), s.idField)
 	for i := range s.desc.Methods().Len() {
@@ -100,7 +101,7 @@ func (g *golang) service(s *Service, name string) {
 		case descriptorpb.MethodOptions_IDEMPOTENT:
 			options = ", actor.Idempotent()"
 		}
-		g.line("actor.%s(%q, func(s *S, ctx *actor.Context, in %s) (%s, error) { return P(s).%s(ctx, in) }%s),", kind, m.Name(),
+		g.line("actor.%s(%q, func(s *state, ctx *actor.Context, in %s) (%s, error) { return pointer(s).%s(ctx, in) }%s),", kind, m.Name(),
 			g.names[m.Input().FullName()], g.names[m.Output().FullName()], goName(string(m.Name())), options)
 	}
 	g.line("}, parts...)...)")

@@ -41,7 +41,7 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if committed, err := os.ReadFile(g.out); err != nil || !bytes.Equal(code, committed) {
-			t.Errorf("%s is not what is generated (%v): run greenroom generate", g.out, err)
+			t.Errorf("%s is not what is generated (%v): run make generate", g.out, err)
 		}
 	}
 }
@@ -214,15 +214,20 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestGoRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"a default":           {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
-		"a group":             {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
-		"a map with bools":    {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
-		"two names in Go":     {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
-		"a name of the codec": {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
+		"a default":                             {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
+		"a group":                               {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
+		"a map with bools":                      {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
+		"two names in Go":                       {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
+		"two rpcs of one name in Go":            {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
+		"an rpc called as what a reference has": {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
+		"a name of the codec":                   {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			text := tt.text + "\nservice S { rpc Do(M) returns (M); }"
+			text := tt.text
+			if !strings.Contains(text, "service S") {
+				text += "\nservice S { rpc Do(M) returns (M); }"
+			}
 			if err := os.WriteFile(filepath.Join(dir, "a.proto"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

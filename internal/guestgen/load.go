@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -206,20 +205,4 @@ func Paths(files, importPaths []string) (relative, paths []string, err error) {
 		relative = append(relative, filepath.ToSlash(rel))
 	}
 	return relative, importPaths, nil
-}
-
-// comment returns the comment before a declaration, for the language's comments.
-func comment(d protoreflect.Descriptor) string {
-	return strings.TrimSpace(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments)
-}
-
-// write collects source text.
-type source struct{ strings.Builder }
-
-func (s *source) line(format string, args ...any) {
-	if len(args) == 0 {
-		_, _ = io.WriteString(s, format+"\n")
-		return
-	}
-	fmt.Fprintf(s, format+"\n", args...)
 }

@@ -21,9 +21,16 @@ func Go(s *Service, pkg string) ([]byte, error) {
 	for _, name := range []string{service + "Actor", service + "Ref", "Register" + service} {
 		g.taken[name] = s.desc.FullName()
 	}
+	methods := map[string]protoreflect.FullName{"Ref": s.desc.FullName()} // what a reference has embedded
 	for i := range s.desc.Methods().Len() {
-		g.collect(s.desc.Methods().Get(i).Input())
-		g.collect(s.desc.Methods().Get(i).Output())
+		m := s.desc.Methods().Get(i)
+		name := goName(string(m.Name()))
+		if other, ok := methods[name]; ok {
+			g.fail("the rpc %s has the Go name %s, which %s has taken; rename it", m.FullName(), name, other)
+		}
+		methods[name] = m.FullName()
+		g.collect(m.Input())
+		g.collect(m.Output())
 	}
 	g.service(s, service)
 	for _, m := range g.messages {

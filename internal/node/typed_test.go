@@ -12,9 +12,6 @@ import (
 	"github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1/walletv1connect"
 )
 
-// The clients in gen are what protoc-gen-go and protoc-gen-connect-go make of
-// examples/wallet/proto, with paths=source_relative and the folder gen/wallet/v1 as the package.
-
 // TestWalletExample calls a guest with clients that are generated from its service.
 func TestWalletExample(t *testing.T) {
 	withGoToolchains(t, func(t *testing.T, toolchain string) {
@@ -52,6 +49,13 @@ func TestWalletExample(t *testing.T) {
 					t.Errorf("no ID: %v", err)
 				}
 			})
+		}
+		if got, err := r.call(t.Context(), "", "Wallet", "json", "Deposit", `{"cents": "9007199254740993"}`); err != nil || !strings.Contains(got, `"9007199254740993"`) {
+			t.Errorf("JSON by Invoke: got %s, %v", got, err)
+		}
+		_, err := r.call(t.Context(), "", "Wallet", "json", "Deposit", `{"cents": 1, "note": 2}`)
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), `unknown field "note"`) {
+			t.Errorf("JSON with an unknown field: got %v", err)
 		}
 	})
 }

@@ -23,6 +23,9 @@ type Method struct {
 	types         *dynamicpb.Types
 }
 
+// Input is the full name of the message that the rpc takes.
+func (m *Method) Input() string { return shorten(string(m.input.FullName())) }
+
 // check returns why a type cannot serve an rpc; empty if it can.
 func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) string {
 	at := slices.IndexFunc(t.Methods, func(spec abi.MethodSpec) bool { return spec.Name == m.Name })

@@ -2,7 +2,9 @@ package typed
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -12,12 +14,12 @@ import (
 )
 
 // RequestFromJSON returns a request in the binary form. A member that the message does not have is
-// an error, as in all requests of the API.
+// an error that names it, as in all requests of the API.
 func (m *Method) RequestFromJSON(text []byte) (request []byte, err error) {
 	defer recovered(&err)
 	msg := dynamicpb.NewMessage(m.input)
 	if err := (protojson.UnmarshalOptions{Resolver: m.types}).Unmarshal(text, msg); err != nil {
-		return nil, err
+		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))) // its space is one of two
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(msg)
 }

@@ -151,7 +151,7 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 		}
 	}
 	inv.ID, inv.Token, inv.Trace = edge.RequestID(ctx), edge.CallerName(ctx), edge.TraceOf(ctx)
-	reply, err := a.s.Host.Invoke(ctx, inv)
+	reply, err := a.s.Calls.Invoke(ctx, inv)
 	if x := edge.ExchangeOf(ctx); x != nil {
 		edge.SetHost(x.Header(), reply)
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"connectrpc.com/connect"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -16,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/transcode"
 )
 
 // guestServices serves the Protobuf services of guests: each rpc is an Invoke of the method of its
@@ -23,26 +22,10 @@ import (
 type guestServices struct {
 	s       *Services
 	handler *connect.Handler
-
-	mu sync.Mutex
-	// read are services that were read, and declarations their sizes together.
-	read         *simplelru.LRU[guestService, *typed.Service]
-	declarations int
 }
-
-// guestService is a type of a module.
-type guestService struct {
-	digest actor.Digest
-	typ    string
-}
-
-// maxDeclarations bounds what is kept of the services that were read: a declaration takes about a
-// kilobyte. Beyond it, the services that were asked for longest ago are read anew at their next call.
-const maxDeclarations = 64 << 10
 
 func newGuestServices(s *Services) *guestServices {
 	g := &guestServices{s: s}
-	g.read, _ = simplelru.NewLRU(maxDeclarations, func(_ guestService, s *typed.Service) { g.declarations -= s.Size }) // fails without a size
 	g.handler = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions()...)
 	return g
 }
@@ -90,28 +73,8 @@ func (g *guestServices) service(app, name string) (*typed.Service, modules.Serve
 	if !ok {
 		return nil, t, false
 	}
-	of := guestService{t.Deployment.Digest, t.Spec.Name}
-	g.mu.Lock()
-	s, ok := g.read.Get(of)
-	g.mu.Unlock()
-	if ok {
-		return s, t, true
-	}
-	s, problems := typed.Parse(t.Spec)
-	if len(problems) > 0 { // the upload had none: the version that took it read descriptors otherwise
-		g.s.edge.Log.Error("a deployed service cannot be read", "app", app, "actor_type", t.Spec.Name, "module", t.Deployment.Digest.Short(), "error", problems[0])
-		return nil, t, false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if other, ok := g.read.Get(of); ok {
-		return other, t, true
-	}
-	g.read.Add(of, s)
-	for g.declarations += s.Size; g.declarations > maxDeclarations; {
-		g.read.RemoveOldest()
-	}
-	return s, t, true
+	s, ok := g.s.Calls.Services.Of(t.Deployment, t.Spec)
+	return s, t, ok
 }
 
 // call runs one rpc.
@@ -167,16 +130,13 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 func requestOf(m *typed.Method, req *connect.Request[codec.Raw], x *edge.Exchange) (request []byte, id string, err error) {
 	request = req.Msg.Data
 	if req.Msg.JSON {
-		if err := x.CountBody(m.RequestWeight(request)); err != nil {
+		if request, err = transcode.Request(m, request, x.CountBody); err != nil {
 			return nil, "", err
-		}
-		if request, err = m.RequestFromJSON(request); err != nil {
-			return nil, "", badRequest(err)
 		}
 	}
 	inField, field, err := m.ID(request)
 	if err != nil {
-		return nil, "", badRequest(err)
+		return nil, "", &actor.ArgumentError{Field: "request", Problem: "is not a message of this procedure: " + err.Error()}
 	}
 	id, err = onlyHeader(req.Header(), edge.HeaderActor, "actor")
 	switch {
@@ -194,34 +154,14 @@ func requestOf(m *typed.Method, req *connect.Request[codec.Raw], x *edge.Exchang
 	return request, id, nil
 }
 
-func badRequest(err error) error {
-	return &actor.ArgumentError{Field: "request", Problem: "is not a message of this procedure: " + err.Error()}
-}
-
-// response returns a reply as the response of an rpc. Its errors are of a turn that was committed:
-// none is to be tried again.
+// response returns a reply as the response of an rpc.
 func response(x *edge.Exchange, m *typed.Method, json bool, reply actor.Reply) ([]byte, error) {
 	data := reply.Payload.Data
-	if ct := reply.Payload.ContentType; len(data) > 0 && ct != abi.ContentTypeProtobuf {
-		return nil, badReply("its content type is " + ct + ", and that of an rpc's reply is " + abi.ContentTypeProtobuf)
-	}
-	if !json {
+	switch ct := reply.Payload.ContentType; {
+	case len(data) > 0 && ct != abi.ContentTypeProtobuf:
+		return nil, transcode.BadResponse("its content type is " + ct + ", and that of an rpc's reply is " + abi.ContentTypeProtobuf)
+	case !json:
 		return data, nil
 	}
-	weight, err := m.ResponseWeight(data)
-	if err != nil {
-		return nil, badReply(err.Error())
-	}
-	if err := x.CountBody(weight); err != nil {
-		return nil, &failure.Error{Kind: actor.ErrPayloadTooLarge.Kind(), Text: "the turn is committed, and the server has no memory left to write its response in the JSON form; ask for the binary form"}
-	}
-	if data, err = m.ResponseToJSON(data); err != nil {
-		return nil, badReply(err.Error())
-	}
-	return data, nil
-}
-
-// badReply is what the caller of a method gets that replied with something else than its rpc's response.
-func badReply(why string) error {
-	return &actor.TrapError{Kind: actor.TrapProtocol, Message: "the turn is committed, and the method's reply is not the response of its rpc: " + why}
+	return transcode.Response(m, data, x.CountBody)
 }

@@ -21,7 +21,7 @@ import (
 // newStreamConfig is what the server's streams have in common.
 func newStreamConfig(s *Services) *stream.Config {
 	return &stream.Config{
-		Host:           s.Host,
+		Host:           s.Calls,
 		Memory:         s.edge.StreamMemory,
 		MaxInvocations: s.edge.Conf.Bounds.StreamInvocations,
 		MaxBytes:       s.edge.Conf.Bounds.StreamBytes,

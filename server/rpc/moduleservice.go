@@ -346,6 +346,9 @@ func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
 	if c := t.CoLocate; c.Group != "" {
 		msg.CoLocate = &greenroomv1.CoLocate{Group: c.Group, Separator: c.Separator, Parts: uint32(c.Parts)} //nolint:gosec // 16 at most
 	}
+	if p := t.Protobuf; !p.IsZero() {
+		msg.Protobuf = &greenroomv1.ProtobufService{Name: p.Service, IdField: p.IDField}
+	}
 	for _, m := range t.Methods {
 		msg.Methods = append(msg.Methods, &greenroomv1.Method{
 			Name: m.Name, ReadOnly: m.ReadOnly, Idempotent: m.Idempotent, Reentrant: m.Reentrant, Private: m.Private,

@@ -10,11 +10,14 @@ import (
 	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/server/reminders"
 	"github.com/greenroom-run/greenroom/server/stream"
+	"github.com/greenroom-run/greenroom/server/transcode"
 )
 
 // Services are the services of the API, and what they share.
 type Services struct {
 	Backends
+	// Calls is Host for callers who may write JSON to methods that are rpcs.
+	Calls       *transcode.Host
 	edge        *edge.Edge
 	Health      *health
 	Streams     edge.Places // for InvokeStreams
@@ -44,6 +47,7 @@ func streamBounds(name string, limit int64) fair.Bounds {
 // New adds to an edge the services that the backends allow. Streams end when draining ends.
 func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining, compiler: query.NewCompiler(), queries: fair.NewPlaces(runtime.GOMAXPROCS(0) / queryShare)}
+	s.Calls = &transcode.Host{To: to.Host, Types: to.Modules, Services: transcode.NewServices(e.Log), MaxPayload: e.Conf.MaxPayloadBytes}
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")

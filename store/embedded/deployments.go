@@ -41,11 +41,20 @@ func decodeDeployment(key, value []byte, app, typ string, generation uint64) (ac
 	}, nil
 }
 
-func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
-	if err := store.ValidateDeployments(ds); err != nil {
+func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error {
+	if err := store.ValidateDeployments(ds); err != nil || len(ds) == 0 {
 		return err
 	}
 	return s.update(ctx, writeOptions{}, func(tx *tx) error {
+		if revision != store.AnyRevision {
+			current, err := currentDeployments(ctx, tx.db, ds[0].App)
+			if err != nil {
+				return err
+			}
+			if now := store.Revision(current); now != revision {
+				return fmt.Errorf("app %s is at revision %d, and revision %d was to be changed: %w", ds[0].App, now, revision, actor.ErrDeployConflict)
+			}
+		}
 		for _, d := range ds {
 			if err := deploy(tx, d); err != nil {
 				return err

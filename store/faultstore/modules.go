@@ -39,11 +39,11 @@ func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 	return s.inner.DeleteModule(ctx, app, d)
 }
 
-func (s *modules) Deploy(ctx context.Context, ds []actor.Deployment) error {
+func (s *modules) Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error {
 	if s.plan.fires(ModuleWriteFails) {
 		return ModuleWriteFails.unavailable()
 	}
-	return s.inner.Deploy(ctx, ds)
+	return s.inner.Deploy(ctx, ds, revision)
 }
 
 func (s *modules) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {

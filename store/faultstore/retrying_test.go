@@ -88,8 +88,8 @@ func (r retrying) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 	return retry(func() error { return r.Store.DeleteModule(ctx, app, d) })
 }
 
-func (r retrying) Deploy(ctx context.Context, ds []actor.Deployment) error {
-	return retry(func() error { return r.Store.Deploy(ctx, ds) })
+func (r retrying) Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error {
+	return retry(func() error { return r.Store.Deploy(ctx, ds, revision) })
 }
 
 func (r retrying) PutSetting(ctx context.Context, set actor.Setting) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
 	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
 )
@@ -85,7 +86,7 @@ func TestDeployFaults(t *testing.T) {
 				for _, typ := range []string{"Cart", "Order"} {
 					ds = append(ds, actor.Deployment{App: "shop", Type: typ, Generation: generation, Digest: actor.DigestOf(wasm)})
 				}
-				b.is("deploy", b.s.Deploy(t.Context(), ds), nil)
+				b.is("deploy", b.s.Deploy(t.Context(), ds, store.AnyRevision), nil)
 				for _, typ := range []string{"Cart", "Order"} {
 					history, err := b.around.DeploymentHistory(t.Context(), "shop", typ, 0, 100)
 					b.is("history", err, nil)
@@ -93,7 +94,7 @@ func TestDeployFaults(t *testing.T) {
 						t.Errorf("%s has %d deployments, want %d", typ, len(history), generation)
 					}
 				}
-				b.is("deploy again", b.s.Deploy(t.Context(), ds), actor.ErrDeployConflict)
+				b.is("deploy again", b.s.Deploy(t.Context(), ds, store.AnyRevision), actor.ErrDeployConflict)
 			})
 		}
 	}
@@ -117,7 +118,7 @@ func TestModuleThatIsDeployedMeanwhileMakesNoRoom(t *testing.T) {
 		put <- b.s.PutModule(t.Context(), stored[2], bytes.NewReader(bytes.Repeat([]byte{2}, 40<<10)), 100<<10)
 	}()
 	<-removing.Struck()
-	b.is("deploy", b.around.Deploy(t.Context(), []actor.Deployment{{App: "shop", Type: "Cart", Generation: 1, Digest: stored[0].Digest}}), nil)
+	b.is("deploy", b.around.Deploy(t.Context(), []actor.Deployment{{App: "shop", Type: "Cart", Generation: 1, Digest: stored[0].Digest}}, store.AnyRevision), nil)
 	removing.Release()
 	b.is("put that makes room", <-put, nil)
 	for n, want := range []error{nil, actor.ErrModuleNotFound, nil} {

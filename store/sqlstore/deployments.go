@@ -17,8 +17,9 @@ import (
 type deployments struct{ *db }
 
 // Deploy appends the deployments in one transaction, which holds the rows of
-// their modules against DeleteModule.
-func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
+// their modules against DeleteModule, and the row of the app against other Deploy that ask for
+// a revision.
+func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment, revision uint64) error {
 	if err := store.ValidateDeployments(ds); err != nil || len(ds) == 0 {
 		return err
 	}
@@ -34,6 +35,11 @@ func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	// Marks this call's rows, so that it knows them when it runs again.
 	id := uuid(newUUID())
 	return s.transaction(ctx, share(ds[0].App), "deploy", func(ctx context.Context, tx pgx.Tx) error {
+		if revision != store.AnyRevision { // before the rows of modules, as finishUpload
+			if err := lockApp(ctx, tx, ds[0].App, 0); err != nil {
+				return err
+			}
+		}
 		rows, err := tx.Query(ctx, `SELECT m.digest FROM unnest($2::text[]) AS d (digest)
 			JOIN greenroom_module AS m ON m.app = $1 AND m.digest = d.digest ORDER BY m.digest FOR UPDATE OF m`, ds[0].App, digests)
 		if err != nil {
@@ -53,6 +59,15 @@ func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 		if len(found) != len(digests) {
 			return actor.ErrModuleNotFound
 		}
+		if revision != store.AnyRevision {
+			var now int64
+			if err := tx.QueryRow(ctx, `SELECT (1 + COALESCE(sum(generation), 0))::int8 FROM greenroom_type WHERE app = $1`, ds[0].App).Scan(&now); err != nil {
+				return err
+			}
+			if uint64(now) != revision {
+				return actor.ErrDeployConflict
+			}
+		}
 		for _, d := range sorted {
 			if err := deployOne(ctx, tx, d, id); err != nil {
 				return err
@@ -60,6 +75,13 @@ func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 		}
 		return nil
 	})
+}
+
+// lockApp holds the row of an app that uploads and deployments follow each other by, and counts uploads.
+func lockApp(ctx context.Context, tx pgx.Tx, app string, uploads int) error {
+	_, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, $2)
+		ON CONFLICT (app) DO UPDATE SET uploads = a.uploads + $2`, app, uploads)
+	return err
 }
 
 // deployed reports whether this call's transaction has already happened.

@@ -95,8 +95,7 @@ func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, dama
 	err = s.transaction(ctx, share(m.App), "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
 		stored, full = false, nil
 		// Uploads of an app follow each other: each finds room beside those before.
-		if _, err := tx.Exec(ctx, `INSERT INTO greenroom_module_app AS a (app, uploads) VALUES ($1, 1)
-			ON CONFLICT (app) DO UPDATE SET uploads = a.uploads + 1`, m.App); err != nil {
+		if err := lockApp(ctx, tx, m.App, 1); err != nil {
 			return err
 		}
 		var present uuid

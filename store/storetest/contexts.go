@@ -173,7 +173,7 @@ func closed(t *testing.T, s store.Store) {
 		"ModuleBytes":       func() error { _, err := s.ModuleBytes(ctx, m.App, m.Digest); return err },
 		"ListModules":       func() error { _, err := s.ListModules(ctx, m.App, "", 1); return err },
 		"DeleteModule":      func() error { return s.DeleteModule(ctx, m.App, m.Digest) },
-		"Deploy":            func() error { return s.Deploy(ctx, []actor.Deployment{f.deployment("Cart", 1, m)}) },
+		"Deploy":            func() error { return s.Deploy(ctx, []actor.Deployment{f.deployment("Cart", 1, m)}, store.AnyRevision) },
 		"Deployments":       func() error { _, err := s.Deployments(ctx, m.App); return err },
 		"DeploymentHistory": func() error { _, err := s.DeploymentHistory(ctx, m.App, "Cart", 0, 1); return err },
 		"ListApps":          func() error { _, err := s.ListApps(ctx, "", 1); return err },

@@ -28,18 +28,64 @@ var deployments = suite{"Deployments", []testCase{
 		}
 	}},
 	{"nothing to deploy is nothing to do", func(f *fixture) {
-		f.ok(f.s.Deploy(f.ctx(), nil))
+		f.ok(f.s.Deploy(f.ctx(), nil, store.AnyRevision))
 	}},
 	{"any other than the next generation is a conflict", func(f *fixture) {
 		m, _ := f.put("x")
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", 2, m)}), actor.ErrDeployConflict)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", 2, m)}, store.AnyRevision), actor.ErrDeployConflict)
 		f.serves()
 		first := f.deployment("Cart", 1, m)
 		f.deploy(first)
 		for _, g := range []uint64{1, 3} {
-			f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, m)}), actor.ErrDeployConflict)
+			f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, m)}, store.AnyRevision), actor.ErrDeployConflict)
 		}
 		f.serves(first)
+	}},
+	{"a deployment that rests on another revision is a conflict", func(f *fixture) {
+		m, _ := f.put("x")
+		revision := func() uint64 {
+			ds, err := f.s.Deployments(f.ctx(), f.app)
+			f.ok(err)
+			return store.Revision(ds)
+		}
+		none := revision()
+		a := f.deployment("A", 1, m)
+		f.ok(f.s.Deploy(f.ctx(), []actor.Deployment{a}, none))
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("B", 1, m)}, none), actor.ErrDeployConflict)
+		f.serves(a)
+		b, one := f.deployment("B", 1, m), revision()
+		f.ok(f.s.Deploy(f.ctx(), []actor.Deployment{b}, one))
+		next, _ := f.put("y")
+		again, two := f.deployment("A", 2, next), revision()
+		f.deploy(again)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("B", 2, next)}, two), actor.ErrDeployConflict)
+		f.serves(again, b)
+	}},
+	{"of many deployments of different types by one revision exactly one wins", func(f *fixture) {
+		const rivals = 6
+		m, _ := f.put("x")
+		var want []actor.Deployment
+		for round := range 5 {
+			var winner, winners atomic.Int32
+			of := func(i int) actor.Deployment { return f.deployment(fmt.Sprintf("T%d%d", round, i), 1, m) }
+			f.inParallel(rivals, func(i int) error {
+				err := f.s.Deploy(f.ctx(), []actor.Deployment{of(i)}, store.Revision(want))
+				if err == nil {
+					winners.Add(1)
+					winner.Store(int32(i))
+					return nil
+				}
+				if !errors.Is(err, actor.ErrDeployConflict) {
+					return err
+				}
+				return nil
+			})
+			if winners.Load() != 1 {
+				f.Fatalf("round %d was won %d times", round, winners.Load())
+			}
+			want = append(want, of(int(winner.Load())))
+			f.serves(want...)
+		}
 	}},
 	{"several types are deployed all or none", func(f *fixture) {
 		m, _ := f.put("x")
@@ -47,10 +93,10 @@ var deployments = suite{"Deployments", []testCase{
 		a, b := f.deployment("A", 1, m), f.deployment("B", 1, m)
 		f.deploy(a, b)
 		f.serves(a, b)
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 3, next), f.deployment("C", 1, next)}), actor.ErrDeployConflict)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 3, next), f.deployment("C", 1, next)}, store.AnyRevision), actor.ErrDeployConflict)
 		f.serves(a, b)
 		missing, _ := f.module("missing")
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 2, missing)}), actor.ErrModuleNotFound)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 2, missing)}, store.AnyRevision), actor.ErrModuleNotFound)
 		f.serves(a, b)
 		f.deploy(f.deployment("B", 2, next))
 		f.serves(a, f.deployment("B", 2, next))
@@ -69,7 +115,7 @@ var deployments = suite{"Deployments", []testCase{
 		control.Message = "a\x00b"
 		bytes.Message = "\xff"
 		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}, {never}, {long}, {control}, {bytes}, {unprintable}, {many}} {
-			f.argument(f.s.Deploy(f.ctx(), ds))
+			f.argument(f.s.Deploy(f.ctx(), ds, store.AnyRevision))
 		}
 		f.serves()
 	}},
@@ -98,8 +144,8 @@ var deployments = suite{"Deployments", []testCase{
 		f.serves(out, f.deployment("B", 2, next))
 		f.ok(f.s.DeleteModule(f.ctx(), f.app, m.Digest))
 		f.is(f.s.DeleteModule(f.ctx(), f.app, next.Digest), actor.ErrModuleInUse)
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next)}), actor.ErrDeployConflict)
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 4, actor.Module{})}), actor.ErrDeployConflict)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next)}, store.AnyRevision), actor.ErrDeployConflict)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 4, actor.Module{})}, store.AnyRevision), actor.ErrDeployConflict)
 		f.deploy(f.deployment("A", 3, next))
 		f.serves(f.deployment("A", 3, next), f.deployment("B", 2, next))
 	}},
@@ -249,7 +295,7 @@ var deployments = suite{"Deployments", []testCase{
 			var winners atomic.Int32
 			var winner atomic.Int32
 			f.inParallel(rivals, func(i int) error {
-				err := f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, ms[i]), f.deployment("Shop", g, ms[i])})
+				err := f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, ms[i]), f.deployment("Shop", g, ms[i])}, store.AnyRevision)
 				if err == nil {
 					winners.Add(1)
 					winner.Store(int32(i))
@@ -273,7 +319,7 @@ var deployments = suite{"Deployments", []testCase{
 			typ := fmt.Sprintf("Type%02d", i)
 			var deployed, deleted error
 			f.together(
-				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment(typ, 1, m)}) },
+				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment(typ, 1, m)}, store.AnyRevision) },
 				func() { deleted = f.s.DeleteModule(f.ctx(), f.app, m.Digest) },
 			)
 			if deployed != nil {

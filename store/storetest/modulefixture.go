@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // moduleFixture tests modules and deployments.
@@ -87,7 +88,7 @@ func (f *moduleFixture) deployment(typ string, generation uint64, m actor.Module
 
 func (f *moduleFixture) deploy(ds ...actor.Deployment) {
 	f.Helper()
-	f.ok(f.s.Deploy(f.ctx(), ds))
+	f.ok(f.s.Deploy(f.ctx(), ds, store.AnyRevision))
 }
 
 // serves checks what is deployed in the fixture's app.

@@ -142,7 +142,7 @@ var modules = suite{"Modules", []testCase{
 		f.is(err, actor.ErrModuleNotFound)
 		d := f.deployment("Cart", 1, m)
 		d.App = other
-		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{d}), actor.ErrModuleNotFound)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{d}, store.AnyRevision), actor.ErrModuleNotFound)
 		theirs := m
 		theirs.App = other
 		f.ok(f.s.PutModule(f.ctx(), theirs, bytes.NewReader(wasm), 0))
@@ -260,7 +260,7 @@ var storedModules = suite{"StoredModules", []testCase{
 			f.deploy(f.deployment("Cart", n+1, m))
 			deployed = append(deployed, m)
 		}
-		f.ok(f.s.Deploy(f.ctx(), []actor.Deployment{{App: f.app, Type: "Cart", Generation: 4}}))
+		f.ok(f.s.Deploy(f.ctx(), []actor.Deployment{{App: f.app, Type: "Cart", Generation: 4}}, store.AnyRevision))
 		_, _ = f.putSized("unused", 40<<10)
 		m, wasm := f.sized("new", 40<<10)
 		f.is(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 150<<10), actor.ErrModulesFull)
@@ -304,7 +304,9 @@ var storedModules = suite{"StoredModules", []testCase{
 			m, wasm := app.sized("new", 40<<10)
 			var deployed, stored error
 			f.together(
-				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{app.deployment("Cart", 1, old)}) },
+				func() {
+					deployed = f.s.Deploy(f.ctx(), []actor.Deployment{app.deployment("Cart", 1, old)}, store.AnyRevision)
+				},
 				func() { stored = f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm), 60<<10) },
 			)
 			if deployed != nil {

@@ -109,7 +109,7 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	history, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", 0, 10)
 	f.ok(err)
 	f.sameDeployments(history, []actor.Deployment{second, first})
-	f.is(f.s.Deploy(f.ctx(), []actor.Deployment{second}), actor.ErrDeployConflict)
+	f.is(f.s.Deploy(f.ctx(), []actor.Deployment{second}, store.AnyRevision), actor.ErrDeployConflict)
 	f.is(f.s.DeleteModule(f.ctx(), f.app, module.Digest), actor.ErrModuleInUse)
 	if f.now().Before(live.UpdatedAt) {
 		f.Fatalf("time went back from %v to %v", before, f.now())

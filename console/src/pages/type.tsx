@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { modules, status } from "../api";
-import { compareType } from "../changes";
+import { compareType, serviceOf } from "../changes";
 import { useAction, useLoad } from "../load";
 import { Placement } from "../placement";
 import { href, type Route } from "../route";
@@ -94,6 +94,7 @@ function Definition({ type, deployment }: { type: ActorType; deployment: Deploym
           ["Pool", type.pool],
           ["State schema", String(type.stateSchema) + (type.migrate ? ", migrates" : "")],
           ["Group", type.coLocate?.group ? `${type.coLocate.group}${type.coLocate.separator ? ` by ${type.coLocate.parts} part(s) before "${type.coLocate.separator}"` : ""}` : "none"],
+          ["Protobuf service", serviceOf(type) || "none"],
           ["Uses", uses.length > 0 ? uses.join(", ") : "nothing beyond its state"],
           ["Missing settings", lacks.length > 0 ? <Badge kind="warn">{lacks.join(", ")}</Badge> : "nothing"],
         ]}

@@ -19,17 +19,21 @@ type WalletServiceActor interface {
 	GetBalance(ctx *actor.Context, in GetBalanceRequest) (Balance, error)
 }
 
-// RegisterWalletService declares an actor type with the state S, whose methods are the rpcs of
+// RegisterWalletService declares an actor type with a state, whose methods are the rpcs of
 // wallet.v1.WalletService, and with further methods and settings. Call it from an init function.
-func RegisterWalletService[S any, P interface {
-	*S
+func RegisterWalletService[state any, pointer interface {
+	*state
 	WalletServiceActor
 }](name string, parts ...actor.Part) {
 	actor.Register(name, append([]actor.Part{
 		actor.Protobuf("wallet.v1.WalletService", descriptor, "wallet_id"),
-		actor.Method("Deposit", func(s *S, ctx *actor.Context, in DepositRequest) (Balance, error) { return P(s).Deposit(ctx, in) }),
-		actor.Method("Pay", func(s *S, ctx *actor.Context, in PayRequest) (Balance, error) { return P(s).Pay(ctx, in) }),
-		actor.ReadOnly("GetBalance", func(s *S, ctx *actor.Context, in GetBalanceRequest) (Balance, error) { return P(s).GetBalance(ctx, in) }),
+		actor.Method("Deposit", func(s *state, ctx *actor.Context, in DepositRequest) (Balance, error) {
+			return pointer(s).Deposit(ctx, in)
+		}),
+		actor.Method("Pay", func(s *state, ctx *actor.Context, in PayRequest) (Balance, error) { return pointer(s).Pay(ctx, in) }),
+		actor.ReadOnly("GetBalance", func(s *state, ctx *actor.Context, in GetBalanceRequest) (Balance, error) {
+			return pointer(s).GetBalance(ctx, in)
+		}),
 	}, parts...)...)
 }
 

@@ -72,7 +72,7 @@ func (x UploadProgress_Stage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UploadProgress_Stage.Descriptor instead.
 func (UploadProgress_Stage) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11, 0}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type Module struct {
@@ -175,7 +175,9 @@ type ActorType struct {
 	Migrate      bool          `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
 	Capabilities *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// The group that its actors are placed with; absent without one.
-	CoLocate      *CoLocate `protobuf:"bytes,9,opt,name=co_locate,json=coLocate,proto3" json:"co_locate,omitempty"`
+	CoLocate *CoLocate `protobuf:"bytes,9,opt,name=co_locate,json=coLocate,proto3" json:"co_locate,omitempty"`
+	// The service whose rpcs are methods of the type; absent without one.
+	Protobuf      *ProtobufService `protobuf:"bytes,10,opt,name=protobuf,proto3" json:"protobuf,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +275,68 @@ func (x *ActorType) GetCoLocate() *CoLocate {
 	return nil
 }
 
+func (x *ActorType) GetProtobuf() *ProtobufService {
+	if x != nil {
+		return x.Protobuf
+	}
+	return nil
+}
+
+// ProtobufService is a service of Protobuf by which generated clients call the actors of a type.
+type ProtobufService struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The full name, with the package.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The field of every request that has the actor's ID; empty: callers send Greenroom-Actor.
+	IdField       string `protobuf:"bytes,2,opt,name=id_field,json=idField,proto3" json:"id_field,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtobufService) Reset() {
+	*x = ProtobufService{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtobufService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtobufService) ProtoMessage() {}
+
+func (x *ProtobufService) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtobufService.ProtoReflect.Descriptor instead.
+func (*ProtobufService) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ProtobufService) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProtobufService) GetIdField() string {
+	if x != nil {
+		return x.IdField
+	}
+	return ""
+}
+
 // CoLocate is a group of types: all of their actors with the same group key are on one host.
 type CoLocate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -287,7 +351,7 @@ type CoLocate struct {
 
 func (x *CoLocate) Reset() {
 	*x = CoLocate{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +363,7 @@ func (x *CoLocate) String() string {
 func (*CoLocate) ProtoMessage() {}
 
 func (x *CoLocate) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +376,7 @@ func (x *CoLocate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoLocate.ProtoReflect.Descriptor instead.
 func (*CoLocate) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CoLocate) GetGroup() string {
@@ -351,7 +415,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +427,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +440,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Capabilities) GetHttp() []string {
@@ -418,7 +482,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +494,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +507,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Method) GetName() string {
@@ -517,7 +581,7 @@ type Deployment struct {
 
 func (x *Deployment) Reset() {
 	*x = Deployment{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +593,7 @@ func (x *Deployment) String() string {
 func (*Deployment) ProtoMessage() {}
 
 func (x *Deployment) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +606,7 @@ func (x *Deployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deployment.ProtoReflect.Descriptor instead.
 func (*Deployment) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Deployment) GetApp() string {
@@ -649,7 +713,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +725,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +738,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UploadRequest) GetContent() isUploadRequest_Content {
@@ -732,7 +796,7 @@ type UploadModuleRequest struct {
 
 func (x *UploadModuleRequest) Reset() {
 	*x = UploadModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +808,7 @@ func (x *UploadModuleRequest) String() string {
 func (*UploadModuleRequest) ProtoMessage() {}
 
 func (x *UploadModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +821,7 @@ func (x *UploadModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadModuleRequest.ProtoReflect.Descriptor instead.
 func (*UploadModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UploadModuleRequest) GetContent() isUploadModuleRequest_Content {
@@ -811,7 +875,7 @@ type UploadModuleResponse struct {
 
 func (x *UploadModuleResponse) Reset() {
 	*x = UploadModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +887,7 @@ func (x *UploadModuleResponse) String() string {
 func (*UploadModuleResponse) ProtoMessage() {}
 
 func (x *UploadModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +900,7 @@ func (x *UploadModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadModuleResponse.ProtoReflect.Descriptor instead.
 func (*UploadModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UploadModuleResponse) GetModule() *Module {
@@ -859,7 +923,7 @@ type UploadHeader struct {
 
 func (x *UploadHeader) Reset() {
 	*x = UploadHeader{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +935,7 @@ func (x *UploadHeader) String() string {
 func (*UploadHeader) ProtoMessage() {}
 
 func (x *UploadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +948,7 @@ func (x *UploadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadHeader.ProtoReflect.Descriptor instead.
 func (*UploadHeader) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UploadHeader) GetApp() string {
@@ -921,7 +985,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +997,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1010,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UploadResponse) GetEvent() isUploadResponse_Event {
@@ -1000,7 +1064,7 @@ type UploadProgress struct {
 
 func (x *UploadProgress) Reset() {
 	*x = UploadProgress{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1076,7 @@ func (x *UploadProgress) String() string {
 func (*UploadProgress) ProtoMessage() {}
 
 func (x *UploadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1089,7 @@ func (x *UploadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadProgress.ProtoReflect.Descriptor instead.
 func (*UploadProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UploadProgress) GetStage() UploadProgress_Stage {
@@ -1053,7 +1117,7 @@ type GetModuleRequest struct {
 
 func (x *GetModuleRequest) Reset() {
 	*x = GetModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1129,7 @@ func (x *GetModuleRequest) String() string {
 func (*GetModuleRequest) ProtoMessage() {}
 
 func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1142,7 @@ func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleRequest.ProtoReflect.Descriptor instead.
 func (*GetModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetModuleRequest) GetApp() string {
@@ -1106,7 +1170,7 @@ type GetModuleResponse struct {
 
 func (x *GetModuleResponse) Reset() {
 	*x = GetModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1182,7 @@ func (x *GetModuleResponse) String() string {
 func (*GetModuleResponse) ProtoMessage() {}
 
 func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1195,7 @@ func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleResponse.ProtoReflect.Descriptor instead.
 func (*GetModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetModuleResponse) GetModule() *Module {
@@ -1159,7 +1223,7 @@ type ListModulesRequest struct {
 
 func (x *ListModulesRequest) Reset() {
 	*x = ListModulesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1235,7 @@ func (x *ListModulesRequest) String() string {
 func (*ListModulesRequest) ProtoMessage() {}
 
 func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1248,7 @@ func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesRequest.ProtoReflect.Descriptor instead.
 func (*ListModulesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModulesRequest) GetApp() string {
@@ -1218,7 +1282,7 @@ type ListModulesResponse struct {
 
 func (x *ListModulesResponse) Reset() {
 	*x = ListModulesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1294,7 @@ func (x *ListModulesResponse) String() string {
 func (*ListModulesResponse) ProtoMessage() {}
 
 func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1307,7 @@ func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesResponse.ProtoReflect.Descriptor instead.
 func (*ListModulesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListModulesResponse) GetModules() []*Module {
@@ -1270,7 +1334,7 @@ type DownloadRequest struct {
 
 func (x *DownloadRequest) Reset() {
 	*x = DownloadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1346,7 @@ func (x *DownloadRequest) String() string {
 func (*DownloadRequest) ProtoMessage() {}
 
 func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1359,7 @@ func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DownloadRequest) GetApp() string {
@@ -1323,7 +1387,7 @@ type DownloadResponse struct {
 
 func (x *DownloadResponse) Reset() {
 	*x = DownloadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1399,7 @@ func (x *DownloadResponse) String() string {
 func (*DownloadResponse) ProtoMessage() {}
 
 func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1412,7 @@ func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadResponse.ProtoReflect.Descriptor instead.
 func (*DownloadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DownloadResponse) GetSize() int64 {
@@ -1375,7 +1439,7 @@ type DeleteModuleRequest struct {
 
 func (x *DeleteModuleRequest) Reset() {
 	*x = DeleteModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1451,7 @@ func (x *DeleteModuleRequest) String() string {
 func (*DeleteModuleRequest) ProtoMessage() {}
 
 func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1464,7 @@ func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteModuleRequest) GetApp() string {
@@ -1425,7 +1489,7 @@ type DeleteModuleResponse struct {
 
 func (x *DeleteModuleResponse) Reset() {
 	*x = DeleteModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1501,7 @@ func (x *DeleteModuleResponse) String() string {
 func (*DeleteModuleResponse) ProtoMessage() {}
 
 func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1514,7 @@ func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
 }
 
 type DeployRequest struct {
@@ -1473,7 +1537,7 @@ type DeployRequest struct {
 
 func (x *DeployRequest) Reset() {
 	*x = DeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1549,7 @@ func (x *DeployRequest) String() string {
 func (*DeployRequest) ProtoMessage() {}
 
 func (x *DeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1562,7 @@ func (x *DeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployRequest.ProtoReflect.Descriptor instead.
 func (*DeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeployRequest) GetApp() string {
@@ -1556,7 +1620,7 @@ type TypePlacement struct {
 
 func (x *TypePlacement) Reset() {
 	*x = TypePlacement{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1632,7 @@ func (x *TypePlacement) String() string {
 func (*TypePlacement) ProtoMessage() {}
 
 func (x *TypePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1645,7 @@ func (x *TypePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypePlacement.ProtoReflect.Descriptor instead.
 func (*TypePlacement) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TypePlacement) GetType() string {
@@ -1609,7 +1673,7 @@ type DeployResponse struct {
 
 func (x *DeployResponse) Reset() {
 	*x = DeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1685,7 @@ func (x *DeployResponse) String() string {
 func (*DeployResponse) ProtoMessage() {}
 
 func (x *DeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1698,7 @@ func (x *DeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployResponse.ProtoReflect.Descriptor instead.
 func (*DeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeployResponse) GetDeployments() []*Deployment {
@@ -1666,7 +1730,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1742,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1755,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RollbackRequest) GetApp() string {
@@ -1739,7 +1803,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1815,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1828,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RollbackResponse) GetDeployment() *Deployment {
@@ -1793,7 +1857,7 @@ type UndeployRequest struct {
 
 func (x *UndeployRequest) Reset() {
 	*x = UndeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1869,7 @@ func (x *UndeployRequest) String() string {
 func (*UndeployRequest) ProtoMessage() {}
 
 func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1882,7 @@ func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployRequest.ProtoReflect.Descriptor instead.
 func (*UndeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UndeployRequest) GetApp() string {
@@ -1855,7 +1919,7 @@ type UndeployResponse struct {
 
 func (x *UndeployResponse) Reset() {
 	*x = UndeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1931,7 @@ func (x *UndeployResponse) String() string {
 func (*UndeployResponse) ProtoMessage() {}
 
 func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1944,7 @@ func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployResponse.ProtoReflect.Descriptor instead.
 func (*UndeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UndeployResponse) GetDeployments() []*Deployment {
@@ -1909,7 +1973,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +1985,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +1998,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1975,7 +2039,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2051,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2064,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -2026,7 +2090,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2102,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2115,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -2070,7 +2134,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2146,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2159,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -2115,7 +2179,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2191,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[31]
+	mi := &file_greenroom_v1_module_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2204,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -2167,7 +2231,7 @@ type ListAppsRequest struct {
 
 func (x *ListAppsRequest) Reset() {
 	*x = ListAppsRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[32]
+	mi := &file_greenroom_v1_module_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2243,7 @@ func (x *ListAppsRequest) String() string {
 func (*ListAppsRequest) ProtoMessage() {}
 
 func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[32]
+	mi := &file_greenroom_v1_module_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2256,7 @@ func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsRequest.ProtoReflect.Descriptor instead.
 func (*ListAppsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAppsRequest) GetPageSize() int32 {
@@ -2219,7 +2283,7 @@ type ListAppsResponse struct {
 
 func (x *ListAppsResponse) Reset() {
 	*x = ListAppsResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[33]
+	mi := &file_greenroom_v1_module_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2295,7 @@ func (x *ListAppsResponse) String() string {
 func (*ListAppsResponse) ProtoMessage() {}
 
 func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[33]
+	mi := &file_greenroom_v1_module_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2308,7 @@ func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsResponse.ProtoReflect.Descriptor instead.
 func (*ListAppsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListAppsResponse) GetApps() []*App {
@@ -2275,7 +2339,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[34]
+	mi := &file_greenroom_v1_module_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2351,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[34]
+	mi := &file_greenroom_v1_module_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2364,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *App) GetName() string {
@@ -2343,7 +2407,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\v2\x17.greenroom.v1.ActorTypeR\x05types\x12\x10\n" +
 	"\x03sdk\x18\x05 \x01(\tR\x03sdk\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xcf\x02\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x8a\x03\n" +
 	"\tActorType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\amethods\x18\x02 \x03(\v2\x14.greenroom.v1.MethodR\amethods\x12\x1c\n" +
@@ -2353,7 +2417,12 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\fstate_schema\x18\x06 \x01(\rR\vstateSchema\x12\x18\n" +
 	"\amigrate\x18\a \x01(\bR\amigrate\x12>\n" +
 	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x123\n" +
-	"\tco_locate\x18\t \x01(\v2\x16.greenroom.v1.CoLocateR\bcoLocate\"T\n" +
+	"\tco_locate\x18\t \x01(\v2\x16.greenroom.v1.CoLocateR\bcoLocate\x129\n" +
+	"\bprotobuf\x18\n" +
+	" \x01(\v2\x1d.greenroom.v1.ProtobufServiceR\bprotobuf\"@\n" +
+	"\x0fProtobufService\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\bid_field\x18\x02 \x01(\tR\aidField\"T\n" +
 	"\bCoLocate\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1c\n" +
 	"\tseparator\x18\x02 \x01(\tR\tseparator\x12\x14\n" +
@@ -2540,103 +2609,105 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
 	(*ActorType)(nil),             // 2: greenroom.v1.ActorType
-	(*CoLocate)(nil),              // 3: greenroom.v1.CoLocate
-	(*Capabilities)(nil),          // 4: greenroom.v1.Capabilities
-	(*Method)(nil),                // 5: greenroom.v1.Method
-	(*Deployment)(nil),            // 6: greenroom.v1.Deployment
-	(*UploadRequest)(nil),         // 7: greenroom.v1.UploadRequest
-	(*UploadModuleRequest)(nil),   // 8: greenroom.v1.UploadModuleRequest
-	(*UploadModuleResponse)(nil),  // 9: greenroom.v1.UploadModuleResponse
-	(*UploadHeader)(nil),          // 10: greenroom.v1.UploadHeader
-	(*UploadResponse)(nil),        // 11: greenroom.v1.UploadResponse
-	(*UploadProgress)(nil),        // 12: greenroom.v1.UploadProgress
-	(*GetModuleRequest)(nil),      // 13: greenroom.v1.GetModuleRequest
-	(*GetModuleResponse)(nil),     // 14: greenroom.v1.GetModuleResponse
-	(*ListModulesRequest)(nil),    // 15: greenroom.v1.ListModulesRequest
-	(*ListModulesResponse)(nil),   // 16: greenroom.v1.ListModulesResponse
-	(*DownloadRequest)(nil),       // 17: greenroom.v1.DownloadRequest
-	(*DownloadResponse)(nil),      // 18: greenroom.v1.DownloadResponse
-	(*DeleteModuleRequest)(nil),   // 19: greenroom.v1.DeleteModuleRequest
-	(*DeleteModuleResponse)(nil),  // 20: greenroom.v1.DeleteModuleResponse
-	(*DeployRequest)(nil),         // 21: greenroom.v1.DeployRequest
-	(*TypePlacement)(nil),         // 22: greenroom.v1.TypePlacement
-	(*DeployResponse)(nil),        // 23: greenroom.v1.DeployResponse
-	(*RollbackRequest)(nil),       // 24: greenroom.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 25: greenroom.v1.RollbackResponse
-	(*UndeployRequest)(nil),       // 26: greenroom.v1.UndeployRequest
-	(*UndeployResponse)(nil),      // 27: greenroom.v1.UndeployResponse
-	(*HistoryRequest)(nil),        // 28: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 29: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 30: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 31: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 32: greenroom.v1.ServedType
-	(*ListAppsRequest)(nil),       // 33: greenroom.v1.ListAppsRequest
-	(*ListAppsResponse)(nil),      // 34: greenroom.v1.ListAppsResponse
-	(*App)(nil),                   // 35: greenroom.v1.App
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*ProtobufService)(nil),       // 3: greenroom.v1.ProtobufService
+	(*CoLocate)(nil),              // 4: greenroom.v1.CoLocate
+	(*Capabilities)(nil),          // 5: greenroom.v1.Capabilities
+	(*Method)(nil),                // 6: greenroom.v1.Method
+	(*Deployment)(nil),            // 7: greenroom.v1.Deployment
+	(*UploadRequest)(nil),         // 8: greenroom.v1.UploadRequest
+	(*UploadModuleRequest)(nil),   // 9: greenroom.v1.UploadModuleRequest
+	(*UploadModuleResponse)(nil),  // 10: greenroom.v1.UploadModuleResponse
+	(*UploadHeader)(nil),          // 11: greenroom.v1.UploadHeader
+	(*UploadResponse)(nil),        // 12: greenroom.v1.UploadResponse
+	(*UploadProgress)(nil),        // 13: greenroom.v1.UploadProgress
+	(*GetModuleRequest)(nil),      // 14: greenroom.v1.GetModuleRequest
+	(*GetModuleResponse)(nil),     // 15: greenroom.v1.GetModuleResponse
+	(*ListModulesRequest)(nil),    // 16: greenroom.v1.ListModulesRequest
+	(*ListModulesResponse)(nil),   // 17: greenroom.v1.ListModulesResponse
+	(*DownloadRequest)(nil),       // 18: greenroom.v1.DownloadRequest
+	(*DownloadResponse)(nil),      // 19: greenroom.v1.DownloadResponse
+	(*DeleteModuleRequest)(nil),   // 20: greenroom.v1.DeleteModuleRequest
+	(*DeleteModuleResponse)(nil),  // 21: greenroom.v1.DeleteModuleResponse
+	(*DeployRequest)(nil),         // 22: greenroom.v1.DeployRequest
+	(*TypePlacement)(nil),         // 23: greenroom.v1.TypePlacement
+	(*DeployResponse)(nil),        // 24: greenroom.v1.DeployResponse
+	(*RollbackRequest)(nil),       // 25: greenroom.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 26: greenroom.v1.RollbackResponse
+	(*UndeployRequest)(nil),       // 27: greenroom.v1.UndeployRequest
+	(*UndeployResponse)(nil),      // 28: greenroom.v1.UndeployResponse
+	(*HistoryRequest)(nil),        // 29: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 30: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 31: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 32: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 33: greenroom.v1.ServedType
+	(*ListAppsRequest)(nil),       // 34: greenroom.v1.ListAppsRequest
+	(*ListAppsResponse)(nil),      // 35: greenroom.v1.ListAppsResponse
+	(*App)(nil),                   // 36: greenroom.v1.App
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	36, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
-	4,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
-	3,  // 4: greenroom.v1.ActorType.co_locate:type_name -> greenroom.v1.CoLocate
-	36, // 5: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 6: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
-	4,  // 7: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
-	10, // 8: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
-	10, // 9: greenroom.v1.UploadModuleRequest.header:type_name -> greenroom.v1.UploadHeader
-	1,  // 10: greenroom.v1.UploadModuleResponse.module:type_name -> greenroom.v1.Module
-	12, // 11: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
-	1,  // 12: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
-	0,  // 13: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
-	1,  // 14: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
-	6,  // 15: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
-	1,  // 16: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
-	22, // 17: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
-	6,  // 18: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	6,  // 19: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	6,  // 20: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	6,  // 21: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	32, // 22: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 23: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	6,  // 24: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	35, // 25: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
-	36, // 26: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
-	7,  // 27: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	8,  // 28: greenroom.v1.ModuleService.UploadModule:input_type -> greenroom.v1.UploadModuleRequest
-	13, // 29: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	15, // 30: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	17, // 31: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	19, // 32: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	21, // 33: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	24, // 34: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	26, // 35: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
-	28, // 36: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	30, // 37: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	33, // 38: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
-	11, // 39: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	9,  // 40: greenroom.v1.ModuleService.UploadModule:output_type -> greenroom.v1.UploadModuleResponse
-	14, // 41: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	16, // 42: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	18, // 43: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	20, // 44: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	23, // 45: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	25, // 46: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	27, // 47: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
-	29, // 48: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	31, // 49: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	34, // 50: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
-	39, // [39:51] is the sub-list for method output_type
-	27, // [27:39] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	37, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
+	5,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
+	4,  // 4: greenroom.v1.ActorType.co_locate:type_name -> greenroom.v1.CoLocate
+	3,  // 5: greenroom.v1.ActorType.protobuf:type_name -> greenroom.v1.ProtobufService
+	37, // 6: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 7: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
+	5,  // 8: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
+	11, // 9: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
+	11, // 10: greenroom.v1.UploadModuleRequest.header:type_name -> greenroom.v1.UploadHeader
+	1,  // 11: greenroom.v1.UploadModuleResponse.module:type_name -> greenroom.v1.Module
+	13, // 12: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
+	1,  // 13: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
+	0,  // 14: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
+	1,  // 15: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
+	7,  // 16: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
+	1,  // 17: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
+	23, // 18: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
+	7,  // 19: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	7,  // 20: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
+	7,  // 21: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	7,  // 22: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	33, // 23: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 24: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	7,  // 25: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	36, // 26: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
+	37, // 27: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
+	8,  // 28: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	9,  // 29: greenroom.v1.ModuleService.UploadModule:input_type -> greenroom.v1.UploadModuleRequest
+	14, // 30: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	16, // 31: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	18, // 32: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	20, // 33: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	22, // 34: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	25, // 35: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	27, // 36: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
+	29, // 37: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	31, // 38: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	34, // 39: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
+	12, // 40: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	10, // 41: greenroom.v1.ModuleService.UploadModule:output_type -> greenroom.v1.UploadModuleResponse
+	15, // 42: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	17, // 43: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	19, // 44: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	21, // 45: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	24, // 46: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	26, // 47: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	28, // 48: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
+	30, // 49: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	32, // 50: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	35, // 51: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
+	40, // [40:52] is the sub-list for method output_type
+	28, // [28:40] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -2644,15 +2715,15 @@ func file_greenroom_v1_module_proto_init() {
 	if File_greenroom_v1_module_proto != nil {
 		return
 	}
-	file_greenroom_v1_module_proto_msgTypes[6].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[7].OneofWrappers = []any{
 		(*UploadRequest_Header)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
-	file_greenroom_v1_module_proto_msgTypes[7].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[8].OneofWrappers = []any{
 		(*UploadModuleRequest_Header)(nil),
 		(*UploadModuleRequest_Chunk)(nil),
 	}
-	file_greenroom_v1_module_proto_msgTypes[10].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[11].OneofWrappers = []any{
 		(*UploadResponse_Progress)(nil),
 		(*UploadResponse_Module)(nil),
 	}
@@ -2662,7 +2733,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,17 +19,17 @@ type SinkServiceActor interface {
 	Put(ctx *actor.Context, in Sink) (Sink, error)
 }
 
-// RegisterSinkService declares an actor type with the state S, whose methods are the rpcs of
+// RegisterSinkService declares an actor type with a state, whose methods are the rpcs of
 // greenroomtest.sink.v1.SinkService, and with further methods and settings. Call it from an init function.
-func RegisterSinkService[S any, P interface {
-	*S
+func RegisterSinkService[state any, pointer interface {
+	*state
 	SinkServiceActor
 }](name string, parts ...actor.Part) {
 	actor.Register(name, append([]actor.Part{
 		actor.Protobuf("greenroomtest.sink.v1.SinkService", descriptor, ""),
-		actor.Method("Echo", func(s *S, ctx *actor.Context, in Sink) (Sink, error) { return P(s).Echo(ctx, in) }),
-		actor.ReadOnly("Look", func(s *S, ctx *actor.Context, in Sink) (Nothing, error) { return P(s).Look(ctx, in) }),
-		actor.Method("Put", func(s *S, ctx *actor.Context, in Sink) (Sink, error) { return P(s).Put(ctx, in) }, actor.Idempotent()),
+		actor.Method("Echo", func(s *state, ctx *actor.Context, in Sink) (Sink, error) { return pointer(s).Echo(ctx, in) }),
+		actor.ReadOnly("Look", func(s *state, ctx *actor.Context, in Sink) (Nothing, error) { return pointer(s).Look(ctx, in) }),
+		actor.Method("Put", func(s *state, ctx *actor.Context, in Sink) (Sink, error) { return pointer(s).Put(ctx, in) }, actor.Idempotent()),
 	}, parts...)...)
 }
 
