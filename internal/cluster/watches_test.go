@@ -22,8 +22,8 @@ func TestWatchesOfServers(t *testing.T) {
 	deployGuest(t, h.members[0], "testdata/watcher", guestbuild.Go)
 	h.bank = &crash.Bank{Client: newClient(t, h.members, 0)}
 
-	for w, ended := (*watch)(nil), false; !ended; {
-		w = h.watch(1)
+	for ended := false; !ended; {
+		w := h.watch(1)
 		if err := h.members[1].process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -31,8 +31,8 @@ func TestWatchesOfServers(t *testing.T) {
 		h.members[1].start(t)
 		ended = w.ends(t) && ended
 	}
-	for w, ended := (*watch)(nil), false; !ended; {
-		w = h.watch(2)
+	for ended := false; !ended; {
+		w := h.watch(2)
 		h.members[2].proxy.refuse(true) // it reaches the others, and they do not reach it
 		ended = w.ends(t)
 		h.members[2].proxy.refuse(false)

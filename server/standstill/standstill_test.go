@@ -53,13 +53,13 @@ func TestRun(t *testing.T) {
 		done := make(chan struct{})
 		go func() { g.Run(ctx); close(done) }()
 		synctest.Wait()
-		time.Sleep(10 * limit) // of a clock that others turn on
+		<-time.After(10 * limit)
 		if err := g.check(time.Now()); err != nil {
 			t.Error(err)
 		}
 		cancel()
 		<-done
-		time.Sleep(10 * limit)
+		<-time.After(10 * limit)
 		if err := g.check(time.Now()); err != nil {
 			t.Errorf("after its end: %v", err)
 		}
