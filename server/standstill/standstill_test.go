@@ -26,14 +26,24 @@ func TestGuard(t *testing.T) {
 			t.Errorf("after %v: %v", d, err)
 		}
 	}
+	// goes on has it give signs of life for a while.
+	goesOn := func(d time.Duration) {
+		for ; d > every; d -= every {
+			now = now.Add(every)
+			g.beat(now)
+		}
+		now = now.Add(d)
+		g.beat(now)
+	}
 	pass(time.Hour, false) // it gives no signs of life yet
 	g.beat(now)
 	pass(limit, false)
 	pass(1, true)
 	g.beat(now)
-	pass(after-1, true)
-	pass(1, false)
-	g.beat(now)
+	pass(0, true)
+	goesOn(after - 1)
+	pass(0, true)
+	goesOn(1)
 	pass(limit, false)
 	g.beat(now)
 
@@ -42,8 +52,10 @@ func TestGuard(t *testing.T) {
 	now = now.Round(0)
 	pass(limit+1, true)
 	g.beat(now)
-	pass(after-1, true)
-	pass(1, false)
+	goesOn(after - 1)
+	pass(0, true)
+	goesOn(1)
+	pass(0, false)
 }
 
 func TestRun(t *testing.T) {
