@@ -386,6 +386,10 @@ func (a *actorService) ListServices(ctx context.Context, req *connect.Request[gr
 	return uncached(msg), nil
 }
 
+func serviceToProto(v actor.Service) *greenroomv1.Service {
+	return &greenroomv1.Service{Name: v.Name, Actor: keyToProto(v.Actor), ClaimedAt: timestamppb.New(v.ClaimedAt)}
+}
+
 func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenroomv1.GetStateRequest]) (*connect.Response[greenroomv1.GetStateResponse], error) {
 	v, err := a.view(ctx, req.Msg.GetActor())
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -21,8 +20,6 @@ const (
 	// watchIdle is after how long the same services are sent again: a stream that says nothing may
 	// be broken.
 	watchIdle = 25 * time.Second
-	// watches of services are open at a server at most. Each reads the store once in watchEvery.
-	watches = 256
 )
 
 // WatchServices implements ActorService.
@@ -55,8 +52,4 @@ func (a *actorService) WatchServices(ctx context.Context, req *connect.Request[g
 			return ctx.Err()
 		}
 	}
-}
-
-func serviceToProto(v actor.Service) *greenroomv1.Service {
-	return &greenroomv1.Service{Name: v.Name, Actor: keyToProto(v.Actor), ClaimedAt: timestamppb.New(v.ClaimedAt)}
 }

@@ -35,6 +35,9 @@ type Services struct {
 // and one processor at least.
 const queryShare = 2
 
+// watches of services are open at a server at most. Each reads the store once a second.
+const watches = 256
+
 // alwaysStreams is the part of all streams that an app may have whatever others have.
 const alwaysStreams = 64
 
