@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -50,6 +51,10 @@ func (counters) View(context.Context, actor.Key) (host.View, error) { return hos
 type nothing struct{ rpc.Modules }
 
 func (nothing) HasService(string) bool { return false }
+
+func (nothing) Current(string, string) (actor.Deployment, *abi.TypeSpec, error) {
+	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}
 
 func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil

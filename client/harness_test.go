@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
@@ -110,6 +111,10 @@ type nothing struct {
 }
 
 func (nothing) HasService(string) bool { return false }
+
+func (nothing) Current(string, string) (actor.Deployment, *abi.TypeSpec, error) {
+	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}
 
 func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil

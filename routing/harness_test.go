@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
@@ -251,6 +252,10 @@ func (m *member) count(outcome string) int64 {
 
 // nothing stands for the parts of the server that no test here calls.
 type nothing struct{ rpc.Modules }
+
+func (nothing) Current(string, string) (actor.Deployment, *abi.TypeSpec, error) {
+	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}
 
 func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil
