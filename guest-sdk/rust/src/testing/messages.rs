@@ -248,9 +248,10 @@ impl Host {
     }
 
     /// Delivers the messages that are due now, and the events that actors subscribe to, those that
-    /// their turns send and publish included, and returns how many deliveries that were. A delivery that fails is repeated later, as the
-    /// `messages` of the receiver's type say: [`advance`](Host::advance) delivers messages and
-    /// events as well. What a fake stands for is delivered to the fake.
+    /// their turns send and publish included, and returns how many deliveries that were. A delivery
+    /// that fails is repeated later, that of a message as the `messages` of the receiver's type
+    /// say: [`advance`](Host::advance) delivers messages and events as well. What a fake stands
+    /// for is delivered to the fake.
     ///
     /// # Panics
     ///

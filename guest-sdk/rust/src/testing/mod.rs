@@ -308,10 +308,10 @@ impl Host {
         Fake(fake)
     }
 
-    /// Moves the clock on, and runs what is due until then, reminders, timers, messages and events, in
-    /// order, each at its own time: with what failed firings and new reminders add. What is due
-    /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
-    /// none here, and without the feature `zones` UTC is the only time zone.
+    /// Moves the clock on, and runs what is due until then, reminders, timers, messages and
+    /// events, in order, each at its own time: with what failed firings and new reminders add.
+    /// What is due at once when it is set fires with the next `advance`, also one of zero. Jitter
+    /// is none here, and without the feature `zones` UTC is the only time zone.
     ///
     /// # Panics
     ///
