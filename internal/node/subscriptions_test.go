@@ -52,12 +52,23 @@ func (r *running) awaitReader(t *testing.T, turns *turnEnds, typ, id string, don
 	}
 }
 
+// onPapers runs a test with the same guest in Go and in Rust, on every store.
+func onPapers(t *testing.T, test func(*testing.T, *running, *turnEnds)) {
+	for dir, toolchain := range map[string]string{"paper": guestbuild.Go, "paper-rust": guestbuild.Cargo} {
+		t.Run(dir, func(t *testing.T) {
+			onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
+				r.deploy(t, "", build(t, filepath.Join("testdata", dir), toolchain))
+				test(t, r, turns)
+			})
+		})
+	}
+}
+
 // TestSubscriptionsOfActors: actors of Wasm guests subscribe to the events of another one: each gets
 // what is published from then on, once and in order, also what fails at first, until its subscription
 // ends. A turn that fails subscribes to nothing, and an actor subscribes to no more than it may.
 func TestSubscriptionsOfActors(t *testing.T) {
-	onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
-		r.deploy(t, "", build(t, filepath.Join("testdata", "paper"), guestbuild.Go))
+	onPapers(t, func(t *testing.T, r *running, turns *turnEnds) {
 		r.mustCall(t, "", "Paper", "p", "Publish", "3", "3")
 		if _, err := r.call(t.Context(), "", "Reader", "lost", "Subscribe", `{"paper":"p","lost":true}`); err == nil {
 			t.Error("it did not fail")
@@ -109,8 +120,7 @@ func TestSubscriptionsOfActors(t *testing.T) {
 // TestEndsOfSubscriptions: with a life, and with the actor, its subscriptions end; who is behind what is
 // kept is told so once, and goes on.
 func TestEndsOfSubscriptions(t *testing.T) {
-	onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
-		r.deploy(t, "", build(t, filepath.Join("testdata", "paper"), guestbuild.Go))
+	onPapers(t, func(t *testing.T, r *running, turns *turnEnds) {
 		for _, id := range []string{"ends", "stays", "behind"} {
 			order := `{"paper":"p"}`
 			if id == "behind" {
@@ -120,7 +130,9 @@ func TestEndsOfSubscriptions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.mustCall(t, "", "Reader", "ends", "End", "", "")
+		if _, err := r.call(t.Context(), "", "Reader", "ends", "End", ""); err != nil {
+			t.Fatal(err)
+		}
 		r.mustCall(t, "", "Paper", "p", "Publish", "1", "1")
 		r.mustCall(t, "", "Paper", "p", "Publish", "200", "201")
 		seen := r.awaitReader(t, turns, "Reader", "stays", func(seen reader) bool { return seen.Last["p"] == 201 })

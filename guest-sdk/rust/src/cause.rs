@@ -21,6 +21,8 @@ pub enum CauseKind {
     Message,
     /// A message of the actor that comes back: nobody consumed it.
     Undelivered,
+    /// An event of another actor: [`Context::subscribe`](crate::Context::subscribe).
+    Event,
     /// The end of a watch: [`Ref::watch_host`](crate::Ref::watch_host).
     Disconnected,
     /// What this SDK does not know.
@@ -35,21 +37,22 @@ pub struct Cause {
     pub kind: CauseKind,
     /// The actor that calls or that sent the message, if one did. Of an undelivered message
     /// it is the one that did not consume it, of the end of a watch the one whose host was
-    /// watched.
+    /// watched, of an event the one that published it.
     pub from: Option<Ref>,
     /// The actor that sent the message on behalf of `from`, if that is another one.
     pub by: Option<Ref>,
     /// The sender's own number of a message.
     pub cookie: u64,
-    /// The code of the last failure of a message that comes back; or why a watch has ended,
-    /// [`DISCONNECTED`](crate::watch::DISCONNECTED) or [`MOVED`](crate::watch::MOVED).
+    /// The code of the last failure of a message that comes back; why a watch has ended,
+    /// [`DISCONNECTED`](crate::watch::DISCONNECTED) or [`MOVED`](crate::watch::MOVED); or
+    /// [`GONE`](crate::event::GONE), if events were not kept until they could be delivered.
     pub failed: String,
-    /// The name of the reminder or timer.
+    /// The name of the reminder, the timer or the event.
     pub name: String,
     /// When the firing was due, where it stands for several times, the first; or when the
-    /// message was sent.
+    /// message was sent or the event published.
     pub due: SystemTime,
-    /// 1 the first time that this firing or message is tried, and always of a timer.
+    /// 1 the first time that this firing, message or event is tried, and always of a timer.
     pub attempt: u32,
     /// For how many further times the firing stands, and how many were passed over
     /// before it.
@@ -71,6 +74,7 @@ impl Cause {
                 codec::CAUSE_REMINDER => CauseKind::Reminder,
                 codec::CAUSE_TIMER => CauseKind::Timer,
                 codec::CAUSE_MESSAGE => CauseKind::Message,
+                codec::CAUSE_EVENT => CauseKind::Event,
                 codec::CAUSE_UNDELIVERED => CauseKind::Undelivered,
                 codec::CAUSE_DISCONNECTED => CauseKind::Disconnected,
                 _ => CauseKind::Other,
@@ -122,6 +126,7 @@ mod tests {
             (codec::CAUSE_REMINDER, Some(CauseKind::Reminder)),
             (codec::CAUSE_TIMER, Some(CauseKind::Timer)),
             (codec::CAUSE_MESSAGE, Some(CauseKind::Message)),
+            (codec::CAUSE_EVENT, Some(CauseKind::Event)),
             (codec::CAUSE_UNDELIVERED, Some(CauseKind::Undelivered)),
             (codec::CAUSE_DISCONNECTED, Some(CauseKind::Disconnected)),
             (200, Some(CauseKind::Other)),

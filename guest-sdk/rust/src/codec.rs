@@ -42,6 +42,8 @@ pub const CAUSE_OUTSIDE: u8 = 0;
 pub const CAUSE_CALL: u8 = 1;
 /// [`TurnFrame::cause`] of a message.
 pub const CAUSE_MESSAGE: u8 = 2;
+/// [`TurnFrame::cause`] of an event of an actor that this one subscribes to.
+pub const CAUSE_EVENT: u8 = 5;
 /// [`TurnFrame::cause`] of a message that comes back to its sender: nobody consumed it.
 pub const CAUSE_UNDELIVERED: u8 = 6;
 /// The end of a watch of a host.
@@ -94,17 +96,17 @@ pub struct TurnFrame<'a> {
     /// What the caller sent.
     pub payload: &'a [u8],
     /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_MESSAGE`], [`CAUSE_REMINDER`],
-    /// [`CAUSE_TIMER`], [`CAUSE_UNDELIVERED`] or [`CAUSE_DISCONNECTED`].
+    /// [`CAUSE_TIMER`], [`CAUSE_EVENT`], [`CAUSE_UNDELIVERED`] or [`CAUSE_DISCONNECTED`].
     pub cause: u8,
-    /// The type of the actor that calls or that sent the message; of an undelivered
-    /// message, of the one that did not consume it.
+    /// The type of the actor that calls, that sent the message or that published the event; of
+    /// an undelivered message, of the one that did not consume it.
     pub caller_type: &'a str,
     /// Its ID.
     pub caller_id: &'a str,
-    /// The name of the reminder or timer.
+    /// The name of the reminder, timer or event.
     pub cause_name: &'a str,
-    /// The occurrence that is delivered, or when the message was sent, in nanoseconds since
-    /// 1970 UTC.
+    /// The occurrence that is delivered, or when the message was sent or the event published, in
+    /// nanoseconds since 1970 UTC.
     pub due_unix_nano: i64,
     /// Which delivery of it this is, from 1 on.
     pub attempt: u32,
@@ -116,7 +118,7 @@ pub struct TurnFrame<'a> {
     pub cookie: u64,
     /// The set of methods that the actor accepts; empty: all.
     pub method_set: &'a str,
-    /// The code of the last failure of an undelivered message.
+    /// The code of the last failure of an undelivered message, or why there is no event.
     pub failed: &'a str,
     /// The type of the actor that sent the message on the caller's behalf; empty: the caller
     /// itself.

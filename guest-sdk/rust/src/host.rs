@@ -137,6 +137,12 @@ pub(crate) trait Host {
     /// Publishes an event: its name, and its payload.
     #[cfg(not(target_arch = "wasm32"))]
     fn publish(&self, event: (&str, &Payload)) -> Result<(), Code>;
+    /// Subscribes to the events of an actor, type and ID, with a method.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn event_subscribe(&self, subscription: (&str, &str, &str)) -> Result<(), Code>;
+    /// Whether there was a subscription.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn event_unsubscribe(&self, publisher: (&str, &str)) -> Result<bool, Code>;
     /// Watches the host of an actor, type and ID, with a method, or ends that; whether there was
     /// a watch.
     #[cfg(not(target_arch = "wasm32"))]

@@ -47,6 +47,8 @@
 //!   randomness, the log.
 //! - [`Ref`] names another actor, whose methods [`Message`] calls, or runs later, and whose
 //!   host it watches.
+//! - [`Context::publish`] publishes an event, and [`Context::subscribe`] follows those of
+//!   another actor.
 //! - [`Context::spawn`] makes an actor, [`Context::pass_away`] ends one, and
 //!   [`Context::become_`] changes which methods one accepts.
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
@@ -91,12 +93,12 @@
 //   error, json, convert, record         values as JSON, and failures
 //   host, wasm, spec, context            the host's functions, a type's manifest, a turn
 //   actor, turn                          what a method is, and how one runs
-//   state, capability, call, reminder, timer, life, message
+//   state, capability, call, reminder, timer, life, event, watch, message
 //                                        what a context gives; a call has what a message adds
 //   exports, testing, macros             who runs turns: Wasm, the test kit; and their front
 //
-// In testing: zone, schedule, timers, reminders, overlay, outside, messages, living, functions,
-// chain, mod, actor_ref.
+// In testing: zone, schedule, timers, reminders, overlay, outside, messages, living, watches,
+// subscriptions, functions, chain, mod, actor_ref.
 
 mod actor;
 mod address;

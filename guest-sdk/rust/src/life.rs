@@ -79,8 +79,8 @@ impl Context {
             .map_err(|code| refused(self, code, &doing("become", "set", set), "invalid_set"))
     }
 
-    /// Ends the actor's life with the turn: its state, reminders, timers and services are
-    /// gone, and messages that wait for it are undelivered. It is the last thing that a turn
+    /// Ends the actor's life with the turn: its state, reminders, timers, subscriptions and
+    /// services are gone, and messages that wait for it are undelivered. It is the last thing that a turn
     /// does to its actor; what the turn has made of the state is dropped. Later calls meet an
     /// empty actor, unless it was spawned: then it stays dead.
     ///

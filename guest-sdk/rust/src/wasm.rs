@@ -72,6 +72,20 @@ mod import {
             payload: *const u8,
             payload_len: usize,
         ) -> i32;
+        pub(super) fn event_subscribe(
+            actor_type: *const u8,
+            actor_type_len: usize,
+            id: *const u8,
+            id_len: usize,
+            method: *const u8,
+            method_len: usize,
+        ) -> i32;
+        pub(super) fn event_unsubscribe(
+            actor_type: *const u8,
+            actor_type_len: usize,
+            id: *const u8,
+            id_len: usize,
+        ) -> i32;
         pub(super) fn host_watch(
             actor_type: *const u8,
             actor_type_len: usize,
@@ -198,6 +212,27 @@ pub(crate) fn publish((name, payload): (&str, &Payload)) -> Result<(), Code> {
         )
     })
     .map(drop)
+}
+
+pub(crate) fn event_subscribe((actor_type, id, method): (&str, &str, &str)) -> Result<(), Code> {
+    check(unsafe {
+        import::event_subscribe(
+            actor_type.as_ptr(),
+            actor_type.len(),
+            id.as_ptr(),
+            id.len(),
+            method.as_ptr(),
+            method.len(),
+        )
+    })
+    .map(drop)
+}
+
+pub(crate) fn event_unsubscribe((actor_type, id): (&str, &str)) -> Result<bool, Code> {
+    check(unsafe {
+        import::event_unsubscribe(actor_type.as_ptr(), actor_type.len(), id.as_ptr(), id.len())
+    })
+    .map(|n| n == 1)
 }
 
 pub(crate) fn become_(set: &str) -> Result<(), Code> {

@@ -264,8 +264,8 @@ impl<A> ActorRef<A> {
         self.host.post(letter);
     }
 
-    /// Removes the stored state, the reminders, timers, services and messages, as an
-    /// administrator would.
+    /// Removes the stored state, the reminders, timers, services, messages and subscriptions, as
+    /// an administrator would.
     pub fn delete(&self) {
         self.host.remove_reminders(&self.key);
         self.host.0.society.delete(&self.key);

@@ -3,6 +3,7 @@
 use super::messages::{Event, Letter};
 use super::overlay::{Entries, Overlay};
 use super::reminders::{self, TurnReminders};
+use super::subscriptions;
 use super::watches::Watch;
 use super::{check_size, or_default, timers, Asks, Host, Row, World, APP, PAYLOAD_BYTES};
 use super::{Fired, STATE_BYTES};
@@ -48,6 +49,9 @@ pub(super) struct Chain {
     /// The services that it has changed; `None`: released.
     pub(super) services: RefCell<HashMap<String, Option<Key>>>,
     pub(super) watches: RefCell<Vec<Watch>>,
+    pub(super) subscriptions: RefCell<Vec<subscriptions::Change>>,
+    /// The order of the subscription whose event asks for the turn.
+    pub(super) consumes: Cell<Option<u64>>,
 }
 
 /// An actor of a chain, as the chain has changed it so far.
@@ -77,6 +81,7 @@ struct Savepoint {
     spawned: usize,
     services: HashMap<String, Option<Key>>,
     watches: usize,
+    subscriptions: usize,
 }
 
 struct Saved {
@@ -126,6 +131,9 @@ impl Host {
         }
         let chain = Rc::<Chain>::default();
         chain.leaving.set(matches!(by, Some(Asks::Leaving)));
+        if let Some(Asks::Event(notice)) = by {
+            chain.consumes.set(Some(notice.order));
+        }
         let waiting = self.0.reminders.next_order();
         *self.0.chain.borrow_mut() = Some(chain.clone());
         let _running = Running(&self.0);
@@ -289,6 +297,7 @@ impl Chain {
             spawned: self.spawned.borrow().len(),
             services: self.services.borrow().clone(),
             watches: self.watches.borrow().len(),
+            subscriptions: self.subscriptions.borrow().len(),
         }
     }
 
@@ -298,6 +307,7 @@ impl Chain {
         self.spawned.borrow_mut().truncate(to.spawned);
         *self.services.borrow_mut() = to.services;
         self.watches.borrow_mut().truncate(to.watches);
+        self.subscriptions.borrow_mut().truncate(to.subscriptions);
         self.members.borrow_mut().retain(|key, member| {
             let saved = to.members.remove(key);
             let known = saved.is_some();
@@ -498,6 +508,14 @@ impl Chain {
                     frame.by_id = &by.id;
                 }
             }
+            Some(Asks::Event(notice)) => {
+                frame.cause = codec::CAUSE_EVENT;
+                frame.cause_name = &notice.event.name;
+                frame.due_unix_nano = notice.published;
+                frame.attempt = notice.attempt;
+                frame.caller_type = &notice.event.from.actor_type;
+                frame.caller_id = &notice.event.from.id;
+            }
             Some(Asks::Leaving) => {}
             None => {
                 if let Some(caller) = &caller {
@@ -579,6 +597,7 @@ impl Chain {
             };
         }
         self.commit_watches(host);
+        self.commit_subscriptions(host); // before the events of the chain, which are new
         for (key, member) in self.members.borrow().iter() {
             if member.written.get() {
                 world.awake.borrow_mut().insert(key.clone());

@@ -202,6 +202,14 @@ impl Host for TurnHost {
         self.acts().publish(event)
     }
 
+    fn event_subscribe(&self, subscription: (&str, &str, &str)) -> Result<(), Code> {
+        self.acts().subscribe(subscription)
+    }
+
+    fn event_unsubscribe(&self, publisher: (&str, &str)) -> Result<bool, Code> {
+        self.acts().unsubscribe(publisher)
+    }
+
     fn host_watch(&self, watch: (&str, &str, &str)) -> Result<bool, Code> {
         self.acts().watch(watch)
     }

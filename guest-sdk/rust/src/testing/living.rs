@@ -1,4 +1,4 @@
-//! What a turn does beside its actor's state: messages, spawned actors, services.
+//! What a turn does beside its actor's state: messages, events, spawned actors, services.
 
 use super::chain::{Chain, Member};
 use super::messages::{key_of, Event, Letter};
@@ -45,7 +45,7 @@ impl Acts<'_> {
     }
 
     /// For what only an actor with a row can do.
-    fn may_live(&self) -> Result<(), Code> {
+    pub(super) fn may_live(&self) -> Result<(), Code> {
         self.may_act()?;
         if self.turn.stateless {
             return Err(Code::NO_STATE);

@@ -1,5 +1,6 @@
 //! The messages of a host in memory, and who stands for which service.
 
+use super::subscriptions::Subscription;
 use super::watches::Watch;
 use super::{Host, APP};
 use crate::codec::{self, time};
@@ -167,13 +168,15 @@ pub(super) struct Society {
     /// The messages of all actors, in the order in which they were sent.
     pub(super) inbox: RefCell<Vec<Letter>>,
     dead: RefCell<Vec<DeadMessage>>,
-    events: RefCell<Vec<Event>>,
+    /// Of all actors, in the order in which they were published.
+    pub(super) events: RefCell<Vec<Event>>,
     pub(super) services: RefCell<HashMap<String, Key>>,
     /// Counts actors, for their IDs.
     pub(super) spawned: Cell<usize>,
     /// Spawned actors that have passed away.
     pub(super) gone: RefCell<HashSet<Key>>,
     pub(super) watches: RefCell<Vec<Watch>>,
+    pub(super) subscriptions: RefCell<Vec<Subscription>>,
 }
 
 impl Society {
@@ -200,10 +203,16 @@ impl Society {
         inbox.remove(at.expect("the message is there"))
     }
 
+    /// Ends the watches and the subscriptions of an actor.
+    fn end_ties(&self, key: &Key) {
+        self.watches.borrow_mut().retain(|w| w.by != *key);
+        self.subscriptions.borrow_mut().retain(|s| s.by != *key);
+    }
+
     pub(super) fn delete(&self, key: &Key) {
         self.inbox.borrow_mut().retain(|m| m.to != *key);
         self.services.borrow_mut().retain(|_, by| by != key);
-        self.watches.borrow_mut().retain(|w| w.by != *key);
+        self.end_ties(key);
     }
 }
 
@@ -238,28 +247,38 @@ impl Host {
         self.0.society.dead.borrow().clone()
     }
 
-    /// Delivers the messages that are due now, those that their turns send included, and
-    /// returns how many deliveries that were. A delivery that fails is repeated later, as the
-    /// `messages` of the receiver's type say: [`advance`](Host::advance) delivers messages as
-    /// well. What a fake stands for is delivered to the fake.
+    /// Delivers the messages that are due now, and the events that actors subscribe to, those that
+    /// their turns send and publish included, and returns how many deliveries that were. A delivery
+    /// that fails is repeated later, that of a message as the `messages` of the receiver's type
+    /// say: [`advance`](Host::advance) delivers messages and events as well. What a fake stands
+    /// for is delivered to the fake.
     ///
     /// # Panics
     ///
-    /// A turn runs, which called a fake; a method that gets a message panics; messages that
-    /// are answered with messages come to no end.
+    /// A turn runs, which called a fake; a method that gets a message or an event panics;
+    /// messages that are answered with messages, or events with events, come to no end.
     #[allow(clippy::must_use_candidate)] // used as a statement
     pub fn deliver(&self) -> u32 {
         self.must_be_idle();
         let mut delivered = 0;
-        while let Some((_, order)) = self.next_message(self.0.now.get()) {
+        loop {
+            let now = self.0.now.get();
+            let message = self.next_message(now);
+            let event = message.is_none().then(|| self.next_event(now)).flatten();
+            if message.or(event).is_none() {
+                return delivered;
+            }
             assert!(
                 delivered < super::MAX_FIRINGS,
-                "{delivered} messages were delivered, and more are due: mend actors that answer each message with another"
+                "{delivered} messages and events were delivered, and more are due: mend actors that answer each of them with another"
             );
             delivered += 1;
-            self.deliver_one(order);
+            match (message, event) {
+                (Some((_, order)), _) => self.deliver_one(order),
+                (_, Some((_, order))) => self.deliver_event(order),
+                _ => {}
+            }
         }
-        delivered
     }
 
     /// Puts a message into its receiver's inbox.
@@ -452,7 +471,7 @@ impl Host {
         self.0.awake.borrow_mut().remove(key);
         self.0.reminders.remove(key);
         society.services.borrow_mut().retain(|_, by| by != key);
-        society.watches.borrow_mut().retain(|w| w.by != *key);
+        society.end_ties(key);
         let (ended, kept) = society
             .inbox
             .take()

@@ -58,6 +58,7 @@ mod outside;
 mod overlay;
 mod reminders;
 mod schedule;
+mod subscriptions;
 mod timers;
 mod watches;
 mod zone;
@@ -83,12 +84,14 @@ use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
+use subscriptions::Notice;
 use timers::Timed;
 
 pub use actor_ref::{ActorRef, ByName};
 pub use functions::LogLine;
 pub use messages::{DeadMessage, Event, MessageState};
 pub use reminders::{DeadLetter, ReminderState};
+pub use subscriptions::SubscriptionState;
 pub use timers::TimerState;
 
 /// The app that the actors of a [`Host`] belong to.
@@ -99,7 +102,7 @@ pub const APP: &str = "default";
 const EPOCH: i64 = 1_735_732_800_000_000_000;
 const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
-/// How many reminders, timers and messages one `advance` runs.
+/// How many reminders, timers, messages and events one `advance` runs.
 const MAX_FIRINGS: u32 = 1_000_000;
 
 /// A host in memory, for one test.
@@ -164,6 +167,7 @@ enum Asks<'a> {
     Reminder(&'a Fired),
     Timer(&'a Timed),
     Message(&'a Letter),
+    Event(&'a Notice),
     /// The hook of an actor that leaves.
     Leaving,
 }
@@ -304,10 +308,10 @@ impl Host {
         Fake(fake)
     }
 
-    /// Moves the clock on, and runs what is due until then, reminders, timers and messages, in
-    /// order, each at its own time: with what failed firings and new reminders add. What is due
-    /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
-    /// none here, and without the feature `zones` UTC is the only time zone.
+    /// Moves the clock on, and runs what is due until then, reminders, timers, messages and
+    /// events, in order, each at its own time: with what failed firings and new reminders add.
+    /// What is due at once when it is set fires with the next `advance`, also one of zero. Jitter
+    /// is none here, and without the feature `zones` UTC is the only time zone.
     ///
     /// # Panics
     ///
@@ -326,7 +330,8 @@ impl Host {
             let of_reminder = reminder.as_ref().map(|(_, set)| (set.1.fire_at, set.0));
             let of_timer = timer.as_ref().map(|(_, timer)| (timer.due, timer.order));
             let message = self.next_message(until);
-            let all = [of_reminder, of_timer, message];
+            let event = self.next_event(until);
+            let all = [of_reminder, of_timer, message, event];
             let first = match all.iter().flatten().min() {
                 None => break,
                 first => first.copied(),
@@ -334,14 +339,15 @@ impl Host {
             let at = first.map_or(0, |(at, _)| at);
             assert!(
                 fired < MAX_FIRINGS,
-                "{fired} reminders, timers and messages have run, and more are due: advance in shorter steps, or mend one that sets itself anew without a delay"
+                "{fired} reminders, timers, messages and events have run, and more are due: advance in shorter steps, or mend one that sets itself anew without a delay"
             );
             fired += 1;
             world.now.set(world.now.get().max(at));
-            match (reminder, timer, message) {
+            match (reminder, timer, message, event) {
                 (Some((key, set)), ..) if first == of_reminder => self.fire(&key, set),
-                (_, Some((key, timer)), _) if first == of_timer => self.fire_timer(&key, &timer),
-                (.., Some((_, order))) => self.deliver_one(order),
+                (_, Some((key, timer)), ..) if first == of_timer => self.fire_timer(&key, &timer),
+                (_, _, Some((_, order)), _) if first == message => self.deliver_one(order),
+                (.., Some((_, order))) => self.deliver_event(order),
                 _ => {}
             }
         }
