@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,6 +23,10 @@ type Config struct {
 	// ready: what sends requests here by that has to notice. From its half on, answers end
 	// their connections. Defaults to 0: nobody asks.
 	DrainDelay time.Duration
+	// Standstill is after what time without a sign of life the process is taken to have stood still, so
+	// that calls with idempotency keys that waited meanwhile are refused: half a lease of the
+	// cluster. Defaults to 1.5 s.
+	Standstill time.Duration
 	// Check reports whether the server's store works now; health follows it.
 	// Defaults to always.
 	Check func(context.Context) error
@@ -32,6 +37,7 @@ type Config struct {
 // WithDefaults returns a copy with every unset optional field at its default.
 func (c Config) WithDefaults() Config {
 	c.Config = c.Config.WithDefaults()
+	c.Standstill = cmp.Or(c.Standstill, 1500*time.Millisecond)
 	if c.Check == nil {
 		c.Check = func(context.Context) error { return nil }
 	}

@@ -41,7 +41,7 @@ func New(conf Config) (*Server, error) {
 	if err := conf.validate(); err != nil {
 		return nil, err
 	}
-	guard := standstill.NewGuard(conf.Logger)
+	guard := standstill.NewGuard(conf.Standstill, conf.Logger)
 	conf.Host = standstill.Host{Host: conf.Host, Guard: guard}
 	if conf.Messages != nil {
 		conf.Messages = standstill.Messages{Messages: conf.Messages, Guard: guard}

@@ -29,7 +29,7 @@ func TestCallsThatWaitedForAProcess(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", server.URL).CombinedOutput(); err != nil {
 		t.Fatalf("deploy: %v\n%s", err, out)
 	}
-	const frozen = time.Second // longer than a busy machine keeps a process from running
+	const frozen = 2 * time.Second // longer than half a lease
 	address := strings.TrimPrefix(server.URL, "http://")
 	late := func(key string) (status int, body string) {
 		t.Helper()

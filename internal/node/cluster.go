@@ -448,6 +448,7 @@ func (c *cluster) types() []scheduler.Type {
 // serve adds the cluster to the configuration of the server.
 func (c *cluster) serve(cfg *server.Config) {
 	cfg.Host, cfg.Interconnect, cfg.Listener = c.router, c.router, c.listener
+	cfg.Standstill = c.cfg.Lease / 2
 	cfg.Peers = &edge.Peers{Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name}
 	cfg.PeerServices = []rpc.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}}
 }

@@ -14,11 +14,9 @@ import (
 )
 
 const (
-	// every is the time between two signs of life.
-	every = 100 * time.Millisecond
-	// limit is the time without one after which the process is taken to have stood still: in less
-	// than that no lease runs out.
-	limit = 500 * time.Millisecond
+	// beats is how many signs of life there are in the time after which the process is taken to
+	// have stood still.
+	beats = 5
 	// after is for how long calls are refused once it goes on: by then, what had come before was
 	// read.
 	after = time.Second
@@ -27,17 +25,20 @@ const (
 // Guard knows whether the process stood still a moment ago. Before [Guard.Run] it never did. Its
 // methods may be called concurrently.
 type Guard struct {
+	limit time.Duration
 	log   *slog.Logger
 	alive atomic.Pointer[time.Time] // the last sign of life; nil: none yet
 	until atomic.Pointer[time.Time] // calls are refused until then; nil: they were never
 }
 
-// NewGuard returns a guard that logs to log.
-func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log} }
+// NewGuard returns a guard that takes the process to have stood still after a time without a sign of
+// life: less than a lease of the cluster takes to run out, since until then calls are made nowhere
+// else, and more than a busy machine keeps a process from running, if possible.
+func NewGuard(limit time.Duration, log *slog.Logger) *Guard { return &Guard{limit: limit, log: log} }
 
 // Run gives signs of life until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(g.limit / beats)
 	defer tick.Stop()
 	for {
 		g.beat(time.Now())
@@ -52,7 +53,7 @@ func (g *Guard) Run(ctx context.Context) {
 
 // beat is a sign of life. Only one goroutine calls it.
 func (g *Guard) beat(now time.Time) {
-	if last := g.alive.Load(); last != nil && between(*last, now) > limit {
+	if last := g.alive.Load(); last != nil && between(*last, now) > g.limit {
 		g.log.Warn("the process stood still: calls with idempotency keys that came meanwhile are refused, and safe to repeat", "for", between(*last, now).Round(time.Millisecond))
 		until := now.Add(after)
 		g.until.Store(&until) // before alive, which check reads first
@@ -68,7 +69,7 @@ func (g *Guard) check(now time.Time) error {
 		return nil
 	}
 	until := g.until.Load()
-	if between(*last, now) <= limit && (until == nil || !now.Before(*until)) {
+	if between(*last, now) <= g.limit && (until == nil || !now.Before(*until)) {
 		return nil
 	}
 	return &actor.ReasonError{Condition: actor.ErrStoodStill, Reason: fmt.Sprintf("the call may be from before; repeat it with the same idempotency key, %v from now or at another server", after)}

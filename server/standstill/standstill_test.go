@@ -14,10 +14,12 @@ import (
 	"github.com/greenroom-run/greenroom/server/rpc"
 )
 
+const limit, every = 500 * time.Millisecond, 100 * time.Millisecond
+
 // TestGuard refuses calls from the moment at which a sign of life is late until a while after it
 // came, whichever clock stood still.
 func TestGuard(t *testing.T) {
-	g := NewGuard(slog.New(slog.DiscardHandler))
+	g := NewGuard(limit, slog.New(slog.DiscardHandler))
 	now := time.Now()
 	pass := func(d time.Duration, refused bool) {
 		t.Helper()
@@ -60,7 +62,7 @@ func TestGuard(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuard(slog.New(slog.DiscardHandler))
+		g := NewGuard(limit, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { g.Run(ctx); close(done) }()
@@ -106,7 +108,7 @@ func (a *answer) Answer(_ actor.Reply, err error) { a.err = err }
 
 // TestWhatIsGuarded is what has an idempotency key.
 func TestWhatIsGuarded(t *testing.T) {
-	g, under, ctx := NewGuard(slog.New(slog.DiscardHandler)), &reached{}, t.Context()
+	g, under, ctx := NewGuard(limit, slog.New(slog.DiscardHandler)), &reached{}, t.Context()
 	g.beat(time.Now().Add(-2 * limit))
 	h, m, a := Host{under, g}, Messages{under, g}, &answer{}
 	_, err := h.Invoke(ctx, actor.Invocation{IdempotencyKey: "k"})
