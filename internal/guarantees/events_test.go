@@ -113,11 +113,14 @@ func subscriptions(t *testing.T, s store.Store) {
 	}
 	count := func(typ, what string) int64 {
 		t.Helper()
-		reply, err := to.hosts[0].Invoke(t.Context(), actor.Invocation{
-			Key: key(typ), Method: "Count", ReadOnly: true, Consistency: actor.ConsistencyStrong, Payload: actor.Payload{Data: []byte(what)},
-		})
-		if actor.AsCondition(err) != nil && actor.AsCondition(err).Retryable() {
-			return -1 // a fault
+		invoke := func() (actor.Reply, error) {
+			return to.hosts[0].Invoke(t.Context(), actor.Invocation{
+				Key: key(typ), Method: "Count", ReadOnly: true, Consistency: actor.ConsistencyStrong, Payload: actor.Payload{Data: []byte(what)},
+			})
+		}
+		reply, err := invoke()
+		for actor.AsCondition(err) != nil && actor.AsCondition(err).Retryable() { // a fault
+			reply, err = invoke()
 		}
 		if err != nil {
 			t.Fatal(err)
