@@ -18,8 +18,8 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// TestMoneyIsConserved has accounts transfer to each other at once, meets every outcome of
-// a commit and other writers' versions, and finds the sum unchanged in every answer that
+// TestMoneyIsConserved runs concurrent transfers between accounts, with every outcome of a
+// commit and with versions of other writers. The sum must be unchanged in every answer that
 // shows all accounts, and in the store.
 func TestMoneyIsConserved(t *testing.T) {
 	for _, shared := range []bool{false, true} {

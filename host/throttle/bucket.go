@@ -22,8 +22,8 @@ func (b *bucket) refill(rate float64, now time.Time) {
 	}
 }
 
-// slack is the part of a burst that may be missing: the times of waits are rounded, and a call that has waited as
-// long as it was told is not to be refused again. What was missing stays missing for the next call.
+// slack is the part of a burst that may be missing. Waiting times are rounded, and a call that has waited for its
+// RetryAfter must not be refused again. The missing part counts against the next call.
 const slack = 1e-9
 
 // longestWait bounds what a refused call is told to wait.

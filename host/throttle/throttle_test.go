@@ -92,7 +92,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// TestWaitIsLongEnough: a call that has waited as long as it was told is admitted, however that was rounded.
+// TestWaitIsLongEnough: a call that has waited for its RetryAfter is admitted, however RetryAfter was rounded.
 func TestWaitIsLongEnough(t *testing.T) {
 	for _, tt := range []struct {
 		rate  actor.Rate

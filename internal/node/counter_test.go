@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// pagedStore has rows of actors, reminders and messages, of which it returns three at a time, whatever is asked for.
+// pagedStore has rows of actors, reminders and messages, and returns three rows at a time, whatever limit a query has.
 type pagedStore struct {
 	store.Store
 	actors    map[string][]int64 // the sizes of their states, by type

@@ -117,8 +117,8 @@ func TestSubscriptionsOfActors(t *testing.T) {
 	})
 }
 
-// TestEndsOfSubscriptions: with a life, and with the actor, its subscriptions end; who is behind what is
-// kept is told so once, and goes on.
+// TestEndsOfSubscriptions: the end of an actor's life and its deletion end its subscriptions. A subscriber
+// whose next event is no longer kept gets one turn with position_gone, and then the next kept event.
 func TestEndsOfSubscriptions(t *testing.T) {
 	onPapers(t, func(t *testing.T, r *running, turns *turnEnds) {
 		for _, id := range []string{"ends", "stays", "behind"} {

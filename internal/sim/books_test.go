@@ -209,7 +209,7 @@ func (reminders) EarlierMessage(context.Context, actor.ReminderName) (bool, erro
 // ThinReminders implements [host.Reminders].
 func (reminders) ThinReminders(context.Context, actor.RowFence, bool) error { return nil }
 
-// NewestEvent implements [host.Reminders]: nobody subscribes.
+// NewestEvent implements [host.Reminders]. No actor of the simulation subscribes to events.
 func (reminders) NewestEvent(context.Context, actor.Key) (actor.EventPosition, error) {
 	return actor.EventPosition{}, nil
 }

@@ -3,9 +3,9 @@
 // from running when it goes on.
 //
 // The caller of such a call has often given up that attempt and made the call again, at another
-// server or here, and that attempt may have been answered with a refusal, which records nothing:
-// run now, the older attempt could take effect after its caller was told that it did not. How old
-// a request is cannot be seen: its timeout counts from when it is read. So those that are read
-// just after the process stood still are refused with [actor.ErrStoodStill], which is safe to
-// repeat. Calls without a key are not: their callers must not make them twice.
+// server or here. That attempt may have been refused, and a refusal records nothing. If the older
+// attempt ran now, it could take effect after its caller got the refusal. A server cannot see how
+// old a request is: its timeout counts from when the request is read. So the requests that are
+// read just after the process stood still are refused with [actor.ErrStoodStill], which is safe to
+// repeat. Calls without a key are not refused: their callers must not repeat them.
 package standstill

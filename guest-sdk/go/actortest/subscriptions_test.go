@@ -10,7 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
 )
 
-// Herald publishes what it is told, and Listener notes what it hears.
+// Herald publishes each text that it is called with. Listener keeps the texts that it receives.
 type Herald struct{}
 
 func (*Herald) Say(ctx *actor.Context, text string) (actor.None, error) {

@@ -7,11 +7,11 @@ use greenroom::{Context, Error, ReadContext, Ref};
 use std::time::{Duration, UNIX_EPOCH};
 
 greenroom::record! {
-    /// Publishes what it is told.
+    /// Publishes each text that it is called with.
     #[derive(Debug, Default)]
     pub struct Herald {}
 
-    /// Notes what it hears.
+    /// Keeps the texts that it receives.
     #[derive(Debug, Default)]
     pub struct Listener {
         heard: Vec<String>,
