@@ -151,7 +151,7 @@ func messages(t *testing.T, s store.Store) {
 		}
 	}
 	r.allFired(t)
-	r.store.Calm()
+	stop(t, r, services)
 
 	retried := uint64(0)
 	for _, svc := range services {
@@ -188,21 +188,9 @@ func messages(t *testing.T, s store.Store) {
 			t.Errorf("%d messages came back to %s, of %d", n, at, waves)
 		}
 	}
-	for step, n := range to.committed {
-		if n > 1 {
-			t.Errorf("version %d of %v was answered %d times to be committed", step.Version, step.ReminderName, n)
-		}
-	}
 	letters, err := s.ListDeadLetters(t.Context(), store.DeadLetterQuery{App: r.app, Limit: 100})
 	if want := int(waves) * len(lanes); len(letters) != want || err != nil {
 		t.Errorf("%d dead letters, want %d: %v", len(letters), want, err)
 	}
-	for _, f := range to.delivered {
-		f.Fresh = false // as of each delivery but the first
-		for i, h := range to.hosts {
-			if err := fire(t.Context(), h, f); !errors.Is(err, actor.ErrFiringTaken) {
-				t.Errorf("host %d: a message of %v, delivered again: %v", i, f.Message.From, err)
-			}
-		}
-	}
+	to.checkTaken(t)
 }

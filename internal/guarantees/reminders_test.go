@@ -236,7 +236,7 @@ func firings(t *testing.T, s store.Store) {
 		}
 	}
 	r.allFired(t)
-	r.store.Calm()
+	stop(t, r, services)
 
 	retried := uint64(0)
 	for _, svc := range services {
@@ -254,23 +254,11 @@ func firings(t *testing.T, s store.Store) {
 			}
 		}
 	}
-	for step, n := range to.committed {
-		if n > 1 {
-			t.Errorf("version %d of %v was answered %d times to be committed", step.Version, step.ReminderName, n)
-		}
-	}
 	letters, err := s.ListDeadLetters(t.Context(), store.DeadLetterQuery{App: r.app, Limit: 100})
 	if len(letters) > 0 || err != nil {
 		t.Errorf("dead letters: %v, %v", letters, err)
 	}
-	for _, f := range to.delivered {
-		f.Fresh = false // as of each delivery but the first
-		for i, h := range to.hosts {
-			if err := fire(t.Context(), h, f); !errors.Is(err, actor.ErrFiringTaken) {
-				t.Errorf("host %d: %s of %s, delivered again: %v", i, f.Name, f.Key, err)
-			}
-		}
-	}
+	to.checkTaken(t)
 	if again := guests.runs.Load() - runs; again != 0 {
 		t.Errorf("guests ran %d times for firings that were taken", again)
 	}
@@ -337,12 +325,36 @@ func startBoth(t *testing.T, r *rig, s store.Store) (to *onBoth, services []*rem
 		if err := svc.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			r.store.Calm()
-			if err := svc.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
 	}
+	t.Cleanup(func() { stop(t, r, services) })
 	return to, services, ended
+}
+
+// stop ends the deliveries: a host may still run what it had read before the other host's turn
+// was committed.
+func stop(t *testing.T, r *rig, services []*reminder.Service) {
+	r.store.Calm()
+	for _, svc := range services {
+		if err := svc.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkTaken says that no firing was committed twice, and that each is taken. The services have stopped.
+func (d *onBoth) checkTaken(t *testing.T) {
+	t.Helper()
+	for step, n := range d.committed {
+		if n > 1 {
+			t.Errorf("version %d of %v was answered %d times to be committed", step.Version, step.ReminderName, n)
+		}
+	}
+	for _, f := range d.delivered {
+		f.Fresh = false // as of each delivery but the first
+		for i, h := range d.hosts {
+			if err := fire(t.Context(), h, f); !errors.Is(err, actor.ErrFiringTaken) {
+				t.Errorf("host %d: %v, delivered again: %v", i, f.Step.ReminderName, err)
+			}
+		}
+	}
 }
