@@ -267,6 +267,9 @@ func newCalled(t *lane.Run, what actor.Call) *call.Call {
 		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
 		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
 	}}
+	if t.Of.Op == call.OpAll {
+		c.Inv.Token = t.Of.Inv.Token
+	}
 	c.Stats.Runs = earlierRuns(t)
 	return c
 }

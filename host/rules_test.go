@@ -233,6 +233,57 @@ func TestLimitsAndQuotas(t *testing.T) {
 	})
 }
 
+// TestRatesOfLists: each call of a list counts for the limit of its type and its token once, the first one too, and a
+// list that meets a limit changes nothing.
+func TestRatesOfLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(turn *hosttest.Turn) error {
+			_, err := turn.Add("n", 1)
+			return err
+		}}})
+		all := func(token string, ids ...string) error {
+			var list []actor.Call
+			for _, id := range ids {
+				list = append(list, actor.Call{Key: key(id), Method: "Add"})
+			}
+			_, err := s.Invoke(t.Context(), actor.Invocation{
+				Key: list[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(list)}, Token: token,
+			})
+			return err
+		}
+		limits := map[string]actor.Rules{
+			"type":  {Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Rate: actor.Rate{PerSecond: 1, Burst: 3}}}},
+			"token": {Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Rate: actor.Rate{PerSecond: 1, Burst: 3}, Per: actor.PerToken}}},
+			"quota": {Quotas: map[actor.Quota]actor.Rate{actor.QuotaTurns: {PerSecond: 1, Burst: 3}}},
+		}
+		for what, rules := range limits {
+			book.rule(t, s, rules)
+			if err := all("one", what+"1"); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := all("one", what+"2", what+"3"); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			err := all("one", what+"4")
+			if limit := (*actor.LimitError)(nil); !errors.As(err, &limit) || limit.RetryAfter == 0 {
+				t.Errorf("%s: four calls are within a limit of three: %v", what, err)
+			}
+			time.Sleep(2 * time.Second) // of the bubble: two more
+			if err = all("one", what+"4", what+"4", what+"4"); err == nil {
+				t.Errorf("%s: three calls are within the two of two seconds", what)
+			}
+			if row := s.store.row(key(what + "4")); row.Version != 0 {
+				t.Errorf("%s: a list that met the limit has changed an actor", what)
+			}
+			if err := all("two", what+"5"); (what == "token") != (err == nil) {
+				t.Errorf("%s: another token: %v", what, err)
+			}
+		}
+	})
+}
+
 // TestChainGoesBeforeTurnsThatWait: a turn that waits for a place of a concurrency, or for the end of a pause, does not hold
 // up a chain that waits for its actor and may have the place. The calls of the actor keep their order.
 func TestChainGoesBeforeTurnsThatWait(t *testing.T) {

@@ -3,6 +3,7 @@ package lane
 import (
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -13,6 +14,7 @@ func RuledBy(c *call.Call, now time.Time) throttle.Call {
 	return throttle.Call{
 		Method: c.Inv.Method, ID: c.Inv.Key.ID, Token: c.Inv.Token, Now: now,
 		Called: c.Op == call.OpEnlist || c.Inv.Origin != nil, Firing: c.Cause.Fires(),
+		List: c.Inv.Method == actor.MethodAll,
 	}
 }
 
