@@ -70,13 +70,14 @@ type watch struct {
 // watch has an actor of the first server watch another server.
 func (h *heldCalls) watch(server int) *watch {
 	h.t.Helper()
-	for i := range h.members { // the actors of the first server stay there once all servers have some
+	for i := range h.members { // actors seldom move once all servers have some
 		h.at("any", i)
 	}
 	for {
 		w := &watch{h, h.at("by", 0), h.at("of", server)}
 		h.call(client.Request{Type: "Watcher", ID: w.by, Method: "Watch", Payload: fmt.Appendf(nil, "%q", w.of), IdempotencyKey: "watch"})
-		if h.holder("Watcher", w.of) == h.members[server] { // otherwise it had perhaps moved before
+		// Otherwise one had perhaps moved before: to the other one's server, with which both are lost.
+		if h.holder("Watcher", w.of) == h.members[server] && h.holder("Watcher", w.by) == h.members[0] {
 			return w
 		}
 	}
