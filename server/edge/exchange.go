@@ -418,6 +418,14 @@ func (x *Exchange) ForApp(app string) error {
 	return x.Edge.checkAnswers(app)
 }
 
+// BecomeStream has the exchange answer with a stream: which of the procedures of guests do so is
+// known once their app is. The handler calls it before it reads the body, which is bounded as that
+// of a route of [StreamRoute] then.
+func (x *Exchange) BecomeStream() {
+	x.Route = x.Edge.Routes.guestStreams
+	x.bodyLeft = x.Route.MaxBody
+}
+
 // Refuse answers err in the protocol of the request r, in the place of its handler.
 func (x *Exchange) Refuse(r *http.Request, err error) { x.Edge.refuse(x.Route, x, r, err) }
 

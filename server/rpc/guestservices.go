@@ -18,15 +18,18 @@ import (
 )
 
 // guestServices serves the Protobuf services of guests: each rpc is an Invoke of the method of its
-// name, or a Query if it is without side effects. Requests in the binary form pass as they are.
+// name, or a Query if it is without side effects. Requests in the binary form pass as they are. The
+// rpcs that answer with a stream are in gueststream.go.
 type guestServices struct {
 	s       *Services
-	handler *connect.Handler
+	calls   *connect.Handler
+	streams *connect.Handler
 }
 
 func newGuestServices(s *Services) *guestServices {
 	g := &guestServices{s: s}
-	g.handler = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions()...)
+	g.calls = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions(s.edge.PayloadRoute())...)
+	g.streams = connect.NewServerStreamHandler("/guest", g.stream, s.edge.GuestOptions(edge.StreamRoute())...)
 	return g
 }
 
@@ -41,7 +44,12 @@ func (g *guestServices) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.Refuse(r, err)
 		return
 	}
-	g.handler.ServeHTTP(w, r)
+	if g.isStream(x, r) {
+		x.BecomeStream()
+		g.streams.ServeHTTP(w, r)
+		return
+	}
+	g.calls.ServeHTTP(w, r)
 }
 
 // appOf returns the app that a header names; empty for none.
@@ -77,17 +85,29 @@ func (g *guestServices) service(app, name string) (*typed.Service, modules.Serve
 	return s, t, ok
 }
 
-// call runs one rpc.
-func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
-	x := edge.ExchangeOf(ctx)
+// rpc returns the rpc that an exchange asks for, and the type that serves it.
+func (g *guestServices) rpc(x *edge.Exchange) (*typed.Method, modules.ServedType, error) {
 	name, method, _ := edge.Procedure(x.Path)
 	service, t, ok := g.service(x.Owner(), name)
 	if !ok {
-		return nil, edge.ErrNoPath(x.Path)
+		return nil, t, edge.ErrNoPath(x.Path)
 	}
 	m := service.Method(method)
 	if m == nil {
-		return nil, &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("the service %s has no rpc %s; has another version been deployed?", name, method)}
+		return nil, t, &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("the service %s has no rpc %s; has another version been deployed?", name, method)}
+	}
+	return m, t, nil
+}
+
+// call runs one rpc.
+func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
+	x := edge.ExchangeOf(ctx)
+	m, t, err := g.rpc(x)
+	if err != nil {
+		return nil, err
+	}
+	if m.Streaming {
+		return nil, &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a call, and the rpc " + m.Name + " answers with a stream; use application/connect+json, application/connect+proto, or gRPC"}
 	}
 	if !m.NoSideEffects {
 		if err := x.Caller.Require(edge.RoleInvoke); err != nil {
@@ -102,7 +122,7 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 		return nil, err
 	}
 	inv := actor.Invocation{
-		Key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, Method: method,
+		Key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, Method: m.Name,
 		Payload: actor.Payload{ContentType: abi.ContentTypeProtobuf, Data: request}, ReadOnly: m.NoSideEffects,
 	}
 	if !m.NoSideEffects {
@@ -119,7 +139,7 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 	}
 	data, err := response(x, m, req.Msg.JSON, reply)
 	if err != nil {
-		return nil, &actor.TurnError{Key: inv.Key, Method: method, Err: err}
+		return nil, &actor.TurnError{Key: inv.Key, Method: m.Name, Err: err}
 	}
 	res := uncached(&codec.Raw{Data: data})
 	edge.SetFuel(res.Header(), reply)

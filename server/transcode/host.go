@@ -172,7 +172,7 @@ func (h *Host) translateOne(key actor.Key, method string, p *actor.Payload, coun
 		return nil, nil // the method says what it needs
 	}
 	m := service.Method(method)
-	if m == nil {
+	if m == nil || m.Streaming { // events serve a streaming rpc; a method of its name is an ordinary one
 		return nil, nil
 	}
 	if len(p.Data) > 0 {
