@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/internal/node"
 	walletv1 "github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1"
 	"github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1/walletv1connect"
@@ -182,5 +183,19 @@ func TestWatchExample(t *testing.T) {
 			t.Fatal(err)
 		}
 		after.wants(5, 75)
+
+		send := func(payload string) error {
+			_, err := r.actors.Send(t.Context(), connect.NewRequest(&greenroomv1.SendRequest{Messages: []*greenroomv1.OutgoingMessage{
+				{Type: "Wallet", Id: "ann by grpc", Method: "Deposit", Payload: []byte(payload)},
+			}}))
+			return err
+		}
+		if err := send(`{"cents": 6}`); err != nil {
+			t.Fatal(err)
+		}
+		after.wants(6, 81)
+		if err := send(`{"cent": 6}`); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("a message with an unknown field: %v", err)
+		}
 	})
 }
