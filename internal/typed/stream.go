@@ -3,9 +3,12 @@ package typed
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/greenroom-run/greenroom/abi"
 )
@@ -19,6 +22,28 @@ const maxEventName = 128
 
 // Output is the full name of the message that the rpc returns.
 func (m *Method) Output() string { return shorten(string(m.output.FullName())) }
+
+// Streams returns the streaming rpcs of a type's service, in the order of the file; none if the
+// descriptor cannot be read. It looks at nothing else, for lists of many types.
+func Streams(t *abi.TypeSpec) (names []string) {
+	var set descriptorpb.FileDescriptorSet
+	if (proto.UnmarshalOptions{RecursionLimit: maxRecursion}).Unmarshal(t.Protobuf.Descriptor, &set) != nil {
+		return nil
+	}
+	for _, f := range set.GetFile() {
+		for _, s := range f.GetService() {
+			if strings.TrimPrefix(f.GetPackage()+"."+s.GetName(), ".") != t.Protobuf.Service {
+				continue
+			}
+			for _, m := range s.GetMethod() {
+				if m.GetServerStreaming() {
+					names = append(names, m.GetName())
+				}
+			}
+		}
+	}
+	return names
+}
 
 // checkStream returns why a type cannot serve a streaming rpc; empty if it can.
 func (m *Method) checkStream(t *abi.TypeSpec) string {

@@ -1,6 +1,7 @@
 package typed_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,28 @@ func TestStreamingRPC(t *testing.T) {
 	}
 	if got := m.WithPosition([]byte("x"), "1-0"); string(got) != "x" {
 		t.Errorf("a message without the field became %q", got)
+	}
+}
+
+// TestStreams: they are those of the type's service alone, in the order of the file.
+func TestStreams(t *testing.T) {
+	spec := cart(t)
+	if got := typed.Streams(&spec); got != nil {
+		t.Errorf("a service without streams: %q", got)
+	}
+	streams := strings.NewReplacer(`"name": "Add",`, `"name": "Zap", "serverStreaming": true,`, `"name": "View",`, `"name": "Add", "serverStreaming": true,`,
+		`"service": [`, `"service": [{"name": "Other", "method": [{"name": "Hear", "inputType": ".shop.v1.Request", "outputType": ".shop.v1.Request", "serverStreaming": true}]},`)
+	spec.Protobuf.Descriptor = encoded(t, streams.Replace(shop))
+	if got := typed.Streams(&spec); !slices.Equal(got, []string{"Zap", "Add"}) {
+		t.Errorf("got %q", got)
+	}
+	spec.Protobuf.Service, spec.Protobuf.Descriptor = "Cart", encoded(t, strings.NewReplacer(`"package": "shop.v1",`, "", ".shop.v1.", ".").Replace(streams.Replace(shop)))
+	if got := typed.Streams(&spec); !slices.Equal(got, []string{"Zap", "Add"}) {
+		t.Errorf("without a package: %q", got)
+	}
+	spec.Protobuf.Descriptor = spec.Protobuf.Descriptor[:40]
+	if got := typed.Streams(&spec); got != nil {
+		t.Errorf("a descriptor that is cut off: %q", got)
 	}
 }
 
