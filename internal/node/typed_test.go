@@ -8,9 +8,11 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	walletv1 "github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1"
 	"github.com/greenroom-run/greenroom/internal/node/gen/wallet/v1/walletv1connect"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
 // TestWalletExample calls a guest with clients that are generated from its service.
@@ -198,4 +200,37 @@ func TestWatchExample(t *testing.T) {
 			t.Errorf("a message with an unknown field: %v", err)
 		}
 	})
+}
+
+// TestWatchOfTheCluster: every server of a cluster streams the events of every actor, and a stream of
+// one that stops goes on at another, without a gap.
+func TestWatchOfTheCluster(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, nil))
+	first.deploy(t, "", example(t, "wallet", guestbuild.Go))
+	second := start(t, inCluster(url, nil))
+	client := h2c()
+	t.Cleanup(client.CloseIdleConnections)
+	atFirst := walletv1connect.NewWalletServiceClient(client, first.URL)
+	atSecond := walletv1connect.NewWalletServiceClient(client, second.URL, connect.WithGRPC())
+	deposit := func(wallets walletv1connect.WalletServiceClient, cents int64) {
+		t.Helper()
+		if _, err := wallets.Deposit(t.Context(), connect.NewRequest(&walletv1.DepositRequest{WalletId: "ann", Cents: cents})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deposit(atFirst, 1)
+	ends, stays := watch(t, atFirst, "ann", "start"), watch(t, atSecond, "ann", "start")
+	ends.wants(1, 1)
+	stays.wants(1, 1)
+	deposit(atSecond, 2)
+	stays.wants(2, 3)
+	last := ends.wants(2, 3)
+	stop(t, first.Node)
+	if ends.Receive() || ends.Err() != nil || ends.ResponseTrailer().Get("Greenroom-Position") != last {
+		t.Errorf("the server stopped: %v, trailer %v, want %s", ends.Err(), ends.ResponseTrailer(), last)
+	}
+	deposit(atSecond, 4)
+	stays.wants(4, 7)
+	watch(t, atSecond, "ann", last).wants(4, 7)
 }
