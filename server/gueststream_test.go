@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -149,7 +151,7 @@ func (r *radio) publish(name, contentType, data string) string {
 
 // play publishes a song.
 func (r *radio) play(title string) string {
-	return r.publish("Listen", abi.ContentTypeProtobuf, "\x0a"+string(rune(len(title)))+title)
+	return r.publish("Listen", abi.ContentTypeProtobuf, string(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), title)))
 }
 
 // listening is a stream as a generated client has it.
@@ -478,6 +480,11 @@ func TestGuestStreamAtAStop(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
+	counted := httptest.NewRecorder() // apart from calls, whose times those of streams would hide
+	r.edge.Metrics.Handler().ServeHTTP(counted, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if !strings.Contains(counted.Body.String(), `greenroom_http_requests_total{route="guest stream",status="200"} 1`) {
+		t.Error("no stream is counted")
+	}
 }
 
 // JSON of events counts for the memory that it takes only while a message is sent, and a client that is
@@ -502,6 +509,55 @@ func TestGuestStreamGivesBack(t *testing.T) {
 	}
 	if used := r.edge.Requests.Bodies.Used(); used != 0 {
 		t.Errorf("%d bytes are counted", used)
+	}
+}
+
+// An event whose JSON has no room in memory ends the stream before it; its binary form is sent.
+func TestGuestStreamWeighsJSON(t *testing.T) {
+	r := startRadio(t, func(c *Config) { c.MaxRequestsBytes = 128 << 10 })
+	first := r.play("first")
+	large := strings.Repeat("x", 60<<10) // which may become six times as long in JSON
+	r.play(large)
+	from := []string{edge.HeaderEvents, "start"}
+	l := r.listen(t.Context(), t, client(t, true), "one", from, connect.WithProtoJSON())
+	l.wants("first")
+	trailer, err := l.end()
+	wantError(t, err, connect.CodeResourceExhausted, "host_full")
+	if trailer != first {
+		t.Errorf("it ended at %s, want %s", trailer, first)
+	}
+	r.listen(t.Context(), t, client(t, true), "one", from).wants("first", large)
+}
+
+// A client that does not read delays no other one, and gets all events when it does.
+func TestSlowGuestStream(t *testing.T) {
+	r := startRadio(t, nil)
+	slow := r.listen(t.Context(), t, client(t, true), "one", []string{edge.HeaderEvents, "start"})
+	quick := r.listen(t.Context(), t, client(t, true), "one", []string{edge.HeaderEvents, "start"})
+	const n = 200 // many times what a connection buffers
+	large := strings.Repeat("x", 60<<10)
+	for range n {
+		r.play(large)
+	}
+	for _, l := range []listening{quick, slow} {
+		for range n {
+			l.wants(large)
+		}
+	}
+}
+
+// Pages of other origins that may call may say where a stream begins, and read where it is.
+func TestGuestStreamOfAPage(t *testing.T) {
+	const origin = "https://app.example"
+	r := startRadio(t, func(c *Config) { c.AllowedOrigins = []string{origin} })
+	listen := r.url + "/" + radioService + "/Listen"
+	a := do(t, client(t, false), "OPTIONS", listen, "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,greenroom-events")
+	if !strings.Contains(strings.ToLower(a.Header.Get("Access-Control-Allow-Headers")), "greenroom-events") {
+		t.Errorf("preflight: %s %v", a.Status, a.Header)
+	}
+	a = do(t, client(t, false), "POST", listen, "{}", "Origin", origin, "Content-Type", "application/json")
+	if !strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), edge.HeaderPosition) {
+		t.Errorf("%s %v", a.Status, a.Header)
 	}
 }
 

@@ -24,7 +24,7 @@ type Method struct {
 	idField       string
 	scalars       bool // see hasScalars, of input
 	types         *dynamicpb.Types
-	position      protowire.Number // of the output's field PositionField, if the rpc is streaming; 0: it has none
+	position      protowire.Number // of the output's positionField, if the rpc is streaming; 0: it has none
 }
 
 // Input is the full name of the message that the rpc takes.

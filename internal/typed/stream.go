@@ -13,9 +13,9 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
-// PositionField is the field of a streaming rpc's messages into which the host puts the position of
-// the event. A name that clients' files have on purpose needs no declaration elsewhere.
-const PositionField = "greenroom_position"
+// positionField is the field of a streaming rpc's messages into which the host puts the position of
+// the event. Its name is the declaration: no other field is called so by chance.
+const positionField = "greenroom_position"
 
 // maxEventName bounds the names of events, in bytes: SPEC.md section 5.
 const maxEventName = 128
@@ -23,8 +23,8 @@ const maxEventName = 128
 // Output is the full name of the message that the rpc returns.
 func (m *Method) Output() string { return shorten(string(m.output.FullName())) }
 
-// Streams returns the streaming rpcs of a type's service, in the order of the file; none if the
-// descriptor cannot be read. It looks at nothing else, for lists of many types.
+// Streams returns the names of the streaming rpcs of a type's service, in the order of the file; nil
+// if the descriptor cannot be read. It costs less than [Parse], for lists of many types.
 func Streams(t *abi.TypeSpec) (names []string) {
 	var set descriptorpb.FileDescriptorSet
 	if (proto.UnmarshalOptions{RecursionLimit: maxRecursion}).Unmarshal(t.Protobuf.Descriptor, &set) != nil {
@@ -53,12 +53,12 @@ func (m *Method) checkStream(t *abi.TypeSpec) string {
 	case len(m.Name) > maxEventName:
 		return fmt.Sprintf("is streaming, and its name is longer than that of an event, %d bytes; shorten it", maxEventName)
 	}
-	field := m.output.Fields().ByName(PositionField)
+	field := m.output.Fields().ByName(positionField)
 	switch {
 	case field == nil:
 		return ""
 	case field.Kind() != protoreflect.StringKind || field.Cardinality() == protoreflect.Repeated:
-		return fmt.Sprintf("returns %s, whose field %s is not one string; the server puts the position of the event there, so make it one, or rename it", m.Output(), PositionField)
+		return fmt.Sprintf("returns %s, whose field %s is not one string; the server puts the position of the event there, so make it one, or rename it", m.Output(), positionField)
 	}
 	m.position = field.Number()
 	return ""

@@ -418,9 +418,9 @@ func (x *Exchange) ForApp(app string) error {
 	return x.Edge.checkAnswers(app)
 }
 
-// BecomeStream has the exchange answer with a stream: which of the procedures of guests do so is
-// known once their app is. The handler calls it before it reads the body, which is bounded as that
-// of a route of [StreamRoute] then.
+// BecomeStream makes the exchange one of a streaming procedure of a guest, with the bounds of
+// [StreamRoute]: the path does not say which procedures stream, since each app has its own. It is
+// called before the body is read.
 func (x *Exchange) BecomeStream() {
 	x.Route = x.Edge.Routes.guestStreams
 	x.bodyLeft = x.Route.MaxBody

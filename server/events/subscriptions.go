@@ -50,9 +50,9 @@ func New(draining context.Context, feed Feed, limit int64) *Subscriptions {
 // alwaysOpen is the part of all subscriptions that an app may have whatever others have.
 const alwaysOpen = 64
 
-// ParseFrom reads where a subscriber wants events from, in the field that says so: start, or the position
-// after which they come; nil for now, and for an empty text: what is published from now on. The error
-// is an [*actor.ArgumentError].
+// ParseFrom returns the position after which a subscription begins: the zero value for start, and nil
+// for now and for an empty text, which ask for what is published from now on. The error is an
+// [*actor.ArgumentError] of the field.
 func ParseFrom(field, from string) (*actor.EventPosition, error) {
 	switch from {
 	case "", "now":

@@ -43,7 +43,7 @@ func (g *guestServices) stream(ctx context.Context, req *connect.Request[codec.R
 		return &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a stream, and the rpc " + m.Name + " answers with one message; use application/json or application/proto"}
 	}
 	_, id, err := requestOf(m, req, x)
-	x.ReleaseBody() // of which the stream needs no more than the ID
+	x.ReleaseBody() // the stream needs the ID alone
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,8 @@ func (s *guestStream) deliver(list []actor.Event) error {
 	return nil
 }
 
-// send sends an event as a message. One that is none is passed for who continues after the error.
+// send sends an event as a message. An event that is no message counts as passed, so that a client
+// that continues after the error does not meet it again.
 func (s *guestStream) send(m *typed.Method, e *actor.Event) error {
 	message, err := transcode.Message(m, e, s.json, s.x.CountBody)
 	defer s.x.ReleaseBody()
@@ -119,8 +120,8 @@ func (s *guestStream) send(m *typed.Method, e *actor.Event) error {
 	return s.to.Send(&codec.Raw{Data: message})
 }
 
-// idle ends the stream of an rpc that is served no more. Nothing is sent: a message would be one for
-// the client. Connections that are broken are found by the pings of HTTP/2 and TCP.
+// idle ends the stream if its rpc is not served any more. It sends nothing, since the client would take
+// any message for an event. The pings of HTTP/2 and TCP find broken connections.
 func (s *guestStream) idle() error {
 	_, err := s.served()
 	return err

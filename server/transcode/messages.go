@@ -53,7 +53,7 @@ type badEvent struct{ *actor.TrapError }
 
 func (e badEvent) Unwrap() error { return e.TrapError }
 
-// IsBadEvent reports whether an error of [Message] is the event's fault, whoever subscribes to it.
+// IsBadEvent reports whether [Message] returned an error because the event is no message of the rpc.
 func IsBadEvent(err error) bool {
 	var bad badEvent
 	return errors.As(err, &bad)
@@ -69,7 +69,7 @@ func Message(m *typed.Method, e *actor.Event, json bool, count Count) ([]byte, e
 	if ct := e.Payload.ContentType; len(data) > 0 && ct != abi.ContentTypeProtobuf {
 		return nil, bad("its content type is " + ct + " instead of " + abi.ContentTypeProtobuf)
 	}
-	// Also for who gets the binary form: a client's own decoder could not say how to go on.
+	// Clients of the binary form need this, too: their own decoders do not know the event's position.
 	weight, err := m.ResponseWeight(data)
 	if err != nil {
 		return nil, bad(err.Error())
