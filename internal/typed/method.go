@@ -11,6 +11,13 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
+// positionField is the field of a streaming rpc's messages into which the host puts the position of
+// the event. Its name is the declaration: no other field is called so by chance.
+const positionField = "greenroom_position"
+
+// maxEventName bounds the names of events, in bytes: SPEC.md section 5.
+const maxEventName = 128
+
 // Method is an rpc of a service.
 type Method struct {
 	Name string
@@ -29,6 +36,9 @@ type Method struct {
 
 // Input is the full name of the message that the rpc takes.
 func (m *Method) Input() string { return shorten(string(m.input.FullName())) }
+
+// Output is the full name of the message that the rpc returns.
+func (m *Method) Output() string { return shorten(string(m.output.FullName())) }
 
 // check returns why a type cannot serve an rpc; empty if it can.
 func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) string {
@@ -51,6 +61,25 @@ func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) strin
 		return "has idempotency_level NO_SIDE_EFFECTS, and its method is not read-only; register it as read-only, or remove the option"
 	}
 	return m.checkID(t)
+}
+
+// checkStream returns why a type cannot serve a streaming rpc; empty if it can.
+func (m *Method) checkStream(t *abi.TypeSpec) string {
+	switch {
+	case t.Placement == abi.PlacementStateless:
+		return fmt.Sprintf("is streaming, and type %s is placed stateless, which publishes no events; place it otherwise, or remove the rpc", t.Name)
+	case len(m.Name) > maxEventName:
+		return fmt.Sprintf("is streaming, and its name is longer than that of an event, %d bytes; shorten it", maxEventName)
+	}
+	field := m.output.Fields().ByName(positionField)
+	switch {
+	case field == nil:
+		return ""
+	case field.Kind() != protoreflect.StringKind || field.Cardinality() == protoreflect.Repeated:
+		return fmt.Sprintf("returns %s, whose field %s is not one string; the server puts the position of the event there, so make it one, or rename it", m.Output(), positionField)
+	}
+	m.position = field.Number()
+	return ""
 }
 
 // checkID finds the field of the actor's ID. It returns why that cannot be.

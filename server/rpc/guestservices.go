@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -13,13 +14,14 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/transcode"
 )
 
 // guestServices serves the Protobuf services of guests: each rpc is an Invoke of the method of its
-// name, or a Query if it is without side effects. Requests in the binary form pass as they are. The
-// rpcs that answer with a stream are in gueststream.go.
+// name, or a Query if it is without side effects. Requests in the binary form pass as they are. An
+// rpc that answers with a stream is a [guestStream].
 type guestServices struct {
 	s       *Services
 	calls   *connect.Handler
@@ -99,6 +101,22 @@ func (g *guestServices) rpc(x *edge.Exchange) (*typed.Method, modules.ServedType
 	return m, t, nil
 }
 
+// isStream reports whether a request is for a stream. In Connect its content type says so; in gRPC
+// the rpc does.
+func (g *guestServices) isStream(x *edge.Exchange, r *http.Request) bool {
+	contentType := r.Header.Get("Content-Type")
+	switch {
+	case r.Method != http.MethodPost:
+		return false
+	case strings.HasPrefix(contentType, "application/connect+"):
+		return true
+	case !strings.HasPrefix(contentType, "application/grpc"):
+		return false
+	}
+	m, _, err := g.rpc(x)
+	return err == nil && m.Streaming
+}
+
 // call runs one rpc.
 func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
 	x := edge.ExchangeOf(ctx)
@@ -144,6 +162,43 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 	res := uncached(&codec.Raw{Data: data})
 	edge.SetFuel(res.Header(), reply)
 	return res, nil
+}
+
+// stream serves one streaming rpc: a subscription to the actor's events that have the rpc's name.
+func (g *guestServices) stream(ctx context.Context, req *connect.Request[codec.Raw], to *connect.ServerStream[codec.Raw]) error {
+	x := edge.ExchangeOf(ctx)
+	m, t, err := g.rpc(x)
+	if err != nil {
+		return err
+	}
+	if !m.Streaming {
+		return &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a stream, and the rpc " + m.Name + " answers with one message; use application/json or application/proto"}
+	}
+	_, id, err := requestOf(m, req, x)
+	x.ReleaseBody() // the stream needs the ID alone
+	if err != nil {
+		return err
+	}
+	s := guestStream{rpc: g.rpc, x: x, to: to, key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, name: m.Name, json: req.Msg.JSON}
+	if err := s.key.Validate(); err != nil {
+		return err
+	}
+	from, err := onlyHeader(req.Header(), edge.HeaderEvents, "position")
+	if err != nil {
+		return err
+	}
+	after, err := events.ParseFrom(edge.HeaderEvents, from)
+	if err != nil {
+		return err
+	}
+	err = g.s.Events.Subscribe(ctx, s.key, after, events.Subscription{Began: s.began, Deliver: s.deliver, Idle: s.idle})
+	if s.open {
+		to.ResponseTrailer().Set(edge.HeaderPosition, s.passed.String())
+	}
+	if err != nil {
+		return &actor.TurnError{Key: s.key, Method: s.name, Err: err}
+	}
+	return nil
 }
 
 // requestOf returns the request in the binary form, and the actor's ID.

@@ -1,77 +1,21 @@
 package rpc
 
 import (
-	"context"
-	"net/http"
-	"strings"
-
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/typed"
+	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/transcode"
 )
 
-// isStream reports whether a request is for a stream. In Connect its content type says so; in gRPC
-// the rpc does.
-func (g *guestServices) isStream(x *edge.Exchange, r *http.Request) bool {
-	contentType := r.Header.Get("Content-Type")
-	switch {
-	case r.Method != http.MethodPost:
-		return false
-	case strings.HasPrefix(contentType, "application/connect+"):
-		return true
-	case !strings.HasPrefix(contentType, "application/grpc"):
-		return false
-	}
-	m, _, err := g.rpc(x)
-	return err == nil && m.Streaming
-}
-
-// stream serves one streaming rpc: a subscription to the actor's events that have the rpc's name.
-func (g *guestServices) stream(ctx context.Context, req *connect.Request[codec.Raw], to *connect.ServerStream[codec.Raw]) error {
-	x := edge.ExchangeOf(ctx)
-	m, t, err := g.rpc(x)
-	if err != nil {
-		return err
-	}
-	if !m.Streaming {
-		return &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a stream, and the rpc " + m.Name + " answers with one message; use application/json or application/proto"}
-	}
-	_, id, err := requestOf(m, req, x)
-	x.ReleaseBody() // the stream needs the ID alone
-	if err != nil {
-		return err
-	}
-	s := guestStream{guests: g, x: x, to: to, key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, name: m.Name, json: req.Msg.JSON}
-	if err := s.key.Validate(); err != nil {
-		return err
-	}
-	from, err := onlyHeader(req.Header(), edge.HeaderEvents, "position")
-	if err != nil {
-		return err
-	}
-	after, err := events.ParseFrom(edge.HeaderEvents, from)
-	if err != nil {
-		return err
-	}
-	err = g.s.Events.Subscribe(ctx, s.key, after, events.Subscription{Began: s.began, Deliver: s.deliver, Idle: s.idle})
-	if s.open {
-		to.ResponseTrailer().Set(edge.HeaderPosition, s.passed.String())
-	}
-	if err != nil {
-		return &actor.TurnError{Key: s.key, Method: s.name, Err: err}
-	}
-	return nil
-}
-
-// guestStream is a stream of a guest's rpc. It is used by one goroutine at a time.
+// guestStream is a stream of a guest's rpc: a subscription to the events of an actor. It is used by
+// one goroutine at a time.
 type guestStream struct {
-	guests *guestServices
+	rpc    func(*edge.Exchange) (*typed.Method, modules.ServedType, error) // as it is served now
 	x      *edge.Exchange
 	to     *connect.ServerStream[codec.Raw]
 	key    actor.Key
@@ -129,7 +73,7 @@ func (s *guestStream) idle() error {
 
 // served returns the rpc as the type serves it now.
 func (s *guestStream) served() (*typed.Method, error) {
-	m, t, err := s.guests.rpc(s.x)
+	m, t, err := s.rpc(s.x)
 	if err == nil && (!m.Streaming || t.Spec.Name != s.key.Type) {
 		err = &failure.Error{Kind: failure.KindPathNotFound, Text: "another version has been deployed, in which the type " + s.key.Type + " does not serve the stream " + s.name}
 	}
