@@ -85,7 +85,7 @@ func BenchmarkInvoke(b *testing.B) {
 	}
 	b.Run("none", func(b *testing.B) { // the runner alone
 		inv := actor.Invocation{Key: actor.Key{App: "app", Type: "Plain", ID: "a"}, Method: "Echo"}
-		var to transcode.Runner = h.To
+		to := h.To
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := to.Invoke(b.Context(), inv); err != nil {
