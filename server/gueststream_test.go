@@ -329,7 +329,7 @@ func TestGuestStreamForms(t *testing.T) {
 		{"no rpc, as a stream", "POST", r.url + "/" + radioService + "/Sing", asStream, enveloped(`{}`), 200, "path_not_found"},
 		{"an unknown member", "POST", listen, asStream, enveloped(`{"statoin":"one"}`), 200, "unknown field"},
 		{"no message", "POST", listen, asStream, "", 200, `"code":"unimplemented"`},
-		{"a message that is too large", "POST", listen, asStream, enveloped(`{"station":"` + strings.Repeat("x", 65<<10) + `"}`), 200, `"code":"invalid_argument"`},
+		{"a message that is too large", "POST", listen, asStream, enveloped(`{"station":"one"}` + strings.Repeat(" ", 65<<10)), 200, "limit of 65536 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := do(t, client(t, false), tt.method, tt.url, tt.body, "Content-Type", tt.contentType)
@@ -379,6 +379,27 @@ func (s jsonStream) next() string {
 		s.t.Fatal(err)
 	}
 	return strings.ReplaceAll(string(text), " ", "")
+}
+
+// An event of another content type is no message, and what reading the request took is given back when
+// the stream begins.
+func TestGuestStreamOfJSONEvents(t *testing.T) {
+	r := startRadio(t, nil)
+	l := r.listen(t.Context(), t, client(t, true), "one", nil, connect.WithProtoJSON())
+	_ = l.ResponseHeader() // it has begun
+	if used := r.edge.Requests.Bodies.Used(); used != 0 {
+		t.Errorf("%d bytes are counted for an open stream", used)
+	}
+	at := r.publish("Listen", "application/json", "")
+	if title, _ := l.next(); title != "" { // nothing is an empty message
+		t.Errorf("got %q at %s", title, at)
+	}
+	at = r.publish("Listen", "application/json", "\x0a\x01x") // which is a message otherwise
+	trailer, err := l.end()
+	wantError(t, err, connect.CodeInternal, "guest_protocol")
+	if trailer != at || !strings.Contains(err.Error(), "its content type is application/json") {
+		t.Errorf("it ended at %s with %v", trailer, err)
+	}
 }
 
 // The role read is enough for a stream, and a token of another app is refused.
