@@ -375,7 +375,7 @@ func (f *fixture) service() {
 	f.press("Deploy")
 	f.sees("Deployed Wallet (generation 1).")
 	f.visit("Type Wallet", "till", "types", "Wallet")
-	f.sees("wallet.v1.WalletService (ID: wallet_id)")
+	f.sees("wallet.v1.WalletService (ID: wallet_id; streams: Watch)")
 	f.shot("type-service")
 }
 

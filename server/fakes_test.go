@@ -348,7 +348,7 @@ func (f *fakeModules) Types(context.Context, string) ([]modules.ServedType, erro
 }
 
 func (f *fakeModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
-	for _, t := range f.services {
+	for _, t := range f.serves() {
 		if t.Spec.Name == typ {
 			return t.Deployment, t.Spec, nil
 		}
@@ -362,8 +362,21 @@ func (f *fakeModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec,
 	return actor.Deployment{}, nil, actor.ErrTypeNotFound
 }
 
+func (f *fakeModules) serves() map[string]modules.ServedType {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.services
+}
+
+// serve replaces what is served, also while requests are under way.
+func (f *fakeModules) serve(services map[string]modules.ServedType) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.services = services
+}
+
 func (f *fakeModules) HasService(service string) bool {
-	for name := range f.services {
+	for name := range f.serves() {
 		if _, of, _ := strings.Cut(name, "/"); of == service {
 			return true
 		}
@@ -372,12 +385,12 @@ func (f *fakeModules) HasService(service string) bool {
 }
 
 func (f *fakeModules) ServiceType(app, service string) (modules.ServedType, bool) {
-	t, ok := f.services[app+"/"+service]
+	t, ok := f.serves()[app+"/"+service]
 	return t, ok
 }
 
 func (f *fakeModules) Services(app string) (names []string) {
-	for name := range f.services {
+	for name := range f.serves() {
 		if in, of, _ := strings.Cut(name, "/"); in == app {
 			names = append(names, of)
 		}

@@ -133,8 +133,8 @@ func TestGroupOfType(t *testing.T) {
 
 // TestServiceOfType: the table of types and the changes of a deployment name the Protobuf service.
 func TestServiceOfType(t *testing.T) {
-	serves := func(name, field string) *greenroomv1.ActorType {
-		return &greenroomv1.ActorType{Name: "Cart", Protobuf: &greenroomv1.ProtobufService{Name: name, IdField: field}}
+	serves := func(name, field string, streams ...string) *greenroomv1.ActorType {
+		return &greenroomv1.ActorType{Name: "Cart", Protobuf: &greenroomv1.ProtobufService{Name: name, IdField: field, Streams: streams}}
 	}
 	plain := &greenroomv1.ActorType{Name: "Log"}
 	header, rows := typesTable([]*greenroomv1.ServedType{{Type: serves("cart.v1.Carts", "cart_id")}, {Type: plain}})
@@ -153,6 +153,8 @@ func TestServiceOfType(t *testing.T) {
 		{serves("a.S", ""), plain, "serves no Protobuf service, before a.S"},
 		{serves("a.S", ""), serves("a.S", "id"), "serves a.S (ID: id), before a.S"},
 		{serves("a.S", "id"), serves("a.S", "id"), "the same methods"},
+		{serves("a.S", "id"), serves("a.S", "id", "Watch", "Hear"), "serves a.S (ID: id; streams: Watch, Hear), before a.S (ID: id)"},
+		{serves("a.S", "", "Watch"), serves("a.S", ""), "serves a.S, before a.S (streams: Watch)"},
 	} {
 		if line, _ := typeChange(tt.was, tt.is, ""); line != tt.want {
 			t.Errorf("%q, want %q", line, tt.want)

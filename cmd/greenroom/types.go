@@ -253,14 +253,21 @@ func placementOf(t *greenroomv1.ActorType) string {
 	return t.GetPlacement()
 }
 
-// serviceOf names the Protobuf service of a type, and the field of its requests that has the actor's
-// ID; empty without a service.
+// serviceOf names the Protobuf service of a type, the field of its requests that has the actor's
+// ID, and the rpcs that return streams; empty without a service.
 func serviceOf(t *greenroomv1.ActorType) string {
-	name, field := t.GetProtobuf().GetName(), t.GetProtobuf().GetIdField()
-	if field == "" {
-		return name
+	p := t.GetProtobuf()
+	var more []string
+	if field := p.GetIdField(); field != "" {
+		more = append(more, "ID: "+field)
 	}
-	return name + " (ID: " + field + ")"
+	if streams := p.GetStreams(); len(streams) > 0 {
+		more = append(more, "streams: "+strings.Join(streams, ", "))
+	}
+	if len(more) == 0 {
+		return p.GetName()
+	}
+	return p.GetName() + " (" + strings.Join(more, "; ") + ")"
 }
 
 // groupOf names the group of a type and the part of its IDs that is the group key; empty

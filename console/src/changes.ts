@@ -16,10 +16,14 @@ const marks: [keyof Method & ("readOnly" | "reentrant" | "private" | "atomic"), 
   ["reentrant", false, "is no longer reentrant", "actors that call it back will get not_reentrant"],
 ];
 
-// serviceOf names the Protobuf service of a type, and the field of its requests that has the actor's ID.
+// serviceOf names the Protobuf service of a type, the field of its requests that has the actor's ID, and
+// the rpcs that return streams.
 export function serviceOf(t: ActorType): string {
-  const { name = "", idField = "" } = t.protobuf ?? {};
-  return idField ? `${name} (ID: ${idField})` : name;
+  const { name = "", idField = "", streams = [] } = t.protobuf ?? {};
+  const more = [];
+  if (idField) more.push(`ID: ${idField}`);
+  if (streams.length > 0) more.push(`streams: ${streams.join(", ")}`);
+  return more.length > 0 ? `${name} (${more.join("; ")})` : name;
 }
 
 export function compareType(before: ActorType, now: ActorType): Change {

@@ -25,9 +25,20 @@ var (
 func (w *Wallet) balance() walletv1.Balance {
 	b := walletv1.Balance{Cents: w.Cents}
 	if !w.Changed.IsZero() {
-		b.ChangedAt = &walletv1.Timestamp{Seconds: w.Changed.Unix(), Nanos: int32(w.Changed.Nanosecond())}
+		b.ChangedAt = w.changed()
 	}
 	return b
+}
+
+func (w *Wallet) changed() *walletv1.Timestamp {
+	return &walletv1.Timestamp{Seconds: w.Changed.Unix(), Nanos: int32(w.Changed.Nanosecond())}
+}
+
+// change puts money in or takes it out, and publishes that to the clients of Watch.
+func (w *Wallet) change(ctx *actor.Context, cents int64) error {
+	w.Cents += cents
+	w.Changed = ctx.Now()
+	return walletv1.PublishWatch(ctx, walletv1.WalletEvent{Cents: cents, Balance: w.Cents, At: w.changed()})
 }
 
 // Deposit puts money in.
@@ -35,8 +46,9 @@ func (w *Wallet) Deposit(ctx *actor.Context, in walletv1.DepositRequest) (wallet
 	if in.Cents <= 0 {
 		return walletv1.Balance{}, errAmount.Messagef("cents is %d; give a positive number", in.Cents)
 	}
-	w.Cents += in.Cents
-	w.Changed = ctx.Now()
+	if err := w.change(ctx, in.Cents); err != nil {
+		return walletv1.Balance{}, err
+	}
 	return w.balance(), nil
 }
 
@@ -52,8 +64,9 @@ func (w *Wallet) Pay(ctx *actor.Context, in walletv1.PayRequest) (walletv1.Balan
 	if _, err := to.Deposit(ctx, walletv1.DepositRequest{WalletId: in.To, Cents: in.Cents}, actor.Atomic()); err != nil {
 		return walletv1.Balance{}, err
 	}
-	w.Cents -= in.Cents
-	w.Changed = ctx.Now()
+	if err := w.change(ctx, -in.Cents); err != nil {
+		return walletv1.Balance{}, err
+	}
 	return w.balance(), nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/examples/wallet/walletv1"
@@ -28,6 +29,37 @@ func TestPay(t *testing.T) {
 	var e *actor.Error
 	if err := h.Call("Wallet", "ann", "Pay", walletv1.PayRequest{To: "bob", Cents: 71}, nil); !errors.As(err, &e) || e.Code != "insufficient" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Each wallet publishes its changes, and none for a turn that fails.
+func TestWatch(t *testing.T) {
+	h := actortest.New(t)
+	for _, call := range []struct {
+		id, method string
+		in         any
+		fails      bool
+	}{
+		{"ann", "Deposit", walletv1.DepositRequest{Cents: 100}, false},
+		{"ann", "Pay", walletv1.PayRequest{To: "bob", Cents: 30}, false},
+		{"ann", "Pay", walletv1.PayRequest{To: "bob", Cents: 71}, true},
+	} {
+		if err := h.Call("Wallet", call.id, call.method, call.in, nil); err != nil != call.fails {
+			t.Fatalf("%s.%s: %v", call.id, call.method, err)
+		}
+	}
+	for id, want := range map[string][]int64{"ann": {100, 100, -30, 70}, "bob": {30, 30}} {
+		var got []int64 // what came or went, and the balance after it
+		for _, e := range h.Events("Wallet", id) {
+			var change walletv1.WalletEvent
+			if err := e.Decode(&change); err != nil || e.Name != "Watch" || change.At == nil {
+				t.Errorf("%s: got %+v, %v", id, e, err)
+			}
+			got = append(got, change.Cents, change.Balance)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", id, got, want)
+		}
 	}
 }
 

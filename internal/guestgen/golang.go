@@ -77,10 +77,13 @@ func (g *golang) comment(d protoreflect.Descriptor, otherwise string) {
 }
 
 func (g *golang) service(s *Service, name string) {
-	g.line("// %sActor has a method for each rpc of %s. The pointer to an actor's state is one.", name, s.Name())
+	which := ""
+	if len(s.streams()) > 0 {
+		which = " that returns one message"
+	}
+	g.line("// %sActor has a method for each rpc of %s%s. The pointer to an actor's state is one.", name, s.Name(), which)
 	g.line("type %sActor interface {", name)
-	for i := range s.desc.Methods().Len() {
-		m := s.desc.Methods().Get(i)
+	for _, m := range s.methods() {
 		g.comment(m, "")
 		g.line("%s(ctx *actor.Context, in %s) (%s, error)", goName(string(m.Name())), g.names[m.Input().FullName()], g.names[m.Output().FullName()])
 	}
@@ -92,8 +95,7 @@ func (g *golang) service(s *Service, name string) {
 	g.line("func Register%s[state any, pointer interface{*state; %sActor}](name string, parts ...actor.Part) {", name, name)
 	g.line("actor.Register(name, append([]actor.Part{")
 	g.line("actor.Protobuf(%q, descriptor, %q),", s.Name(), s.idField)
-	for i := range s.desc.Methods().Len() {
-		m := s.desc.Methods().Get(i)
+	for _, m := range s.methods() {
 		kind, options := "Method", ""
 		switch idempotency(m) {
 		case descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
@@ -109,8 +111,7 @@ func (g *golang) service(s *Service, name string) {
 
 	g.line("// %sRef calls the methods of another actor that serves %s.", name, s.Name())
 	g.line("type %sRef struct{ actor.Ref }\n", name)
-	for i := range s.desc.Methods().Len() {
-		m := s.desc.Methods().Get(i)
+	for _, m := range s.methods() {
 		out := g.names[m.Output().FullName()]
 		g.line("// %s is [actor.Call] of the method.", goName(string(m.Name())))
 		g.line("func (r %sRef) %s(ctx *actor.Context, in %s, options ...actor.CallOption) (%s, error) {", name, goName(string(m.Name())), g.names[m.Input().FullName()], out)

@@ -194,7 +194,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"a service without rpcs", head + "service S {}", "", "", "has no rpc"},
 		{"another service", head + "message M {}\n" + service, "a.T", "", "have no service a.T; they have a.S"},
 		{"two services", head + "message M {}\n" + service + "service T {}", "", "", "choose one with --service"},
-		{"a streaming rpc", head + "message M {}\nservice S { rpc Do(M) returns (stream M); }", "", "", "is streaming"},
+		{"an rpc that takes a stream", head + "message M {}\nservice S { rpc Do(stream M) returns (M); }", "", "", "takes a stream"},
+		{"an rpc that takes and returns streams", head + "message M {}\nservice S { rpc Do(stream M) returns (stream M); }", "", "", "takes a stream"},
+		{"a stream without the ID field", head + "message M {}\nservice S { rpc Do(M) returns (stream M); }", "", "id", "has no field id"},
 		{"no ID field", head + "message M {}\n" + service, "", "id", "has no field id"},
 		{"the host's package", "syntax = \"proto3\";\npackage greenroom.v1;\nmessage M {}\n" + service, "", "", "not for guests"},
 		{"an import that is not there", head + "import \"b.proto\";\nmessage M {}\n" + service, "", "", "b.proto"},
@@ -220,6 +222,8 @@ func TestGoRefuses(t *testing.T) {
 		"two names in Go":                       {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
 		"two rpcs of one name in Go":            {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
 		"an rpc called as what a reference has": {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
+		"a message called as what publishes":    {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Get(PublishDo) returns (M); rpc Do(M) returns (stream M); }", "PublishDo and S.Do are both called PublishDo in Go"},
+		"an event called as what publishes it":  {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Do(M) returns (stream PublishDo); }", "S.Do and PublishDo are both called PublishDo in Go"},
 		"a name of the codec":                   {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
 	} {
 		t.Run(name, func(t *testing.T) {

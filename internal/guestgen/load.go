@@ -83,11 +83,10 @@ func Load(ctx context.Context, req Request) (*Service, error) {
 	}
 	// What a host refuses at upload is refused here, but for methods, which will be there.
 	t := abi.TypeSpec{Name: string(s.desc.Name()), Protobuf: abi.Protobuf{Service: s.Name(), Descriptor: s.descriptor, IDField: req.IDField}}
-	for i := range s.desc.Methods().Len() {
-		m := s.desc.Methods().Get(i)
+	for _, m := range s.methods() {
 		t.Methods = append(t.Methods, abi.MethodSpec{Name: string(m.Name()), ReadOnly: readOnly(m)})
 	}
-	if len(t.Methods) == 0 {
+	if s.desc.Methods().Len() == 0 {
 		return nil, fmt.Errorf("the service %s has no rpc; write one for each method", s.Name())
 	}
 	if _, problems := typed.Parse(&t); len(problems) > 0 {
@@ -98,6 +97,21 @@ func Load(ctx context.Context, req Request) (*Service, error) {
 		return nil, fmt.Errorf("the descriptor of %s takes %d bytes, and at most %d fit into a manifest; move what the service does not use into other files", s.Name(), len(s.descriptor), most)
 	}
 	return s, nil
+}
+
+// methods returns the rpcs that are methods of the type, in the order of the file.
+func (s *Service) methods() []protoreflect.MethodDescriptor { return s.rpcs(false) }
+
+// streams returns the rpcs that the events of their names serve, in the order of the file.
+func (s *Service) streams() []protoreflect.MethodDescriptor { return s.rpcs(true) }
+
+func (s *Service) rpcs(streaming bool) (list []protoreflect.MethodDescriptor) {
+	for i := range s.desc.Methods().Len() {
+		if m := s.desc.Methods().Get(i); m.IsStreamingServer() == streaming {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // readOnly reports whether the method of an rpc is read-only.

@@ -22,8 +22,7 @@ func Go(s *Service, pkg string) ([]byte, error) {
 		g.taken[name] = s.desc.FullName()
 	}
 	methods := map[string]protoreflect.FullName{"Ref": s.desc.FullName()} // what a reference has embedded
-	for i := range s.desc.Methods().Len() {
-		m := s.desc.Methods().Get(i)
+	for _, m := range s.methods() {
 		name := goName(string(m.Name()))
 		if other, ok := methods[name]; ok {
 			g.fail("the rpc %s has the Go name %s, which %s has taken; rename it", m.FullName(), name, other)
@@ -32,7 +31,12 @@ func Go(s *Service, pkg string) ([]byte, error) {
 		g.collect(m.Input())
 		g.collect(m.Output())
 	}
+	for _, m := range s.streams() { // whose requests are for the server alone
+		g.nameStream(m)
+		g.collect(m.Output())
+	}
 	g.service(s, service)
+	g.streams(s)
 	for _, m := range g.messages {
 		g.message(m)
 	}

@@ -41,6 +41,12 @@ func Breaking(before, after *abi.TypeSpec) (said []string) {
 			c.say("the rpc %s of %s is gone; calls of it fail with path_not_found", m.Name, was.Service)
 			continue
 		}
+		switch {
+		case m.Streaming && !now.Streaming:
+			c.say("the rpc %s returns one message instead of a stream; open streams end with path_not_found", m.Name)
+		case !m.Streaming && now.Streaming:
+			c.say("the rpc %s returns a stream instead of one message; calls of it are refused", m.Name)
+		}
 		if m.NoSideEffects && !now.NoSideEffects {
 			c.say("the rpc %s may have side effects now; GETs of it are refused", m.Name)
 		}

@@ -35,6 +35,7 @@ func TestBreaking(t *testing.T) {
 			"the actor's ID is no longer in the field cart_id", "the rpc Add takes google.protobuf.Any instead of shop.v1.Request",
 		}},
 		{"an rpc with side effects", replaced("NO_SIDE_EFFECTS", "IDEMPOTENT"), []string{"the rpc View may have side effects now; GETs of it are refused"}},
+		{"an rpc that becomes streaming", replaced(`"name": "Add",`, `"name": "Add", "serverStreaming": true,`), []string{"the rpc Add returns a stream instead of one message; calls of it are refused"}},
 		{"no service", func(s *abi.TypeSpec) { s.Protobuf = abi.Protobuf{} }, []string{"the service shop.v1.Cart is gone; its clients get path_not_found"}},
 		{"a new service", func(s *abi.TypeSpec) { s.Protobuf.Service = "shop.v2.Cart" }, []string{"the service shop.v1.Cart is gone; its clients get path_not_found"}},
 		{"another ID field", func(s *abi.TypeSpec) { s.Protobuf.IDField = "" }, []string{"the actor's ID is no longer in the field cart_id"}},
@@ -57,5 +58,18 @@ func TestBreaking(t *testing.T) {
 	after := cart(t)
 	if got := typed.Breaking(&none, &after); got != nil {
 		t.Errorf("the first service: %q", got)
+	}
+}
+
+// TestStreamThatCeases: clients of a stream learn that its rpc returns one message.
+func TestStreamThatCeases(t *testing.T) {
+	before, after := cart(t), cart(t)
+	before.Protobuf.Descriptor = encoded(t, strings.Replace(shop, `"name": "Add",`, `"name": "Add", "serverStreaming": true,`, 1))
+	want := []string{"the rpc Add returns one message instead of a stream; open streams end with path_not_found"}
+	if got := typed.Breaking(&before, &after); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := typed.Breaking(&before, &before); len(got) > 0 {
+		t.Errorf("nothing changed: %q", got)
 	}
 }

@@ -11,27 +11,48 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
+// positionField is the field of a streaming rpc's messages into which the host puts the position of
+// the event. Its name is the declaration: no other field is called so by chance.
+const positionField = "greenroom_position"
+
+// maxEventName bounds the names of events, in bytes: SPEC.md section 5.
+const maxEventName = 128
+
 // Method is an rpc of a service.
 type Method struct {
 	Name string
 	// NoSideEffects is the rpc's idempotency level: the method is read-only.
 	NoSideEffects bool
+	// Streaming says that the rpc has no method: its response is a stream of the actor's events
+	// that have the rpc's name.
+	Streaming     bool
 	input, output protoreflect.MessageDescriptor
 	id            protowire.Number // of the field with the actor's ID; 0: no field has it
 	idField       string
 	scalars       bool // see hasScalars, of input
 	types         *dynamicpb.Types
+	position      protowire.Number // of the output's positionField, if the rpc is streaming; 0: it has none
 }
 
 // Input is the full name of the message that the rpc takes.
 func (m *Method) Input() string { return shorten(string(m.input.FullName())) }
 
+// Output is the full name of the message that the rpc returns.
+func (m *Method) Output() string { return shorten(string(m.output.FullName())) }
+
 // check returns why a type cannot serve an rpc; empty if it can.
 func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) string {
+	if rpc.IsStreamingClient() {
+		return "takes a stream, and an actor takes one request; make only the response a stream"
+	}
+	if m.Streaming {
+		if problem := m.checkStream(t); problem != "" {
+			return problem
+		}
+		return m.checkID(t)
+	}
 	at := slices.IndexFunc(t.Methods, func(spec abi.MethodSpec) bool { return spec.Name == m.Name })
 	switch {
-	case rpc.IsStreamingClient() || rpc.IsStreamingServer():
-		return "is streaming; a method of an actor has one request and one reply"
 	case at < 0:
 		return fmt.Sprintf("is no method of type %s; register the method, or remove the rpc", t.Name)
 	case t.Methods[at].Private:
@@ -39,6 +60,30 @@ func (m *Method) check(t *abi.TypeSpec, rpc protoreflect.MethodDescriptor) strin
 	case m.NoSideEffects && !t.Methods[at].ReadOnly:
 		return "has idempotency_level NO_SIDE_EFFECTS, and its method is not read-only; register it as read-only, or remove the option"
 	}
+	return m.checkID(t)
+}
+
+// checkStream returns why a type cannot serve a streaming rpc; empty if it can.
+func (m *Method) checkStream(t *abi.TypeSpec) string {
+	switch {
+	case t.Placement == abi.PlacementStateless:
+		return fmt.Sprintf("is streaming, and type %s is placed stateless, which publishes no events; place it otherwise, or remove the rpc", t.Name)
+	case len(m.Name) > maxEventName:
+		return fmt.Sprintf("is streaming, and its name is longer than that of an event, %d bytes; shorten it", maxEventName)
+	}
+	field := m.output.Fields().ByName(positionField)
+	switch {
+	case field == nil:
+		return ""
+	case field.Kind() != protoreflect.StringKind || field.Cardinality() == protoreflect.Repeated:
+		return fmt.Sprintf("returns %s, whose field %s is not one string; the server puts the position of the event there, so make it one, or rename it", m.Output(), positionField)
+	}
+	m.position = field.Number()
+	return ""
+}
+
+// checkID finds the field of the actor's ID. It returns why that cannot be.
+func (m *Method) checkID(t *abi.TypeSpec) string {
 	name := protoreflect.Name(t.Protobuf.IDField)
 	if name == "" {
 		return ""

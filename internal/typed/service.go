@@ -54,7 +54,7 @@ func Parse(t *abi.TypeSpec) (service *Service, problems []string) {
 	types := dynamicpb.NewTypes(files)
 	for i := range desc.Methods().Len() {
 		rpc := desc.Methods().Get(i)
-		m := &Method{Name: string(rpc.Name()), input: rpc.Input(), output: rpc.Output(), types: types}
+		m := &Method{Name: string(rpc.Name()), input: rpc.Input(), output: rpc.Output(), types: types, Streaming: rpc.IsStreamingServer()}
 		m.scalars = hasScalars(m.input, make(map[protoreflect.FullName]bool))
 		if opts, ok := rpc.Options().(*descriptorpb.MethodOptions); ok {
 			m.NoSideEffects = opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS

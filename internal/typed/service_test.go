@@ -115,11 +115,26 @@ func TestParseRefuses(t *testing.T) {
 		{"an rpc without a method", func(s *abi.TypeSpec) { s.Methods = s.Methods[1:] }, "rpc Add of shop.v1.Cart is no method of type Cart"},
 		{"an rpc of a private method", func(s *abi.TypeSpec) { s.Methods[0].Private = true }, "rpc Add of shop.v1.Cart is a private method"},
 		{"an rpc without side effects that may write", func(s *abi.TypeSpec) { s.Methods[1].ReadOnly = false }, "its method is not read-only"},
+		{"an rpc that takes a stream", func(s *abi.TypeSpec) {
+			s.Protobuf.Descriptor = replaced(`"name": "Add",`, `"name": "Add", "clientStreaming": true,`)
+		}, "rpc Add of shop.v1.Cart takes a stream"},
+		{"an rpc that takes and returns streams", func(s *abi.TypeSpec) {
+			s.Protobuf.Descriptor = replaced(`"name": "Add",`, `"name": "Add", "clientStreaming": true, "serverStreaming": true,`)
+		}, "rpc Add of shop.v1.Cart takes a stream"},
+		{"a streaming rpc of a stateless type", func(s *abi.TypeSpec) {
+			s.Placement, s.Protobuf.Descriptor = abi.PlacementStateless, replaced(`"name": "Add",`, `"name": "Add", "serverStreaming": true,`)
+		}, "which publishes no events"},
+		{"a streaming rpc with a long name", func(s *abi.TypeSpec) {
+			s.Protobuf.Descriptor = replaced(`"name": "Add",`, `"name": "`+strings.Repeat("A", 129)+`", "serverStreaming": true,`)
+		}, "its name is longer than that of an event, 128 bytes"},
+		{"a streaming rpc without the ID field", func(s *abi.TypeSpec) {
+			s.Protobuf.IDField, s.Protobuf.Descriptor = "id", replaced(`"name": "Add",`, `"name": "Add", "serverStreaming": true,`)
+		}, "rpc Add of shop.v1.Cart takes shop.v1.Request, which has no field id"},
+		{"a position that is a number", func(s *abi.TypeSpec) {
+			s.Protobuf.Descriptor = replaced(`"name": "Add",`, `"name": "Add", "serverStreaming": true,`, `"name": "amount"`, `"name": "greenroom_position"`)
+		}, "whose field greenroom_position is not one string"},
 		{"an ID field that is not there", func(s *abi.TypeSpec) { s.Protobuf.IDField = "id" }, "takes shop.v1.Request, which has no field id"},
 		{"an ID field of numbers", func(s *abi.TypeSpec) { s.Protobuf.IDField = "amount" }, "which has no field amount of one string"},
-		{"a streaming rpc", func(s *abi.TypeSpec) {
-			s.Protobuf.Descriptor = replaced(`"name": "Add",`, `"name": "Add", "serverStreaming": true,`)
-		}, "rpc Add of shop.v1.Cart is streaming"},
 		{"an import that is not there", func(s *abi.TypeSpec) { s.Protobuf.Descriptor = replaced("google/protobuf/any.proto", "other.proto") }, "imports other.proto: no file before it"},
 		{"a file of the host's that is not there", func(s *abi.TypeSpec) {
 			s.Protobuf.Descriptor = replaced("google/protobuf/any.proto", "google/protobuf/compiler/plugin.proto")

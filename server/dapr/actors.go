@@ -36,9 +36,11 @@ type Config struct {
 	Events    *events.Subscriptions
 }
 
-// Host runs turns.
+// Host runs turns. [*transcode.Host] does.
 type Host interface {
 	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	// Prepare puts a message of a client into the form that its method takes.
+	Prepare(ctx context.Context, r *inbox.Request) error
 }
 
 // Messages stores messages to actors.
@@ -223,6 +225,9 @@ func (a *Actors) serveSend(w http.ResponseWriter, r *http.Request, inv *actor.In
 		return err
 	}
 	defer cancel()
+	if err := a.Host.Prepare(ctx, &m); err != nil {
+		return err
+	}
 	id, repeated, err := a.Messages.Send(ctx, &m, idempotency)
 	if err != nil {
 		return err

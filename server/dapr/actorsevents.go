@@ -99,17 +99,7 @@ func positionOf(r *http.Request) (*actor.EventPosition, error) {
 	if from == "" {
 		field, from = "from", r.URL.Query().Get("from")
 	}
-	switch from {
-	case "", "now":
-		return nil, nil //nolint:nilnil // from now on
-	case "start":
-		return &actor.EventPosition{}, nil
-	}
-	at, err := actor.ParseEventPosition(from)
-	if err != nil {
-		err = &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is %q; give the position of an event as it was received, or start, or now", from)}
-	}
-	return &at, err
+	return events.ParseFrom(field, from)
 }
 
 // appendEvent writes an event. No name has a line break, and JSON needs none.

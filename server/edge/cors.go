@@ -14,8 +14,8 @@ func newCORS(c Config) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodDelete),
-		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", HeaderConsistency, HeaderActor, HeaderApp, HeaderIdempotencyKey, headerTraceparent, headerTracestate),
-		ExposedHeaders: append(connectcors.ExposedHeaders(), HeaderVersion, headerFuel, headerHost, HeaderRequestID, "Retry-After"),
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", HeaderConsistency, HeaderActor, HeaderApp, HeaderEvents, HeaderIdempotencyKey, headerTraceparent, headerTracestate),
+		ExposedHeaders: append(connectcors.ExposedHeaders(), HeaderVersion, HeaderPosition, headerFuel, headerHost, HeaderRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,
 		MaxAge:              7200, // seconds; the longest that browsers keep it

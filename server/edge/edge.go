@@ -109,12 +109,15 @@ func (e *Edge) HandleActors(prefix, name string, h http.HandlerFunc) {
 }
 
 // HandleGuests adds the procedures of the Protobuf services of guests, under one name in metrics and
-// logs; serves reports whether some app has a service. The handler asks of callers for the role
-// that each procedure needs.
+// logs, and with " stream" behind it for those that answer with a stream; serves reports whether
+// some app has a service. The handler asks of callers for the role that each procedure needs.
 func (e *Edge) HandleGuests(name string, serves func(service string) bool, h http.Handler) {
 	r := e.PayloadRoute()
 	r.name, r.Handler, r.rpc, r.role, r.metrics = name, h, true, RoleRead, e.Metrics.Route(name)
 	e.Routes.guests, e.Routes.guestServes = &r, serves
+	s := StreamRoute()
+	s.name, s.Handler, s.rpc, s.role, s.metrics = name+" stream", h, true, RoleRead, e.Metrics.Route(name+" stream")
+	e.Routes.guestStreams = &s
 }
 
 // HandleEvents adds the streams of events of actors, under one name in metrics and logs. It comes
@@ -200,7 +203,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		default:
 			status = failure.StatusClientClosedRequest
 		}
-		route.metrics.Served(status, took)
+		x.Route.metrics.Served(status, took) // a handler may have changed the route
 		x.recordSpan(began, status, took)
 		level := slog.LevelDebug
 		if x.Caller.Name != "" && route.role >= RoleDeploy {
@@ -208,7 +211,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		}
 		if e.Log.Enabled(r.Context(), level) {
 			e.Log.LogAttrs(r.Context(), level, "request served", x.Trace.AppendLog([]slog.Attr{
-				slog.String("request_id", x.ID), slog.String("token", x.Caller.Name), slog.String("method", r.Method), slog.String("route", route.name),
+				slog.String("request_id", x.ID), slog.String("token", x.Caller.Name), slog.String("method", r.Method), slog.String("route", x.Route.name),
 				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
 				slog.Int("status", status), slog.Duration("took", took),
 			})...)
@@ -389,10 +392,9 @@ func (e *Edge) HandlerOptions(shape Route) []connect.HandlerOption {
 	}
 }
 
-// GuestOptions are those of the handler of the Protobuf services of guests: its messages are
-// [codec.Raw].
-func (e *Edge) GuestOptions() []connect.HandlerOption {
-	shape := e.PayloadRoute()
+// GuestOptions are those of a handler of the Protobuf services of guests, whose largest messages
+// have the shape's size: its messages are [codec.Raw].
+func (e *Edge) GuestOptions(shape Route) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{e}),
 		connect.WithCompressMinBytes(compressAbove),

@@ -418,6 +418,14 @@ func (x *Exchange) ForApp(app string) error {
 	return x.Edge.checkAnswers(app)
 }
 
+// BecomeStream makes the exchange one of a streaming procedure of a guest, with the bounds of
+// [StreamRoute]: the path does not say which procedures stream, since each app has its own. It is
+// called before the body is read.
+func (x *Exchange) BecomeStream() {
+	x.Route = x.Edge.Routes.guestStreams
+	x.bodyLeft = x.Route.MaxBody
+}
+
 // Refuse answers err in the protocol of the request r, in the place of its handler.
 func (x *Exchange) Refuse(r *http.Request, err error) { x.Edge.refuse(x.Route, x, r, err) }
 

@@ -9,11 +9,15 @@ import (
 
 // Headers beside those of the protocols.
 const (
-	HeaderVersion     = "Greenroom-Version"
-	HeaderActor       = "Greenroom-Actor" // of calls of the Protobuf services of guests: the actor's ID
-	HeaderApp         = "Greenroom-App"   // of the same, and of reflection: the app, unless it is the default one
-	headerFuel        = "Greenroom-Fuel"  // of every unary call's answer, in every protocol
-	headerHost        = "Greenroom-Host"  // of the answers to calls that were passed on, in every protocol
+	HeaderVersion = "Greenroom-Version"
+	HeaderActor   = "Greenroom-Actor" // of calls of the Protobuf services of guests: the actor's ID
+	HeaderApp     = "Greenroom-App"   // of the same, and of reflection: the app, unless it is the default one
+	// HeaderEvents is where a stream of such a service begins, and HeaderPosition in its answer the
+	// position where it begins, and as a trailer the last one that it passed.
+	HeaderEvents      = "Greenroom-Events"
+	HeaderPosition    = "Greenroom-Position"
+	headerFuel        = "Greenroom-Fuel" // of every unary call's answer, in every protocol
+	headerHost        = "Greenroom-Host" // of the answers to calls that were passed on, in every protocol
 	HeaderConsistency = "Greenroom-Consistency"
 	HeaderTimeout     = "Connect-Timeout-Ms" // as Connect has it
 )

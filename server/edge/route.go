@@ -50,6 +50,8 @@ type routes struct {
 	events  *Route // what is below prefix and ends in [EventsSuffix], behind an actor; nil: nothing
 	guests  *Route // the procedures of guests' services; nil: nothing
 	nothing *Route
+	// guestStreams has the procedures of guests that answer with a stream; see [Exchange.BecomeStream].
+	guestStreams *Route
 	// guestServes reports whether guests serve a service.
 	guestServes func(service string) bool
 }

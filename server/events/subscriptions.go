@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -48,6 +49,23 @@ func New(draining context.Context, feed Feed, limit int64) *Subscriptions {
 
 // alwaysOpen is the part of all subscriptions that an app may have whatever others have.
 const alwaysOpen = 64
+
+// ParseFrom returns the position after which a subscription begins: the zero value for start, and nil
+// for now and for an empty text, which ask for what is published from now on. The error is an
+// [*actor.ArgumentError] of the field.
+func ParseFrom(field, from string) (*actor.EventPosition, error) {
+	switch from {
+	case "", "now":
+		return nil, nil //nolint:nilnil // from now on
+	case "start":
+		return &actor.EventPosition{}, nil
+	}
+	at, err := actor.ParseEventPosition(from)
+	if err != nil {
+		return nil, &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is %q; give the position of an event as it was received, or start, or now", from)}
+	}
+	return &at, nil
+}
 
 // Subscribe serves a subscription to an actor's events after a position, or, if that is nil, to
 // what is published from now on. It ends with nil when the server begins to stop, or, with

@@ -180,7 +180,10 @@ func (a *actorService) Send(ctx context.Context, req *connect.Request[greenroomv
 		if idempotency != "" {
 			list[0].IdempotencyKey = idempotency
 		}
-		msg.Messages[0], err = a.send(ctx, app, list[0])
+		r, err := a.prepare(ctx, app, list[0])
+		if err == nil {
+			msg.Messages[0], err = a.send(ctx, &r, list[0].GetIdempotencyKey())
+		}
 		return done(msg, err)
 	}
 	if idempotency != "" {
@@ -189,14 +192,22 @@ func (a *actorService) Send(ctx context.Context, req *connect.Request[greenroomv
 	places := make(chan struct{}, sendsAtOnce)
 	var sending sync.WaitGroup
 	for i, m := range list {
+		refused := func(err error) *greenroomv1.SentMessage {
+			inv := actor.Invocation{Key: actor.Key{App: app, Type: m.GetType(), ID: m.GetId()}, Method: m.GetMethod(), Token: edge.CallerName(ctx), Trace: edge.TraceOf(ctx)}
+			f := a.s.edge.FailTurn(ctx, edge.RequestID(ctx), err, &inv)
+			return &greenroomv1.SentMessage{Error: &greenroomv1.StreamError{Code: uint32(f.Code), Message: f.Message, Detail: f.Detail}}
+		}
+		r, err := a.prepare(ctx, app, m)
+		if err != nil {
+			msg.Messages[i] = refused(err)
+			continue
+		}
 		places <- struct{}{}
 		sending.Go(func() {
 			defer func() { <-places }()
-			sent, err := a.send(ctx, app, m)
+			sent, err := a.send(ctx, &r, m.GetIdempotencyKey())
 			if err != nil {
-				inv := actor.Invocation{Key: actor.Key{App: app, Type: m.GetType(), ID: m.GetId()}, Method: m.GetMethod(), Token: edge.CallerName(ctx), Trace: edge.TraceOf(ctx)}
-				f := a.s.edge.FailTurn(ctx, edge.RequestID(ctx), err, &inv)
-				sent = &greenroomv1.SentMessage{Error: &greenroomv1.StreamError{Code: uint32(f.Code), Message: f.Message, Detail: f.Detail}}
+				sent = refused(err)
 			}
 			msg.Messages[i] = sent
 		})
@@ -205,26 +216,34 @@ func (a *actorService) Send(ctx context.Context, req *connect.Request[greenroomv
 	return connect.NewResponse(msg), nil
 }
 
-// send stores one message.
-func (a *actorService) send(ctx context.Context, app string, m *greenroomv1.OutgoingMessage) (*greenroomv1.SentMessage, error) {
-	r := inbox.Request{
+// prepare returns the message to store. The messages of a request are prepared one after the other,
+// since they count in the memory of the request.
+func (a *actorService) prepare(ctx context.Context, app string, m *greenroomv1.OutgoingMessage) (r inbox.Request, err error) {
+	r = inbox.Request{
 		To: actor.Key{App: app, Type: m.GetType(), ID: m.GetId()}, Method: m.GetMethod(),
 		Payload: actor.Payload{ContentType: m.GetContentType(), Data: m.GetPayload()}, Message: actor.Message{Cookie: m.GetCookie()},
 	}
-	var err error
 	if r.At, err = timeOf("at", m.GetAt()); err != nil {
-		return nil, err
+		return r, err
 	}
 	if r.After, err = durationOf("after", m.GetAfter()); err != nil {
-		return nil, err
+		return r, err
 	}
 	if m.GetForwardType() != "" || m.GetForwardId() != "" {
 		r.Forward = actor.Key{App: app, Type: m.GetForwardType(), ID: m.GetForwardId()}
 	}
 	if err := actor.ValidateIdempotencyKey(m.GetIdempotencyKey()); m.GetIdempotencyKey() != "" && err != nil {
-		return nil, err
+		return r, err
 	}
-	id, repeated, err := a.s.Messages.Send(ctx, &r, m.GetIdempotencyKey())
+	if err := a.s.Calls.Prepare(ctx, &r); err != nil {
+		return r, &actor.TurnError{Key: r.To, Method: r.Method, Err: err}
+	}
+	return r, nil
+}
+
+// send stores one message.
+func (a *actorService) send(ctx context.Context, r *inbox.Request, idempotencyKey string) (*greenroomv1.SentMessage, error) {
+	id, repeated, err := a.s.Messages.Send(ctx, r, idempotencyKey)
 	if err != nil {
 		return nil, &actor.TurnError{Key: r.To, Method: r.Method, Err: err}
 	}

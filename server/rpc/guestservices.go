@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -13,20 +14,24 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/codec"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/transcode"
 )
 
 // guestServices serves the Protobuf services of guests: each rpc is an Invoke of the method of its
-// name, or a Query if it is without side effects. Requests in the binary form pass as they are.
+// name, or a Query if it is without side effects. Requests in the binary form pass as they are. An
+// rpc that answers with a stream is a [guestStream].
 type guestServices struct {
 	s       *Services
-	handler *connect.Handler
+	calls   *connect.Handler
+	streams *connect.Handler
 }
 
 func newGuestServices(s *Services) *guestServices {
 	g := &guestServices{s: s}
-	g.handler = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions()...)
+	g.calls = connect.NewUnaryHandler("/guest", g.call, s.edge.GuestOptions(s.edge.PayloadRoute())...)
+	g.streams = connect.NewServerStreamHandler("/guest", g.stream, s.edge.GuestOptions(edge.StreamRoute())...)
 	return g
 }
 
@@ -41,7 +46,12 @@ func (g *guestServices) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.Refuse(r, err)
 		return
 	}
-	g.handler.ServeHTTP(w, r)
+	if g.isStream(x, r) {
+		x.BecomeStream()
+		g.streams.ServeHTTP(w, r)
+		return
+	}
+	g.calls.ServeHTTP(w, r)
 }
 
 // appOf returns the app that a header names; empty for none.
@@ -77,17 +87,45 @@ func (g *guestServices) service(app, name string) (*typed.Service, modules.Serve
 	return s, t, ok
 }
 
-// call runs one rpc.
-func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
-	x := edge.ExchangeOf(ctx)
+// rpc returns the rpc that an exchange asks for, and the type that serves it.
+func (g *guestServices) rpc(x *edge.Exchange) (*typed.Method, modules.ServedType, error) {
 	name, method, _ := edge.Procedure(x.Path)
 	service, t, ok := g.service(x.Owner(), name)
 	if !ok {
-		return nil, edge.ErrNoPath(x.Path)
+		return nil, t, edge.ErrNoPath(x.Path)
 	}
 	m := service.Method(method)
 	if m == nil {
-		return nil, &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("the service %s has no rpc %s; has another version been deployed?", name, method)}
+		return nil, t, &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("the service %s has no rpc %s; has another version been deployed?", name, method)}
+	}
+	return m, t, nil
+}
+
+// isStream reports whether a request is for a stream. In Connect its content type says so; in gRPC
+// the rpc does.
+func (g *guestServices) isStream(x *edge.Exchange, r *http.Request) bool {
+	contentType := r.Header.Get("Content-Type")
+	switch {
+	case r.Method != http.MethodPost:
+		return false
+	case strings.HasPrefix(contentType, "application/connect+"):
+		return true
+	case !strings.HasPrefix(contentType, "application/grpc"):
+		return false
+	}
+	m, _, err := g.rpc(x)
+	return err == nil && m.Streaming
+}
+
+// call runs one rpc.
+func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw]) (*connect.Response[codec.Raw], error) {
+	x := edge.ExchangeOf(ctx)
+	m, t, err := g.rpc(x)
+	if err != nil {
+		return nil, err
+	}
+	if m.Streaming {
+		return nil, &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a call, and the rpc " + m.Name + " answers with a stream; use application/connect+json, application/connect+proto, or gRPC"}
 	}
 	if !m.NoSideEffects {
 		if err := x.Caller.Require(edge.RoleInvoke); err != nil {
@@ -102,7 +140,7 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 		return nil, err
 	}
 	inv := actor.Invocation{
-		Key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, Method: method,
+		Key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, Method: m.Name,
 		Payload: actor.Payload{ContentType: abi.ContentTypeProtobuf, Data: request}, ReadOnly: m.NoSideEffects,
 	}
 	if !m.NoSideEffects {
@@ -119,11 +157,48 @@ func (g *guestServices) call(ctx context.Context, req *connect.Request[codec.Raw
 	}
 	data, err := response(x, m, req.Msg.JSON, reply)
 	if err != nil {
-		return nil, &actor.TurnError{Key: inv.Key, Method: method, Err: err}
+		return nil, &actor.TurnError{Key: inv.Key, Method: m.Name, Err: err}
 	}
 	res := uncached(&codec.Raw{Data: data})
 	edge.SetFuel(res.Header(), reply)
 	return res, nil
+}
+
+// stream serves one streaming rpc: a subscription to the actor's events that have the rpc's name.
+func (g *guestServices) stream(ctx context.Context, req *connect.Request[codec.Raw], to *connect.ServerStream[codec.Raw]) error {
+	x := edge.ExchangeOf(ctx)
+	m, t, err := g.rpc(x)
+	if err != nil {
+		return err
+	}
+	if !m.Streaming {
+		return &actor.ArgumentError{Field: "Content-Type", Problem: "is that of a stream, and the rpc " + m.Name + " answers with one message; use application/json or application/proto"}
+	}
+	_, id, err := requestOf(m, req, x)
+	x.ReleaseBody() // the stream needs the ID alone
+	if err != nil {
+		return err
+	}
+	s := guestStream{rpc: g.rpc, x: x, to: to, key: actor.Key{App: x.Owner(), Type: t.Spec.Name, ID: id}, name: m.Name, json: req.Msg.JSON}
+	if err := s.key.Validate(); err != nil {
+		return err
+	}
+	from, err := onlyHeader(req.Header(), edge.HeaderEvents, "position")
+	if err != nil {
+		return err
+	}
+	after, err := events.ParseFrom(edge.HeaderEvents, from)
+	if err != nil {
+		return err
+	}
+	err = g.s.Events.Subscribe(ctx, s.key, after, events.Subscription{Began: s.began, Deliver: s.deliver, Idle: s.idle})
+	if s.open {
+		to.ResponseTrailer().Set(edge.HeaderPosition, s.passed.String())
+	}
+	if err != nil {
+		return &actor.TurnError{Key: s.key, Method: s.name, Err: err}
+	}
+	return nil
 }
 
 // requestOf returns the request in the binary form, and the actor's ID.

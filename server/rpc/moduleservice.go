@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/internal/typed"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/edge"
 )
@@ -347,7 +348,7 @@ func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
 		msg.CoLocate = &greenroomv1.CoLocate{Group: c.Group, Separator: c.Separator, Parts: uint32(c.Parts)} //nolint:gosec // 16 at most
 	}
 	if p := t.Protobuf; !p.IsZero() {
-		msg.Protobuf = &greenroomv1.ProtobufService{Name: p.Service, IdField: p.IDField}
+		msg.Protobuf = &greenroomv1.ProtobufService{Name: p.Service, IdField: p.IDField, Streams: typed.Streams(t)}
 	}
 	for _, m := range t.Methods {
 		msg.Methods = append(msg.Methods, &greenroomv1.Method{

@@ -6,11 +6,13 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/internal/typed"
 	"github.com/greenroom-run/greenroom/server/edge"
 )
 
-// Host takes calls for another host, and translates those in JSON of methods that are rpcs.
+// Host takes calls for another host, and translates those in JSON of methods that are rpcs, and
+// messages to them.
 type Host struct {
 	// To runs the calls.
 	To Runner
@@ -35,12 +37,7 @@ type Types interface {
 
 // Invoke is [host.Host.Invoke] for a request of a client, whose memory counts what translating takes.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-	count := func(bytes int) error {
-		if x := edge.ExchangeOf(ctx); x != nil {
-			return x.CountBody(bytes)
-		}
-		return nil
-	}
+	count := countOf(ctx)
 	rpcs, err := h.translate(&inv, count)
 	if err != nil {
 		return actor.Reply{}, err
@@ -50,6 +47,13 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 		err = rpcs.translate(&inv, &reply, count)
 	}
 	return reply, err
+}
+
+// Prepare puts the binary form into a message of a client in JSON, if its method is an rpc. It is not
+// called concurrently for messages of one request, whose memory counts what translating takes.
+func (h *Host) Prepare(ctx context.Context, r *inbox.Request) error {
+	_, err := h.translateOne(r.To, r.Method, &r.Payload, countOf(ctx))
+	return err
 }
 
 // Begin is [host.Host.Begin] for an invocation of a stream, whose memory counts what translating
@@ -94,6 +98,16 @@ func (r *receiver) Answer(reply actor.Reply, err error) {
 		memory.release()
 		r.to.Answer(reply, err)
 	}()
+}
+
+// countOf counts in the memory of the request that ctx belongs to.
+func countOf(ctx context.Context) Count {
+	return func(bytes int) error {
+		if x := edge.ExchangeOf(ctx); x != nil {
+			return x.CountBody(bytes)
+		}
+		return nil
+	}
 }
 
 // streamCount counts in the memory of all streams.
@@ -172,7 +186,7 @@ func (h *Host) translateOne(key actor.Key, method string, p *actor.Payload, coun
 		return nil, nil // the method says what it needs
 	}
 	m := service.Method(method)
-	if m == nil {
+	if m == nil || m.Streaming { // events serve a streaming rpc; a method of its name is an ordinary one
 		return nil, nil
 	}
 	if len(p.Data) > 0 {

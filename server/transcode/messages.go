@@ -1,6 +1,9 @@
 package transcode
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/typed"
@@ -43,6 +46,46 @@ func Response(m *typed.Method, data []byte, count Count) ([]byte, error) {
 // rpc's response.
 func BadResponse(why string) error {
 	return &actor.TrapError{Kind: actor.TrapProtocol, Message: "the turn is committed, and the method's reply is not the response of its rpc: " + why}
+}
+
+// badEvent is an event that is no message of its rpc.
+type badEvent struct{ *actor.TrapError }
+
+func (e badEvent) Unwrap() error { return e.TrapError }
+
+// IsBadEvent reports whether [Message] returned an error because the event is no message of the rpc.
+func IsBadEvent(err error) bool {
+	var bad badEvent
+	return errors.As(err, &bad)
+}
+
+// Message returns an event as a message of a streaming rpc, in the binary form or in JSON.
+func Message(m *typed.Method, e *actor.Event, json bool, count Count) ([]byte, error) {
+	bad := func(why string) error {
+		return badEvent{&actor.TrapError{Kind: actor.TrapProtocol, Message: fmt.Sprintf(
+			"the event at %s is no %s: %s; continue after that position to leave the event out", e.Position, m.Output(), why)}}
+	}
+	data := e.Payload.Data
+	if ct := e.Payload.ContentType; len(data) > 0 && ct != abi.ContentTypeProtobuf {
+		return nil, bad("its content type is " + ct + " instead of " + abi.ContentTypeProtobuf)
+	}
+	// Clients of the binary form need this, too: their own decoders do not know the event's position.
+	weight, err := m.ResponseWeight(data)
+	if err != nil {
+		return nil, bad(err.Error())
+	}
+	data = m.WithPosition(data, e.Position.String())
+	if !json {
+		return data, nil
+	}
+	if err := count(weight); err != nil {
+		return nil, err
+	}
+	text, err := m.ResponseToJSON(data)
+	if err != nil {
+		return nil, bad(err.Error())
+	}
+	return text, nil
 }
 
 // isJSON reports whether a payload is JSON. What is in Protobuf's form, as most calls of rpcs are,

@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
-// WalletServiceActor has a method for each rpc of wallet.v1.WalletService. The pointer to an actor's state is one.
+// WalletServiceActor has a method for each rpc of wallet.v1.WalletService that returns one message. The pointer to an actor's state is one.
 type WalletServiceActor interface {
 	// Deposit puts money in.
 	Deposit(ctx *actor.Context, in DepositRequest) (Balance, error)
@@ -57,18 +57,32 @@ func (r WalletServiceRef) GetBalance(ctx *actor.Context, in GetBalanceRequest, o
 
 // descriptor is a FileDescriptorSet of the service.
 const descriptor = "" +
-	"\n\xb3\x04\n\x16wallet/v1/wallet.proto\x12\twallet.v1\x1a\x1fgoogle/p" +
+	"\n\xb7\x06\n\x16wallet/v1/wallet.proto\x12\twallet.v1\x1a\x1fgoogle/p" +
 	"rotobuf/timestamp.proto\"C\n\x0eDepositRequest\x12\x1b\n\twal" +
 	"let_id\x18\x01 \x01(\tR\bwalletId\x12\x14\n\x05cents\x18\x02 \x01(\x03R\x05cents\"O\n\n" +
 	"PayRequest\x12\x1b\n\twallet_id\x18\x01 \x01(\tR\bwalletId\x12\x0e\n\x02to\x18\x02 " +
 	"\x01(\tR\x02to\x12\x14\n\x05cents\x18\x03 \x01(\x03R\x05cents\"0\n\x11GetBalanceReque" +
-	"st\x12\x1b\n\twallet_id\x18\x01 \x01(\tR\bwalletId\"Z\n\aBalance\x12\x14\n\x05ce" +
-	"nts\x18\x01 \x01(\x03R\x05cents\x129\n\nchanged_at\x18\x02 \x01(\v2\x1a.google.pr" +
-	"otobuf.TimestampR\tchangedAt2\xc0\x01\n\rWalletService\x128\n" +
-	"\aDeposit\x12\x19.wallet.v1.DepositRequest\x1a\x12.wallet.v1." +
-	"Balance\x120\n\x03Pay\x12\x15.wallet.v1.PayRequest\x1a\x12.wallet.v" +
-	"1.Balance\x12C\n\nGetBalance\x12\x1c.wallet.v1.GetBalanceRe" +
-	"quest\x1a\x12.wallet.v1.Balance\"\x03\x90\x02\x01b\x06proto3"
+	"st\x12\x1b\n\twallet_id\x18\x01 \x01(\tR\bwalletId\"+\n\fWatchRequest\x12" +
+	"\x1b\n\twallet_id\x18\x01 \x01(\tR\bwalletId\"\x98\x01\n\vWalletEvent\x12\x14\n\x05" +
+	"cents\x18\x01 \x01(\x03R\x05cents\x12\x18\n\abalance\x18\x02 \x01(\x03R\abalance\x12*\n\x02" +
+	"at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12-\n\x12gree" +
+	"nroom_position\x18\x04 \x01(\tR\x11greenroomPosition\"Z\n\aBalan" +
+	"ce\x12\x14\n\x05cents\x18\x01 \x01(\x03R\x05cents\x129\n\nchanged_at\x18\x02 \x01(\v2\x1a.g" +
+	"oogle.protobuf.TimestampR\tchangedAt2\xfc\x01\n\rWalletSe" +
+	"rvice\x128\n\aDeposit\x12\x19.wallet.v1.DepositRequest\x1a\x12.wa" +
+	"llet.v1.Balance\x120\n\x03Pay\x12\x15.wallet.v1.PayRequest\x1a\x12." +
+	"wallet.v1.Balance\x12C\n\nGetBalance\x12\x1c.wallet.v1.GetB" +
+	"alanceRequest\x1a\x12.wallet.v1.Balance\"\x03\x90\x02\x01\x12:\n\x05Watch\x12" +
+	"\x17.wallet.v1.WatchRequest\x1a\x16.wallet.v1.WalletEvent" +
+	"0\x01b\x06proto3"
+
+// PublishWatch publishes an event to the clients of the rpc Watch of the actor, as [actor.Publish] does:
+// they get it when the turn commits.
+//
+// Watch sends each change of the wallet's balance.
+func PublishWatch(ctx *actor.Context, event WalletEvent) error {
+	return actor.Publish(ctx, "Watch", event)
+}
 
 // DepositRequest is the message wallet.v1.DepositRequest.
 type DepositRequest struct {
@@ -234,6 +248,59 @@ func (m *GetBalanceRequest) DecodeProtobuf(r *protobuf.Reader) {
 		switch r.Tag() {
 		case 1<<3 | protobuf.Bytes:
 			m.WalletId = r.String()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// WalletEvent is the message wallet.v1.WalletEvent.
+type WalletEvent struct {
+	// What was put in; below zero, what was paid.
+	Cents int64 `json:"cents,omitempty"`
+	// What was there then.
+	Balance int64      `json:"balance,omitempty"`
+	At      *Timestamp `json:"at,omitempty"`
+	// The server sets it: a stream that begins with it in Greenroom-Events goes on behind this event.
+	GreenroomPosition string `json:"greenroom_position,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m WalletEvent) AppendProtobuf(b []byte) []byte {
+	if m.Cents != 0 {
+		b = protobuf.AppendTag(b, 1, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(m.Cents))
+	}
+	if m.Balance != 0 {
+		b = protobuf.AppendTag(b, 2, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(m.Balance))
+	}
+	if m.At != nil {
+		b = protobuf.AppendTag(b, 3, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.At)
+	}
+	if m.GreenroomPosition != "" {
+		b = protobuf.AppendTag(b, 4, protobuf.Bytes)
+		b = protobuf.AppendString(b, m.GreenroomPosition)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *WalletEvent) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Varint:
+			m.Cents = int64(r.Varint())
+		case 2<<3 | protobuf.Varint:
+			m.Balance = int64(r.Varint())
+		case 3<<3 | protobuf.Bytes:
+			if m.At == nil {
+				m.At = new(Timestamp)
+			}
+			r.Message(m.At)
+		case 4<<3 | protobuf.Bytes:
+			m.GreenroomPosition = r.String()
 		default:
 			r.Skip()
 		}

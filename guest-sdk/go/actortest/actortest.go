@@ -301,6 +301,9 @@ func decodePayload(reply actor.Payload, out any) error {
 		*out = reply.Data
 		return nil
 	case protobuf.Decoder:
+		if len(reply.Data) > 0 && reply.ContentType != abi.ContentTypeProtobuf {
+			return fmt.Errorf("it is %s, where %s is needed", reply.ContentType, abi.ContentTypeProtobuf)
+		}
 		return protobuf.Unmarshal(reply.Data, out)
 	}
 	if len(reply.Data) == 0 {

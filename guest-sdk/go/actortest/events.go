@@ -20,6 +20,9 @@ type Event struct {
 	At   time.Time
 }
 
+// Decode decodes the event into out, as [Harness.Call] does a reply.
+func (e Event) Decode(out any) error { return decodePayload(e.Data, out) }
+
 // Events returns the events that the turns of an actor have published, in their order.
 func (h *Harness) Events(typ, id string) []Event {
 	var list []Event

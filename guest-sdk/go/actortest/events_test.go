@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/protobuf"
 )
 
 // Radio publishes events and tells others.
@@ -124,5 +125,36 @@ func TestTell(t *testing.T) {
 	}
 	if dead := h.DeadLetters(); len(dead) != 0 {
 		t.Errorf("dead letters %v", dead)
+	}
+}
+
+// tag is a message of Protobuf without fields.
+type tag struct{}
+
+func (tag) AppendProtobuf(b []byte) []byte { return b }
+
+func (*tag) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		r.Skip()
+	}
+}
+
+// An event is decoded as what it is: JSON is no message of Protobuf.
+func TestDecodeEvent(t *testing.T) {
+	h := actortest.New(t)
+	if err := h.Call("Radio", "one", "Play", program{Publish: []string{"a"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	e := h.Events("Radio", "one")[0]
+	var song string
+	if err := e.Decode(&song); err != nil || song != "a" {
+		t.Errorf("got %q, %v", song, err)
+	}
+	if err := e.Decode(new(tag)); err == nil || !strings.Contains(err.Error(), "application/protobuf is needed") {
+		t.Errorf("JSON as a message: %v", err)
+	}
+	e.Data = actor.Payload{ContentType: "application/protobuf", Data: []byte{0x08}}
+	if err := e.Decode(new(tag)); err == nil {
+		t.Error("a message that is cut off was decoded")
 	}
 }

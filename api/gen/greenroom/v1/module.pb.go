@@ -288,7 +288,9 @@ type ProtobufService struct {
 	// The full name, with the package.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The field of every request that has the actor's ID; empty: callers send Greenroom-Actor.
-	IdField       string `protobuf:"bytes,2,opt,name=id_field,json=idField,proto3" json:"id_field,omitempty"`
+	IdField string `protobuf:"bytes,2,opt,name=id_field,json=idField,proto3" json:"id_field,omitempty"`
+	// The rpcs that return streams, which the events of their names serve. Other rpcs are methods.
+	Streams       []string `protobuf:"bytes,3,rep,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +337,13 @@ func (x *ProtobufService) GetIdField() string {
 		return x.IdField
 	}
 	return ""
+}
+
+func (x *ProtobufService) GetStreams() []string {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
 }
 
 // CoLocate is a group of types: all of their actors with the same group key are on one host.
@@ -2419,10 +2428,11 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x123\n" +
 	"\tco_locate\x18\t \x01(\v2\x16.greenroom.v1.CoLocateR\bcoLocate\x129\n" +
 	"\bprotobuf\x18\n" +
-	" \x01(\v2\x1d.greenroom.v1.ProtobufServiceR\bprotobuf\"@\n" +
+	" \x01(\v2\x1d.greenroom.v1.ProtobufServiceR\bprotobuf\"Z\n" +
 	"\x0fProtobufService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\bid_field\x18\x02 \x01(\tR\aidField\"T\n" +
+	"\bid_field\x18\x02 \x01(\tR\aidField\x12\x18\n" +
+	"\astreams\x18\x03 \x03(\tR\astreams\"T\n" +
 	"\bCoLocate\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1c\n" +
 	"\tseparator\x18\x02 \x01(\tR\tseparator\x12\x14\n" +

@@ -179,6 +179,121 @@ func (x *GetBalanceRequest) GetWalletId() string {
 	return ""
 }
 
+type WatchRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WalletId      string                 `protobuf:"bytes,1,opt,name=wallet_id,json=walletId,proto3" json:"wallet_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_wallet_v1_wallet_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRequest) ProtoMessage() {}
+
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_wallet_v1_wallet_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_wallet_v1_wallet_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WatchRequest) GetWalletId() string {
+	if x != nil {
+		return x.WalletId
+	}
+	return ""
+}
+
+type WalletEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was put in; below zero, what was paid.
+	Cents int64 `protobuf:"varint,1,opt,name=cents,proto3" json:"cents,omitempty"`
+	// What was there then.
+	Balance int64                  `protobuf:"varint,2,opt,name=balance,proto3" json:"balance,omitempty"`
+	At      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// The server sets it: a stream that begins with it in Greenroom-Events goes on behind this event.
+	GreenroomPosition string `protobuf:"bytes,4,opt,name=greenroom_position,json=greenroomPosition,proto3" json:"greenroom_position,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *WalletEvent) Reset() {
+	*x = WalletEvent{}
+	mi := &file_wallet_v1_wallet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalletEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalletEvent) ProtoMessage() {}
+
+func (x *WalletEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_wallet_v1_wallet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalletEvent.ProtoReflect.Descriptor instead.
+func (*WalletEvent) Descriptor() ([]byte, []int) {
+	return file_wallet_v1_wallet_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *WalletEvent) GetCents() int64 {
+	if x != nil {
+		return x.Cents
+	}
+	return 0
+}
+
+func (x *WalletEvent) GetBalance() int64 {
+	if x != nil {
+		return x.Balance
+	}
+	return 0
+}
+
+func (x *WalletEvent) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *WalletEvent) GetGreenroomPosition() string {
+	if x != nil {
+		return x.GreenroomPosition
+	}
+	return ""
+}
+
 type Balance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Cents int64                  `protobuf:"varint,1,opt,name=cents,proto3" json:"cents,omitempty"`
@@ -190,7 +305,7 @@ type Balance struct {
 
 func (x *Balance) Reset() {
 	*x = Balance{}
-	mi := &file_wallet_v1_wallet_proto_msgTypes[3]
+	mi := &file_wallet_v1_wallet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -202,7 +317,7 @@ func (x *Balance) String() string {
 func (*Balance) ProtoMessage() {}
 
 func (x *Balance) ProtoReflect() protoreflect.Message {
-	mi := &file_wallet_v1_wallet_proto_msgTypes[3]
+	mi := &file_wallet_v1_wallet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -215,7 +330,7 @@ func (x *Balance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Balance.ProtoReflect.Descriptor instead.
 func (*Balance) Descriptor() ([]byte, []int) {
-	return file_wallet_v1_wallet_proto_rawDescGZIP(), []int{3}
+	return file_wallet_v1_wallet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Balance) GetCents() int64 {
@@ -246,16 +361,24 @@ const file_wallet_v1_wallet_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05cents\x18\x03 \x01(\x03R\x05cents\"0\n" +
 	"\x11GetBalanceRequest\x12\x1b\n" +
-	"\twallet_id\x18\x01 \x01(\tR\bwalletId\"Z\n" +
+	"\twallet_id\x18\x01 \x01(\tR\bwalletId\"+\n" +
+	"\fWatchRequest\x12\x1b\n" +
+	"\twallet_id\x18\x01 \x01(\tR\bwalletId\"\x98\x01\n" +
+	"\vWalletEvent\x12\x14\n" +
+	"\x05cents\x18\x01 \x01(\x03R\x05cents\x12\x18\n" +
+	"\abalance\x18\x02 \x01(\x03R\abalance\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12-\n" +
+	"\x12greenroom_position\x18\x04 \x01(\tR\x11greenroomPosition\"Z\n" +
 	"\aBalance\x12\x14\n" +
 	"\x05cents\x18\x01 \x01(\x03R\x05cents\x129\n" +
 	"\n" +
-	"changed_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt2\xc0\x01\n" +
+	"changed_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt2\xfc\x01\n" +
 	"\rWalletService\x128\n" +
 	"\aDeposit\x12\x19.wallet.v1.DepositRequest\x1a\x12.wallet.v1.Balance\x120\n" +
 	"\x03Pay\x12\x15.wallet.v1.PayRequest\x1a\x12.wallet.v1.Balance\x12C\n" +
 	"\n" +
-	"GetBalance\x12\x1c.wallet.v1.GetBalanceRequest\x1a\x12.wallet.v1.Balance\"\x03\x90\x02\x01b\x06proto3"
+	"GetBalance\x12\x1c.wallet.v1.GetBalanceRequest\x1a\x12.wallet.v1.Balance\"\x03\x90\x02\x01\x12:\n" +
+	"\x05Watch\x12\x17.wallet.v1.WatchRequest\x1a\x16.wallet.v1.WalletEvent0\x01b\x06proto3"
 
 var (
 	file_wallet_v1_wallet_proto_rawDescOnce sync.Once
@@ -269,27 +392,32 @@ func file_wallet_v1_wallet_proto_rawDescGZIP() []byte {
 	return file_wallet_v1_wallet_proto_rawDescData
 }
 
-var file_wallet_v1_wallet_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_wallet_v1_wallet_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_wallet_v1_wallet_proto_goTypes = []any{
 	(*DepositRequest)(nil),        // 0: wallet.v1.DepositRequest
 	(*PayRequest)(nil),            // 1: wallet.v1.PayRequest
 	(*GetBalanceRequest)(nil),     // 2: wallet.v1.GetBalanceRequest
-	(*Balance)(nil),               // 3: wallet.v1.Balance
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*WatchRequest)(nil),          // 3: wallet.v1.WatchRequest
+	(*WalletEvent)(nil),           // 4: wallet.v1.WalletEvent
+	(*Balance)(nil),               // 5: wallet.v1.Balance
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 }
 var file_wallet_v1_wallet_proto_depIdxs = []int32{
-	4, // 0: wallet.v1.Balance.changed_at:type_name -> google.protobuf.Timestamp
-	0, // 1: wallet.v1.WalletService.Deposit:input_type -> wallet.v1.DepositRequest
-	1, // 2: wallet.v1.WalletService.Pay:input_type -> wallet.v1.PayRequest
-	2, // 3: wallet.v1.WalletService.GetBalance:input_type -> wallet.v1.GetBalanceRequest
-	3, // 4: wallet.v1.WalletService.Deposit:output_type -> wallet.v1.Balance
-	3, // 5: wallet.v1.WalletService.Pay:output_type -> wallet.v1.Balance
-	3, // 6: wallet.v1.WalletService.GetBalance:output_type -> wallet.v1.Balance
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 0: wallet.v1.WalletEvent.at:type_name -> google.protobuf.Timestamp
+	6, // 1: wallet.v1.Balance.changed_at:type_name -> google.protobuf.Timestamp
+	0, // 2: wallet.v1.WalletService.Deposit:input_type -> wallet.v1.DepositRequest
+	1, // 3: wallet.v1.WalletService.Pay:input_type -> wallet.v1.PayRequest
+	2, // 4: wallet.v1.WalletService.GetBalance:input_type -> wallet.v1.GetBalanceRequest
+	3, // 5: wallet.v1.WalletService.Watch:input_type -> wallet.v1.WatchRequest
+	5, // 6: wallet.v1.WalletService.Deposit:output_type -> wallet.v1.Balance
+	5, // 7: wallet.v1.WalletService.Pay:output_type -> wallet.v1.Balance
+	5, // 8: wallet.v1.WalletService.GetBalance:output_type -> wallet.v1.Balance
+	4, // 9: wallet.v1.WalletService.Watch:output_type -> wallet.v1.WalletEvent
+	6, // [6:10] is the sub-list for method output_type
+	2, // [2:6] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_wallet_v1_wallet_proto_init() }
@@ -303,7 +431,7 @@ func file_wallet_v1_wallet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wallet_v1_wallet_proto_rawDesc), len(file_wallet_v1_wallet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,6 +40,8 @@ const (
 	// WalletServiceGetBalanceProcedure is the fully-qualified name of the WalletService's GetBalance
 	// RPC.
 	WalletServiceGetBalanceProcedure = "/wallet.v1.WalletService/GetBalance"
+	// WalletServiceWatchProcedure is the fully-qualified name of the WalletService's Watch RPC.
+	WalletServiceWatchProcedure = "/wallet.v1.WalletService/Watch"
 )
 
 // WalletServiceClient is a client for the wallet.v1.WalletService service.
@@ -50,6 +52,8 @@ type WalletServiceClient interface {
 	Pay(context.Context, *connect.Request[v1.PayRequest]) (*connect.Response[v1.Balance], error)
 	// GetBalance changes nothing.
 	GetBalance(context.Context, *connect.Request[v1.GetBalanceRequest]) (*connect.Response[v1.Balance], error)
+	// Watch sends each change of the wallet's balance.
+	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WalletEvent], error)
 }
 
 // NewWalletServiceClient constructs a client for the wallet.v1.WalletService service. By default,
@@ -82,6 +86,12 @@ func NewWalletServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		watch: connect.NewClient[v1.WatchRequest, v1.WalletEvent](
+			httpClient,
+			baseURL+WalletServiceWatchProcedure,
+			connect.WithSchema(walletServiceMethods.ByName("Watch")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -90,6 +100,7 @@ type walletServiceClient struct {
 	deposit    *connect.Client[v1.DepositRequest, v1.Balance]
 	pay        *connect.Client[v1.PayRequest, v1.Balance]
 	getBalance *connect.Client[v1.GetBalanceRequest, v1.Balance]
+	watch      *connect.Client[v1.WatchRequest, v1.WalletEvent]
 }
 
 // Deposit calls wallet.v1.WalletService.Deposit.
@@ -107,6 +118,11 @@ func (c *walletServiceClient) GetBalance(ctx context.Context, req *connect.Reque
 	return c.getBalance.CallUnary(ctx, req)
 }
 
+// Watch calls wallet.v1.WalletService.Watch.
+func (c *walletServiceClient) Watch(ctx context.Context, req *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WalletEvent], error) {
+	return c.watch.CallServerStream(ctx, req)
+}
+
 // WalletServiceHandler is an implementation of the wallet.v1.WalletService service.
 type WalletServiceHandler interface {
 	// Deposit puts money in.
@@ -115,6 +131,8 @@ type WalletServiceHandler interface {
 	Pay(context.Context, *connect.Request[v1.PayRequest]) (*connect.Response[v1.Balance], error)
 	// GetBalance changes nothing.
 	GetBalance(context.Context, *connect.Request[v1.GetBalanceRequest]) (*connect.Response[v1.Balance], error)
+	// Watch sends each change of the wallet's balance.
+	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WalletEvent]) error
 }
 
 // NewWalletServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -143,6 +161,12 @@ func NewWalletServiceHandler(svc WalletServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	walletServiceWatchHandler := connect.NewServerStreamHandler(
+		WalletServiceWatchProcedure,
+		svc.Watch,
+		connect.WithSchema(walletServiceMethods.ByName("Watch")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/wallet.v1.WalletService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case WalletServiceDepositProcedure:
@@ -151,6 +175,8 @@ func NewWalletServiceHandler(svc WalletServiceHandler, opts ...connect.HandlerOp
 			walletServicePayHandler.ServeHTTP(w, r)
 		case WalletServiceGetBalanceProcedure:
 			walletServiceGetBalanceHandler.ServeHTTP(w, r)
+		case WalletServiceWatchProcedure:
+			walletServiceWatchHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -170,4 +196,8 @@ func (UnimplementedWalletServiceHandler) Pay(context.Context, *connect.Request[v
 
 func (UnimplementedWalletServiceHandler) GetBalance(context.Context, *connect.Request[v1.GetBalanceRequest]) (*connect.Response[v1.Balance], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("wallet.v1.WalletService.GetBalance is not implemented"))
+}
+
+func (UnimplementedWalletServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WalletEvent]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("wallet.v1.WalletService.Watch is not implemented"))
 }
