@@ -200,7 +200,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		default:
 			status = failure.StatusClientClosedRequest
 		}
-		route.metrics.Served(status, took)
+		route.metrics.Served(status, took, x.Trace)
 		x.recordSpan(began, status, took)
 		level := slog.LevelDebug
 		if x.Caller.Name != "" && route.role >= RoleDeploy {
