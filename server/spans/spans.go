@@ -91,6 +91,7 @@ type Span struct {
 	Kind         trace.SpanKind
 	Began, Ended time.Time
 	Failed       string // why; empty: it has not
+	Link         actor.SpanLink
 	Attributes   []attribute.KeyValue
 }
 
@@ -108,6 +109,9 @@ func (r *Recorder) Record(s Span) {
 
 func (r *Recorder) record(parent context.Context, s *Span) context.Context {
 	ctx, span := r.tracer.Start(parent, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes...))
+	if to := s.Link.SpanContext(); to.IsValid() {
+		span.AddLink(trace.Link{SpanContext: to})
+	}
 	if s.Failed != "" {
 		span.SetStatus(codes.Error, s.Failed)
 	}
@@ -126,7 +130,8 @@ func (r *Recorder) Observer() host.Events {
 	return host.Events{TurnEnd: r.turn, Egress: r.egress}
 }
 
-// turn records a turn, as a child of the span of its call, and its phases.
+// turn records a turn, as a child of the span of its call, and its phases. A turn that another one has
+// called has a trace of its own and no other span: its span has the ID that the trace had all along.
 func (r *Recorder) turn(e host.TurnEnd) {
 	if !e.Trace.IsSampled() {
 		return
@@ -145,7 +150,13 @@ func (r *Recorder) turn(e host.TurnEnd) {
 	if e.Err != nil {
 		s.Failed = e.Err.Error()
 	}
-	ctx := r.record(e.Trace.Context(context.Background()), &s)
+	ctx := e.Trace.Context(context.Background())
+	if e.Depth > 0 {
+		s.Trace = e.Trace
+		r.Record(s)
+	} else {
+		ctx = r.record(ctx, &s)
+	}
 	if e.QueueWait >= shortest {
 		r.record(ctx, &Span{Name: "queue", Began: s.Began, Ended: s.Began.Add(e.QueueWait)})
 	}

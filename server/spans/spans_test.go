@@ -104,6 +104,22 @@ func TestSpansOfATurn(t *testing.T) {
 		}
 	}
 	to.Reset()
+	e.Trace, e.Depth = tr.Child(), 1
+	r.Observer().TurnEnd(e)
+	r.Record(Span{Trace: r.Begin(), Name: "firing", Link: tr.Link()})
+	got = to.GetSpans()
+	if called := got[0]; called.SpanContext.SpanID() != e.Trace.SpanID() || called.Parent.SpanID() != tr.SpanID() {
+		t.Errorf("a called turn is not the span of its trace, below its caller's: %+v", called)
+	}
+	for _, s := range got[1:4] {
+		if s.Parent.SpanID() != e.Trace.SpanID() || s.SpanContext.SpanID() == e.Trace.SpanID() || len(s.Links) != 0 {
+			t.Errorf("%s is not of the called turn", s.Name)
+		}
+	}
+	if l := got[4].Links; len(l) != 1 || l[0].SpanContext.SpanID() != tr.SpanID() || l[0].SpanContext.TraceID() != tr.TraceID() {
+		t.Errorf("the links of a firing are %v", l)
+	}
+	to.Reset()
 	e.Trace = nil
 	r.Observer().TurnEnd(e)
 	r.Observer().Egress(host.EgressEnd{})
