@@ -52,11 +52,12 @@ func (r *Recorder) Arrived(parent *actor.Trace) *actor.Trace {
 	if r == nil {
 		return parent.Child()
 	}
-	if parent == nil {
-		if t := r.root(); t.IsSampled() {
-			return t
+	if parent == nil { // most calls, and most of them are not sampled: that costs no allocation
+		id := newTraceID()
+		if !r.samples(context.Background(), id) {
+			return nil
 		}
-		return nil
+		return root(id, trace.FlagsRandom|trace.FlagsSampled)
 	}
 	child := parent.Child()
 	sampled := r.samples(parent.Context(context.Background()), parent.TraceID())
@@ -71,13 +72,13 @@ func (r *Recorder) Begin() *actor.Trace {
 	if r == nil {
 		return actor.NewTrace()
 	}
-	return r.root()
+	id := newTraceID()
+	return root(id, trace.FlagsRandom.WithSampled(r.samples(context.Background(), id)))
 }
 
-func (r *Recorder) root() *actor.Trace {
-	c := trace.SpanContextConfig{TraceID: newTraceID(), SpanID: newSpanID(), TraceFlags: trace.FlagsRandom}
-	c.TraceFlags = c.TraceFlags.WithSampled(r.samples(context.Background(), c.TraceID))
-	return (*actor.Trace)(nil).NewSpan(trace.NewSpanContext(c))
+// root returns the first span of a trace.
+func root(id trace.TraceID, flags trace.TraceFlags) *actor.Trace {
+	return (*actor.Trace)(nil).NewSpan(trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: newSpanID(), TraceFlags: flags}))
 }
 
 func (r *Recorder) samples(parent context.Context, id trace.TraceID) bool {

@@ -63,6 +63,44 @@ func TestWhatIsSampled(t *testing.T) {
 	}
 }
 
+// TestUnsampledCallsAllocateNothing: a call that names no trace and is not sampled costs a decision, and
+// no memory.
+func TestUnsampledCallsAllocateNothing(t *testing.T) {
+	for name, sampler := range map[string]sdk.Sampler{
+		"always_off": sdk.NeverSample(), "traceidratio": sdk.TraceIDRatioBased(1e-18), "parentbased": sdk.ParentBased(sdk.NeverSample()),
+	} {
+		r, _ := record(sampler)
+		turn := r.Observer().TurnEnd
+		if n := testing.AllocsPerRun(100, func() { turn(host.TurnEnd{Trace: r.Arrived(nil)}) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkUnsampledCall(b *testing.B) {
+	r, _ := record(sdk.ParentBased(sdk.TraceIDRatioBased(1e-18)))
+	turn := r.Observer().TurnEnd
+	for b.Loop() {
+		turn(host.TurnEnd{Trace: r.Arrived(nil)})
+	}
+}
+
+// BenchmarkSampledCall is a call with its turn and three phases, encoded for nobody.
+func BenchmarkSampledCall(b *testing.B) {
+	r := New(sdk.AlwaysSample(), sdk.WithBatcher(tracetest.NewNoopExporter()))
+	observed := r.Observer().TurnEnd
+	now := time.Now()
+	phases := []host.Phase{{Name: call.PhaseGuest, From: now, To: now}, {Name: call.PhaseCommit, From: now, To: now}}
+	for b.Loop() {
+		t := r.Arrived(nil)
+		observed(host.TurnEnd{Trace: t, Phases: phases, QueueWait: time.Millisecond})
+		r.Record(Span{Trace: t, Began: now, Ended: now})
+	}
+	if err := r.Stop(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
 // TestSpansOfATurn: the span of a call has the ID that its trace had all along, the turn is its
 // child, and the phases are those of the turn; what took no time is no span.
 func TestSpansOfATurn(t *testing.T) {
