@@ -3,6 +3,7 @@ package sight
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,6 +78,8 @@ func Collector(ctx context.Context, _ json.RawMessage, say func(any) error) erro
 	if err := s.Close(); err != nil {
 		return err
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return say(got.Load())
 }
