@@ -13,11 +13,10 @@ const (
 	// nativeFactor is the ratio of the bounds of neighbouring native buckets, about: a quantile is
 	// off by 5 % at most.
 	nativeFactor = 1.1
-	// nativeBuckets bounds the native buckets of a series: a thousandfold between the shortest and the
-	// longest time fits into 80 of them. A series with more begins anew, once in nativeReset at most,
-	// and otherwise halves its resolution.
-	nativeBuckets = 100
-	nativeReset   = time.Hour
+	// nativeBuckets bounds the native buckets of a series: a millionfold between the shortest and the
+	// longest time fits. A series with more halves its resolution. It never begins anew, since its
+	// classic buckets, which others scrape, would do the same.
+	nativeBuckets = 160
 )
 
 // histogramOpts describe a histogram that has the given buckets for the text formats, and native ones
@@ -25,7 +24,7 @@ const (
 func histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets, NativeHistogramMinResetDuration: nativeReset,
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
 	}
 }
 

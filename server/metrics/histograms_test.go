@@ -116,7 +116,7 @@ func TestNativeHistograms(t *testing.T) {
 	events.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 3, Duration: time.Millisecond})
 	m.Route("/v2.0/actors").Served(http.StatusOK, time.Millisecond, nil)
 	took := time.Microsecond
-	for range 500 { // more than nine decades, of which 100 buckets hold less than five
+	for range 500 { // more than nine decades, and the buckets hold six
 		events.TurnEnd(turn(took, ""))
 		took += took/20 + 1
 	}
