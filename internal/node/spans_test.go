@@ -212,6 +212,7 @@ func TestFiringsAreLinked(t *testing.T) {
 			{"Alarm/b/reminders/n", `{"method":"Ring"}`, "reminder Alarm.Ring"},
 			{"Relay/any/method/Pass", `{"to":[{"Type":"Post","ID":"b"}]}`, "message Post.Take"},
 			{"Post/c/send/Take", `1`, "message Post.Take"},
+			{"Relay/any/method/Tell", `{"to":[{"Type":"Post","ID":"d"}]}`, "message Post.Take"},
 			{"Paper/p/method/Publish", `1`, "event Reader.Issue"},
 		} {
 			for _, flags := range []string{"01", "00"} {

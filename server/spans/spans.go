@@ -123,12 +123,13 @@ func (r *Recorder) record(parent context.Context, s *Span) context.Context {
 // shortest is what a wait or a load takes at least to be a span of its own: a warm turn has none.
 const shortest = 20 * time.Microsecond
 
-// Observer returns what a host calls, to record its turns and the requests of its guests.
+// Observer returns what a host calls, to record its turns, the requests of its guests and the
+// deliveries of volatile messages.
 func (r *Recorder) Observer() host.Events {
 	if r == nil {
 		return host.Events{}
 	}
-	return host.Events{TurnEnd: r.turn, Egress: r.egress}
+	return host.Events{TurnEnd: r.turn, Egress: r.egress, Told: r.told}
 }
 
 // turn records a turn, as a child of the span of its call, and its phases. A turn that another one has
@@ -166,6 +167,15 @@ func (r *Recorder) turn(e host.TurnEnd) {
 			r.record(ctx, &Span{Name: string(p.Name), Began: p.From, Ended: p.To})
 		}
 	}
+}
+
+// told records the delivery of a volatile message.
+func (r *Recorder) told(m host.Told) {
+	s := Span{Trace: m.Trace, Name: "message " + m.To.Type + "." + m.Method, Kind: trace.SpanKindConsumer, Began: m.Began, Ended: time.Now(), Link: m.Link}
+	if m.Err != nil {
+		s.Failed = m.Err.Error()
+	}
+	r.Record(s)
 }
 
 // egress records an HTTP request of a guest, which has named its span to whom it called.
