@@ -188,7 +188,7 @@ func exportDeadLetters(ctx context.Context, tx pgx.Tx, parts *store.Parts) error
 }
 
 func exportEvents(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
-	return collected(ctx, tx, parts, `SELECT e.app, e.type, e.id, `+eventFields+` FROM greenroom_event AS e ORDER BY e.app, e.type, e.id, e.version, e.idx`,
+	return collected(ctx, tx, parts, `SELECT app, type, id, version, idx, life, name, content_type, payload, created_at, COALESCE(link, '') FROM greenroom_event ORDER BY app, type, id, version, idx`,
 		func(row pgx.CollectableRow) (e store.ActorEvent, err error) {
 			var s scannedEvent
 			err = row.Scan(append([]any{&e.Key.App, &e.Key.Type, &e.Key.ID}, s.targets()...)...)
