@@ -27,6 +27,7 @@ type Event struct {
 	Name    string
 	Payload Payload
 	At      time.Time // database time, set by the store
+	Link    SpanLink  // the span in which it was published, if that was sampled
 }
 
 // EventPosition is the place of an event among those of its actor: the version of the row that
@@ -78,6 +79,7 @@ type EventWrite struct {
 	Life    uint64
 	Name    string
 	Payload Payload
+	Link    SpanLink // as Event has it
 }
 
 // Size is about how many bytes the event takes in a commit.

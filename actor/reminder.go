@@ -147,6 +147,8 @@ type ReminderSpec struct {
 	Message *Message
 	// Cursor makes it a subscription to the events of another actor; nil: it is none.
 	Cursor *Cursor
+	// Link is the span in which it was set or sent, if that was sampled.
+	Link SpanLink
 }
 
 // ReminderProgress is what changes of a reminder while it lives.
@@ -239,6 +241,8 @@ type Firing struct {
 	SentAt time.Time
 	// Pull is not nil for a cursor: whoever delivers the firing reads the event.
 	Pull *Pull
+	// Link is that of the reminder or message; zero for a cursor, whose events have their own.
+	Link SpanLink
 }
 
 // Cause returns what causes the turn of the firing.

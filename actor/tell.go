@@ -25,6 +25,8 @@ type Tell struct {
 	Message Message
 	// Channel is a number of the sender's, which the receiver does not see.
 	Channel uint32
+	// Link is the span in which it was sent, if that was sampled.
+	Link SpanLink
 }
 
 // Size is what the message takes in memory beside a fixed part, in bytes.

@@ -72,6 +72,14 @@ func NewTrace() *Trace {
 // IsSampled reports whether spans of the trace are recorded; false for nil.
 func (t *Trace) IsSampled() bool { return t != nil && t.SpanContext.IsSampled() }
 
+// Link returns the link to the span of t; zero if t is not sampled: then no span is recorded.
+func (t *Trace) Link() SpanLink {
+	if !t.IsSampled() {
+		return SpanLink{}
+	}
+	return SpanLink{t.TraceID(), t.SpanID()}
+}
+
 // Parent returns the ID of the span that t's is a child of; zero for the first span of a trace, and
 // where that is not known.
 func (t *Trace) Parent() trace.SpanID { return t.parent }

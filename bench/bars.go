@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
 	"github.com/greenroom-run/greenroom/bench/internal/reminders"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/sight"
 	"github.com/greenroom-run/greenroom/bench/internal/uploads"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
@@ -46,15 +47,17 @@ func roles() role.Roles {
 		bare.QueueRole:       role.Of(bare.Queue),
 		inhost.WindowRole:    role.Of(inhost.Window),
 		inhost.TakeOverRole:  role.Of(inhost.TakeOver),
+		inhost.TracesRole:    role.Of(inhost.Traces),
 	}
 	maps.Copy(all, metering.Roles())
 	maps.Copy(all, cluster.Roles())
 	maps.Copy(all, reminders.Roles())
 	maps.Copy(all, fair.Roles())
+	maps.Copy(all, sight.Roles())
 	return all
 }
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools(), fair.Queries())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools(), sight.Bars())
 }

@@ -40,6 +40,7 @@
 //	internal/fair      the bars of the area fair, of pools and quotas, and of queries
 //	internal/chains    the bars of the area chains
 //	internal/messages  the bars of the area messages
+//	internal/sight     the bars of the area sight: console, typed calls, traces
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders

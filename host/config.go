@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/pipeline"
@@ -46,6 +47,9 @@ type Config struct {
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
+	// NewTrace returns the trace of the turn of a volatile message, nil for none. Defaults to none
+	// for all.
+	NewTrace func() *actor.Trace
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
 	// only what this host holds.
 	Peers Peers

@@ -37,6 +37,9 @@ type Events struct {
 	Published func(Published)
 	// TellFailed is called for each volatile message that no turn has consumed.
 	TellFailed func(TellFailed)
+	// Told is called for each volatile message whose turn is in a sampled trace that its delivery has
+	// begun, when it is consumed or given up.
+	Told func(Told)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
 }
@@ -62,6 +65,7 @@ func allOf(log *slog.Logger, observers []Events) Events {
 	combine(log, observers, &all, func(e *Events) *func(TimerFired) { return &e.TimerFired })
 	combine(log, observers, &all, func(e *Events) *func(Published) { return &e.Published })
 	combine(log, observers, &all, func(e *Events) *func(TellFailed) { return &e.TellFailed })
+	combine(log, observers, &all, func(e *Events) *func(Told) { return &e.Told })
 	if slices.ContainsFunc(observers, func(e Events) bool { return e.GuestLog != nil }) {
 		combine(log, observers, &all, func(e *Events) *func(GuestLog) { return &e.GuestLog })
 	}

@@ -21,6 +21,8 @@ type tells struct {
 	peers     Peers // nil: there are none
 	logger    *slog.Logger
 	failed    func(TellFailed)
+	newTrace  func() *actor.Trace // nil: messages have no traces
+	heard     func(Told)
 
 	mu sync.Mutex
 	// away has what goes to other hosts, by app: an app may have to wait for another host.
@@ -33,6 +35,16 @@ type TellFailed struct {
 	From, To actor.Key
 	Method   string
 	Err      error
+}
+
+// Told is the delivery of a volatile message in a sampled trace.
+type Told struct {
+	To     actor.Key
+	Method string
+	Trace  *actor.Trace
+	Link   actor.SpanLink // of the message
+	Began  time.Time
+	Err    error
 }
 
 // deliver puts a message into its receiver's mailbox. It does not wait for turns.
@@ -50,15 +62,23 @@ func (ts *tells) deliver(t *actor.Tell) {
 // newCall returns the call that delivers a message here.
 func (ts *tells) newCall(t *actor.Tell) *call.Call {
 	r := &told{by: ts, tell: *t}
-	inv := ts.invocation(&r.tell)
+	inv := ts.invocation(r)
 	c := &call.Call{Request: call.Request{Ctx: context.Background(), Op: call.OpInvoke, Cause: inv.Cause(), Arrived: time.Now(), Inv: inv}}
 	c.Receiver = r
 	return c
 }
 
-// invocation is what delivers a message, which it refers to.
-func (ts *tells) invocation(t *actor.Tell) actor.Invocation {
-	return actor.Invocation{ID: ts.admission.newName(), Key: t.To, Method: t.Method, Payload: t.Payload, Message: &t.Message}
+// invocation is what delivers the message of r, which it refers to.
+func (ts *tells) invocation(r *told) actor.Invocation {
+	t := &r.tell
+	inv := actor.Invocation{ID: ts.admission.newName(), Key: t.To, Method: t.Method, Payload: t.Payload, Message: &t.Message}
+	if ts.newTrace == nil {
+		return inv
+	}
+	if inv.Trace = ts.newTrace(); inv.Trace.IsSampled() {
+		r.trace, r.began = inv.Trace, time.Now()
+	}
+	return inv
 }
 
 // told is the receiver of a call that delivers a message.
@@ -66,15 +86,21 @@ type told struct {
 	by   *tells
 	tell actor.Tell
 	away bool // the call was given to Peers
+
+	trace *actor.Trace // of the call; nil: it is not sampled
+	began time.Time
 }
 
 // Answer implements [Receiver].
 func (r *told) Answer(_ actor.Reply, err error) {
-	switch {
-	case err == nil:
-	case !r.away && errors.Is(err, actor.ErrNotOwner): // the actor has moved while it waited
+	if !r.away && errors.Is(err, actor.ErrNotOwner) { // the actor has moved while it waited
 		r.by.sendAway(&r.tell)
-	default:
+		return
+	}
+	if r.trace != nil {
+		r.by.heard(Told{To: r.tell.To, Method: r.tell.Method, Trace: r.trace, Link: r.tell.Link, Began: r.began, Err: err})
+	}
+	if err != nil {
 		r.by.undelivered(&r.tell, err)
 	}
 }
@@ -100,7 +126,7 @@ func (ts *tells) undelivered(t *actor.Tell, err error) {
 	if m.Undelivered == "" || errors.Is(err, actor.ErrStopping) {
 		return
 	}
-	back := actor.Tell{To: sender, Method: m.Undelivered, Payload: t.Payload, Message: actor.Message{From: t.To, Cookie: m.Cookie, Failed: codeOf(err)}}
+	back := actor.Tell{To: sender, Method: m.Undelivered, Payload: t.Payload, Message: actor.Message{From: t.To, Cookie: m.Cookie, Failed: codeOf(err)}, Link: t.Link}
 	ts.admission.table.Shard(sender).Outbox.Put(back)
 }
 
@@ -166,7 +192,7 @@ func (ts *tells) sendAway(t *actor.Tell) {
 // deliverAway gives a message of a box to Peers.
 func (ts *tells) deliverAway(box *awayBox, t *actor.Tell) {
 	r := &told{by: ts, tell: *t, away: true}
-	ts.peers.Begin(context.Background(), ts.invocation(&r.tell), r)
+	ts.peers.Begin(context.Background(), ts.invocation(r), r)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if box.waiting--; box.waiting == 0 {

@@ -367,3 +367,65 @@ func TestTellRefused(t *testing.T) {
 		}
 	})
 }
+
+// The delivery of a volatile message begins a trace, which its turn is in. If that is sampled, it is
+// reported with the link to the span of the sender's turn, also where the message comes back.
+func TestTellsHaveLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sampled, unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+		var mu sync.Mutex
+		var told []host.Told
+		turns := map[string]int{} // by trace
+		next := actor.ParseTrace(sampled)
+		s := newStage(t, host.Config{NewTrace: func() *actor.Trace { return next.Child() }, Observers: []host.Events{{
+			Told: func(m host.Told) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, m)
+			},
+			TurnEnd: func(e host.TurnEnd) {
+				mu.Lock()
+				defer mu.Unlock()
+				_, span := e.Trace.IDs()
+				turns[e.Method+" "+span]++
+			},
+		}}})
+		var h heard
+		refused := toB("p")
+		refused.Method, refused.Undelivered = "Refuse", "Hear"
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Send": tellsOf(toB("p"), refused), "Hear": h.method, "Refuse": func(*hosttest.Turn) error { return hosttest.Fail("no") },
+		}})
+		call := actor.ParseTrace("00-2af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01")
+		send := func(tr *actor.Trace) []host.Told {
+			t.Helper()
+			if _, err := s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: "a"}, Method: "Send", Trace: tr}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			got := told
+			told = nil
+			return got
+		}
+		got := send(call)
+		if len(got) != 3 { // one is refused, and comes back
+			t.Fatalf("reported: %+v", got)
+		}
+		for _, m := range got {
+			_, span := m.Trace.IDs()
+			if m.Link != call.Link() || m.Began.IsZero() || (m.Err != nil) != (m.Method == "Refuse") || turns[m.Method+" "+span] != 1 {
+				t.Errorf("reported %+v", m)
+			}
+		}
+		for _, m := range send(nil) {
+			if m.Link != (actor.SpanLink{}) {
+				t.Errorf("of a call in no trace: %+v", m)
+			}
+		}
+		if next = actor.ParseTrace(unsampled); len(send(call)) != 0 {
+			t.Error("deliveries that are not sampled are reported")
+		}
+	})
+}

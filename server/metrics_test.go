@@ -91,6 +91,21 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestRequestsHaveExemplars: the trace of a sampled request is the exemplar of the time that it took.
+func TestRequestsHaveExemplars(t *testing.T) {
+	f := start(t, func(c *Config) { c.Metrics = metrics.New() })
+	c := client(t, false)
+	do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1", "traceparent", asParent)
+	text := do(t, c, "GET", f.url+"/metrics", "", "Accept", "application/openmetrics-text;version=1.0.0").body
+	const series = `greenroom_http_request_seconds_bucket{route="/v2.0/actors",`
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, series) && strings.Contains(line, `# {trace_id="`+traceID+`"}`) {
+			return
+		}
+	}
+	t.Errorf("no %s has the trace as its exemplar in\n%s", series, text)
+}
+
 func TestMetricsOfOneServerOnly(t *testing.T) {
 	conf := Config{Config: edge.Config{Metrics: metrics.New()}, Backends: rpc.Backends{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0)}, Gauges: metrics.Gauges{QueueDepth: func() int { return 0 }}}
 	if _, err := New(conf); err != nil {

@@ -306,6 +306,7 @@ type SpecRecord struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Message  *MessageRecord    `json:"message,omitempty"` // nil: it is no message
 	Cursor   *CursorRecord     `json:"cursor,omitempty"`  // nil: it is no cursor
+	Link     actor.SpanLink    `json:"link,omitzero"`
 }
 
 // FailureRecord is how a failure policy is stored, in a [SpecRecord].
@@ -325,7 +326,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 		FailureRecord: FailureRecord{
 			Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(), Max: s.Failure.Max.Microseconds(),
 		},
-		Metadata: s.Metadata, Message: messageRecordOf(s.Message), Cursor: cursorRecordOf(s.Cursor),
+		Metadata: s.Metadata, Message: messageRecordOf(s.Message), Cursor: cursorRecordOf(s.Cursor), Link: s.Link,
 	}
 	if !s.Schedule.Until.IsZero() {
 		until := s.Schedule.Until.UnixMicro()
@@ -338,7 +339,7 @@ func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
 func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) actor.ReminderSpec {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	s := actor.ReminderSpec{
-		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata, Message: r.Message.message(key.App), Cursor: r.Cursor.cursor(key.App),
+		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata, Message: r.Message.message(key.App), Cursor: r.Cursor.cursor(key.App), Link: r.Link,
 		Schedule: actor.Schedule{
 			At: time.UnixMicro(r.At).UTC(), Every: us(r.Every), Cron: r.Cron, Zone: r.Zone, Times: r.Times, Jitter: us(r.Jitter),
 		},

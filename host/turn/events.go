@@ -16,7 +16,7 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
 	}
-	e := actor.EventWrite{Key: t.spec.Key, Life: t.spec.Life, Name: name, Payload: actor.Payload{ContentType: contentType, Data: payload}}
+	e := actor.EventWrite{Key: t.spec.Key, Life: t.spec.Life, Name: name, Payload: actor.Payload{ContentType: contentType, Data: payload}, Link: t.spec.Trace.Link()}
 	if err := e.Validate(); err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
 	}

@@ -51,6 +51,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	if err != nil {
 		return t.unsent(err)
 	}
+	spec.Link = t.spec.Trace.Link()
 	unordered := r.Delayed() || t.spec.Stateless // no row of the sender orders it
 	made, err := t.env.Reminders.Prepare(t.ctx, spec)
 	if err != nil {

@@ -96,6 +96,7 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if problem := t.spec.Methods.MethodProblem("reminder", spec.Method); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
 	}
+	spec.Link = t.spec.Trace.Link()
 	return setReminder(t, spec)
 }
 

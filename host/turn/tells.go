@@ -22,6 +22,7 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 		To: actor.Key{App: t.spec.Key.App, Type: m.Type, ID: m.ID}, Method: m.Method, Channel: m.Channel,
 		Delay:   time.Duration(m.DelayNano),
 		Message: actor.Message{From: t.spec.Key, Undelivered: m.Undelivered, Cookie: m.Cookie},
+		Link:    t.spec.Trace.Link(),
 	}
 	if m.DueUnixNano != 0 {
 		tell.Delay = max(0, instant(m.DueUnixNano).Sub(t.spec.Now))

@@ -1,4 +1,4 @@
-// Package chromium drives a headless Chromium for tests, over the pipe of its DevTools protocol:
+// Package chromium drives a headless Chromium for tests and a benchmark, over the pipe of its DevTools protocol:
 // https://chromedevtools.github.io/devtools-protocol. It has what the tests of the console need
 // and no more.
 //

@@ -164,7 +164,7 @@ func (n *Node) start(ctx context.Context) error {
 	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err = host.New(host.Config{
 		Ownership: ownership, Peers: others, Rules: appSettings, RuleHosts: owned.Hosts, Counter: counter{st},
-		Reminders: guests,
+		Reminders: guests, NewTrace: func() *actor.Trace { return recorder.Arrived(nil) },
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Services: st, Settings: appSettings, Egress: requests,
 		Logger: n.cfg.Logger, Observers: []host.Events{counted.HostEvents(), recorder.Observer(), lines.observer(), {TurnEnd: n.cfg.TurnEnd}, feeds(events), wakes(guests)},
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,

@@ -149,12 +149,13 @@ func (d *firings) begin(ctx context.Context, f actor.Firing, ended func(error)) 
 	return d.host.Begin(ctx, inv, answered(ended)).GiveUp
 }
 
-// recorded returns ended, after the span of the firing was recorded.
+// recorded returns ended, after the span of the firing was recorded, with a link to the span that has
+// caused it.
 func (d *firings) recorded(inv *actor.Invocation, ended func(error)) func(error) {
-	s := spans.Span{Trace: inv.Trace, Name: "reminder " + inv.Key.Type + "." + inv.Method, Kind: trace.SpanKindConsumer, Began: time.Now()}
+	s := spans.Span{Trace: inv.Trace, Name: "reminder " + inv.Key.Type + "." + inv.Method, Kind: trace.SpanKindConsumer, Began: time.Now(), Link: inv.Firing.Link}
 	switch f := inv.Firing; {
 	case f.Pull != nil:
-		s.Name = "event " + inv.Key.Type + "." + inv.Method
+		s.Name, s.Link = "event "+inv.Key.Type+"."+inv.Method, f.Pull.Event.Link
 	case f.Message != nil:
 		s.Name = "message " + inv.Key.Type + "." + inv.Method
 	}

@@ -69,6 +69,17 @@ func (w *turnEnds) awaitAll(t *testing.T, n int, which func(*host.TurnEnd) bool)
 
 // onStores runs a test on each store, with the alarms deployed.
 func onStores(t *testing.T, test func(t *testing.T, r *running, turns *turnEnds)) {
+	withStores(t, func(t *testing.T, cfg node.Config) {
+		turns := watchTurns()
+		cfg.TurnEnd = turns.add
+		r := start(t, cfg)
+		r.deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
+		test(t, r, turns)
+	})
+}
+
+// withStores runs a test with the configuration of a node on every store.
+func withStores(t *testing.T, test func(t *testing.T, cfg node.Config)) {
 	for name, cfg := range map[string]func(t *testing.T) node.Config{
 		"embedded":   func(*testing.T) node.Config { return node.Config{} },
 		"postgresql": func(t *testing.T) node.Config { return node.Config{StoreURL: pgtest.URL(t)} },
@@ -80,13 +91,7 @@ func onStores(t *testing.T, test func(t *testing.T, r *running, turns *turnEnds)
 			return node.Config{StoreURL: url}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg, turns := cfg(t), watchTurns()
-			cfg.TurnEnd = turns.add
-			r := start(t, cfg)
-			r.deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
-			test(t, r, turns)
-		})
+		t.Run(name, func(t *testing.T) { test(t, cfg(t)) })
 	}
 }
 

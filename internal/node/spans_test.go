@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"connectrpc.com/connect"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -123,4 +126,113 @@ func TestSpansAreExported(t *testing.T) {
 	if root := got.childrenOf(""); len(root) == 0 {
 		t.Error("its trace has no beginning")
 	}
+}
+
+// recordedSpans are the spans that a recorder has exported.
+type recordedSpans struct {
+	mu    sync.Mutex
+	spans []sdk.ReadOnlySpan
+	added chan struct{} // closed when there is another one
+}
+
+// ExportSpans implements [sdk.SpanExporter].
+func (r *recordedSpans) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spans = append(r.spans, spans...)
+	close(r.added)
+	r.added = make(chan struct{})
+	return nil
+}
+
+// Shutdown implements [sdk.SpanExporter].
+func (*recordedSpans) Shutdown(context.Context) error { return nil }
+
+func (r *recordedSpans) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spans = nil
+}
+
+// await waits for the span that is meant.
+func (r *recordedSpans) await(t *testing.T, what string, which func(sdk.ReadOnlySpan) bool) sdk.ReadOnlySpan {
+	t.Helper()
+	for {
+		r.mu.Lock()
+		added, n := r.added, slices.IndexFunc(r.spans, which)
+		if n >= 0 {
+			defer r.mu.Unlock()
+			return r.spans[n]
+		}
+		r.mu.Unlock()
+		select {
+		case <-added:
+		case <-t.Context().Done():
+			t.Fatalf("no span %s", what)
+		}
+	}
+}
+
+// TestFiringsAreLinked: what a sampled turn or caller has set, sent or published begins a trace of its
+// own, whose first span has a link to the span of that call; what comes from a call that is not sampled
+// has none.
+func TestFiringsAreLinked(t *testing.T) {
+	withStores(t, func(t *testing.T, cfg node.Config) {
+		got := &recordedSpans{added: make(chan struct{})}
+		cfg.Server.Spans = spans.New(sdk.ParentBased(sdk.AlwaysSample()), sdk.WithSyncer(got))
+		r := start(t, cfg)
+		for _, guest := range []string{"alarm", "post", "paper"} {
+			r.deploy(t, "", build(t, filepath.Join("testdata", guest), guestbuild.Go))
+		}
+		r.mustCall(t, "", "Reader", "r", "Subscribe", `{"paper":"p"}`, "")
+
+		calls := 0
+		post := func(path, flags, body string) (parent trace.SpanID) {
+			t.Helper()
+			calls++
+			parent[7] = byte(calls)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/v2.0/actors/default/"+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Traceparent", "00-"+traceID+"-"+parent.String()+"-"+flags)
+			conn := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			res, err := conn.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if text, _ := io.ReadAll(res.Body); res.StatusCode >= http.StatusBadRequest {
+				t.Fatalf("%s: %s %s", path, res.Status, text)
+			}
+			return parent
+		}
+		for _, tt := range []struct{ path, body, firing string }{
+			{"Alarm/a/method/Do", `{"set":[{"name":"n","method":"Ring"}]}`, "reminder Alarm.Ring"},
+			{"Alarm/b/reminders/n", `{"method":"Ring"}`, "reminder Alarm.Ring"},
+			{"Relay/any/method/Pass", `{"to":[{"Type":"Post","ID":"b"}]}`, "message Post.Take"},
+			{"Post/c/send/Take", `1`, "message Post.Take"},
+			{"Relay/any/method/Tell", `{"to":[{"Type":"Post","ID":"d"}]}`, "message Post.Take"},
+			{"Paper/p/method/Publish", `1`, "event Reader.Issue"},
+		} {
+			for _, flags := range []string{"01", "00"} {
+				got.reset()
+				parent := post(tt.path, flags, tt.body)
+				firing := got.await(t, tt.firing, func(s sdk.ReadOnlySpan) bool { return s.Name() == tt.firing })
+				if firing.Parent().IsValid() || firing.SpanContext().TraceID().String() == traceID {
+					t.Errorf("%s: the firing is in the trace of the call", tt.path)
+				}
+				if flags == "00" {
+					if len(firing.Links()) != 0 {
+						t.Errorf("%s: of a call that is not sampled the firing has the links %v", tt.path, firing.Links())
+					}
+					continue
+				}
+				call := got.await(t, "of the call", func(s sdk.ReadOnlySpan) bool { return s.Parent().SpanID() == parent })
+				if l := firing.Links(); len(l) != 1 || l[0].SpanContext.TraceID() != call.SpanContext().TraceID() || l[0].SpanContext.SpanID() != call.SpanContext().SpanID() {
+					t.Errorf("%s: the firing has the links %v; want one to %v", tt.path, l, call.SpanContext())
+				}
+			}
+		}
+	})
 }

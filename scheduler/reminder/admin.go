@@ -70,6 +70,7 @@ func (a *Admin) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminde
 	if a.Now().IsZero() {
 		return actor.Reminder{}, 0, errNotStarted()
 	}
+	spec.Link = actor.TraceOf(ctx).Link()
 	// A spec that is refused is so whether or not there is a reminder to be kept.
 	if _, err := a.service.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, a.Now()); err != nil {
 		return actor.Reminder{}, 0, err

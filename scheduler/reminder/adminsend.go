@@ -22,7 +22,7 @@ func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKe
 	if spec.Message == nil {
 		spec.Message = &actor.Message{}
 	}
-	spec.Name = ""
+	spec.Name, spec.Link = "", actor.TraceOf(ctx).Link()
 	call := actor.KeyedCall{Actor: spec.Key, Method: actor.SendMethod(spec.Method), Key: idempotencyKey}
 	keyed := idempotencyKey != ""
 	if keyed {

@@ -47,7 +47,7 @@ func planMessage(r *actor.Reminder, now time.Time) Plan {
 		here:    schedule.Occurrence{At: r.Due, Left: r.Left},
 		Firing: actor.Firing{
 			Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Metadata: r.Metadata, Message: r.Message, SentAt: sent,
-			Due: r.Due, Attempt: r.Failures + 1, Step: messageStep(r),
+			Due: r.Due, Attempt: r.Failures + 1, Step: messageStep(r), Link: r.Link,
 		},
 	}
 }
@@ -78,7 +78,7 @@ func failedMessage(r *actor.Reminder, now time.Time, reason string) (actor.Remin
 // the message that the same commit sets; nil: none. deliveries counts the failed deliveries.
 func endOfMessage(r *actor.Reminder, now time.Time, deliveries uint32, code, reason string) (actor.ReminderStep, *actor.ReminderSpec) {
 	step, m := messageStep(r), r.Message
-	next := actor.ReminderSpec{Method: r.Method, Payload: r.Payload, Metadata: r.Metadata, Failure: r.Failure}
+	next := actor.ReminderSpec{Method: r.Method, Payload: r.Payload, Metadata: r.Metadata, Failure: r.Failure, Link: r.Link}
 	if !r.Schedule.Until.IsZero() { // it may get as old as this one
 		next.Schedule.Until = schedule.Ceil(now).Add(max(shortestAge, r.Schedule.Until.Sub(r.Schedule.At)))
 	}

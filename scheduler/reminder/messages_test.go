@@ -255,7 +255,11 @@ func TestEndOfAMessage(t *testing.T) {
 		s := w.start(w.config())
 		var back []actor.Firing
 		var at []string
+		link := actor.SpanLink{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 		w.host.turn = func(f actor.Firing) error {
+			if f.Link != link {
+				t.Errorf("%s.%s has the link %v", f.Key.ID, f.Method, f.Link)
+			}
 			at = append(at, f.Key.ID+"."+f.Method)
 			if f.Cause() == actor.CauseUndelivered {
 				back = append(back, f)
@@ -266,6 +270,7 @@ func TestEndOfAMessage(t *testing.T) {
 		w.send(s, "ann", "bob", 1, true, func(sp *actor.ReminderSpec) {
 			sp.Payload, sp.Failure = actor.Payload{Data: []byte("p")}, actor.FailurePolicy{Attempts: 2, Interval: time.Second}
 			sp.Message.Undelivered, sp.Message.Forward, sp.Message.Cookie = "Sorry", actorKey("carol"), 9
+			sp.Link = link
 		})
 		after(time.Minute)
 		if want := []string{"bob.M", "bob.M", "carol.M", "carol.M", "ann.Sorry"}; !slices.Equal(at, want) {

@@ -148,7 +148,7 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	}
 	plan := Plan{Deliver: c.Deliver, here: c.Here, Firing: actor.Firing{
 		Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Metadata: r.Metadata,
-		Due: c.Here.At, Missed: c.Missed, Attempt: 1,
+		Due: c.Here.At, Missed: c.Missed, Attempt: 1, Link: r.Link,
 		Step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: then},
 	}}
 	if c.Here.At.Equal(r.Due) {

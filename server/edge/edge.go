@@ -203,7 +203,7 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		default:
 			status = failure.StatusClientClosedRequest
 		}
-		x.Route.metrics.Served(status, took) // a handler may have changed the route
+		x.Route.metrics.Served(status, took, x.Trace) // a handler may have changed the route
 		x.recordSpan(began, status, took)
 		level := slog.LevelDebug
 		if x.Caller.Name != "" && route.role >= RoleDeploy {

@@ -161,10 +161,6 @@ func counter(r prometheus.Registerer, name, help string, labels ...string) *prom
 	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-func histogram(r prometheus.Registerer, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-}
-
 // gauge adds a gauge that is asked for its value; without value it does nothing.
 func gauge[N int | int64 | float64](r prometheus.Registerer, name, help string, value func() N) error {
 	if value == nil {
@@ -240,8 +236,8 @@ func (m *Metrics) turnEnd(e host.TurnEnd) {
 		series = turnSeries{}
 	}
 	t := m.turnMetrics(series)
-	t.took.Observe(e.Duration.Seconds())
-	t.queued.Observe(e.QueueWait.Seconds())
+	observe(t.took, e.Duration, e.Trace)
+	observe(t.queued, e.QueueWait, e.Trace)
 	t.fuel.Add(float64(e.Fuel))
 	if t.recent != nil {
 		t.recent.Add(time.Now(), e.Duration, e.Err != nil)
@@ -336,9 +332,9 @@ func (m *Metrics) Route(name string) *Route {
 	return &Route{m.requests, name, m.requests.WithLabelValues(name, "200"), m.requestTime.WithLabelValues(name)}
 }
 
-// Served counts a request that was answered with an HTTP status.
-func (r *Route) Served(status int, took time.Duration) {
-	r.took.Observe(took.Seconds())
+// Served counts a request that was answered with an HTTP status. Its trace may be nil.
+func (r *Route) Served(status int, took time.Duration, of *actor.Trace) {
+	observe(r.took, took, of)
 	if status == http.StatusOK {
 		r.ok.Inc()
 		return
@@ -377,7 +373,8 @@ func (m *Metrics) RegisterGauges(g Gauges) error {
 	)
 }
 
-// Handler serves what is counted, of all apps.
+// Handler serves what is counted, of all apps, in the format that the request accepts: text without
+// exemplars, OpenMetrics, or Protobuf, which alone has native histograms.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

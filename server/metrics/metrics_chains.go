@@ -17,7 +17,7 @@ type Chains struct {
 
 func newChains(registry *prometheus.Registry) *Chains {
 	sizes := func(name, help string, buckets ...float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		return prometheus.NewHistogram(histogramOpts(name, help, buckets))
 	}
 	c := &Chains{
 		chains: prometheus.NewCounterVec(prometheus.CounterOpts{

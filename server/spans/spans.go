@@ -52,11 +52,12 @@ func (r *Recorder) Arrived(parent *actor.Trace) *actor.Trace {
 	if r == nil {
 		return parent.Child()
 	}
-	if parent == nil {
-		if t := r.root(); t.IsSampled() {
-			return t
+	if parent == nil { // most calls, and most of them are not sampled: that costs no allocation
+		id := newTraceID()
+		if !r.samples(context.Background(), id) {
+			return nil
 		}
-		return nil
+		return root(id, trace.FlagsRandom|trace.FlagsSampled)
 	}
 	child := parent.Child()
 	sampled := r.samples(parent.Context(context.Background()), parent.TraceID())
@@ -71,13 +72,13 @@ func (r *Recorder) Begin() *actor.Trace {
 	if r == nil {
 		return actor.NewTrace()
 	}
-	return r.root()
+	id := newTraceID()
+	return root(id, trace.FlagsRandom.WithSampled(r.samples(context.Background(), id)))
 }
 
-func (r *Recorder) root() *actor.Trace {
-	c := trace.SpanContextConfig{TraceID: newTraceID(), SpanID: newSpanID(), TraceFlags: trace.FlagsRandom}
-	c.TraceFlags = c.TraceFlags.WithSampled(r.samples(context.Background(), c.TraceID))
-	return (*actor.Trace)(nil).NewSpan(trace.NewSpanContext(c))
+// root returns the first span of a trace.
+func root(id trace.TraceID, flags trace.TraceFlags) *actor.Trace {
+	return (*actor.Trace)(nil).NewSpan(trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: newSpanID(), TraceFlags: flags}))
 }
 
 func (r *Recorder) samples(parent context.Context, id trace.TraceID) bool {
@@ -91,6 +92,7 @@ type Span struct {
 	Kind         trace.SpanKind
 	Began, Ended time.Time
 	Failed       string // why; empty: it has not
+	Link         actor.SpanLink
 	Attributes   []attribute.KeyValue
 }
 
@@ -108,6 +110,9 @@ func (r *Recorder) Record(s Span) {
 
 func (r *Recorder) record(parent context.Context, s *Span) context.Context {
 	ctx, span := r.tracer.Start(parent, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes...))
+	if to := s.Link.SpanContext(); to.IsValid() {
+		span.AddLink(trace.Link{SpanContext: to})
+	}
 	if s.Failed != "" {
 		span.SetStatus(codes.Error, s.Failed)
 	}
@@ -118,15 +123,17 @@ func (r *Recorder) record(parent context.Context, s *Span) context.Context {
 // shortest is what a wait or a load takes at least to be a span of its own: a warm turn has none.
 const shortest = 20 * time.Microsecond
 
-// Observer returns what a host calls, to record its turns and the requests of its guests.
+// Observer returns what a host calls, to record its turns, the requests of its guests and the
+// deliveries of volatile messages.
 func (r *Recorder) Observer() host.Events {
 	if r == nil {
 		return host.Events{}
 	}
-	return host.Events{TurnEnd: r.turn, Egress: r.egress}
+	return host.Events{TurnEnd: r.turn, Egress: r.egress, Told: r.told}
 }
 
-// turn records a turn, as a child of the span of its call, and its phases.
+// turn records a turn, as a child of the span of its call, and its phases. A turn that another one has
+// called has a trace of its own and no other span: its span has the ID that the trace had all along.
 func (r *Recorder) turn(e host.TurnEnd) {
 	if !e.Trace.IsSampled() {
 		return
@@ -145,7 +152,13 @@ func (r *Recorder) turn(e host.TurnEnd) {
 	if e.Err != nil {
 		s.Failed = e.Err.Error()
 	}
-	ctx := r.record(e.Trace.Context(context.Background()), &s)
+	ctx := e.Trace.Context(context.Background())
+	if e.Depth > 0 {
+		s.Trace = e.Trace
+		r.Record(s)
+	} else {
+		ctx = r.record(ctx, &s)
+	}
 	if e.QueueWait >= shortest {
 		r.record(ctx, &Span{Name: "queue", Began: s.Began, Ended: s.Began.Add(e.QueueWait)})
 	}
@@ -154,6 +167,15 @@ func (r *Recorder) turn(e host.TurnEnd) {
 			r.record(ctx, &Span{Name: string(p.Name), Began: p.From, Ended: p.To})
 		}
 	}
+}
+
+// told records the delivery of a volatile message.
+func (r *Recorder) told(m host.Told) {
+	s := Span{Trace: m.Trace, Name: "message " + m.To.Type + "." + m.Method, Kind: trace.SpanKindConsumer, Began: m.Began, Ended: time.Now(), Link: m.Link}
+	if m.Err != nil {
+		s.Failed = m.Err.Error()
+	}
+	r.Record(s)
 }
 
 // egress records an HTTP request of a guest, which has named its span to whom it called.

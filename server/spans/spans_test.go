@@ -63,6 +63,44 @@ func TestWhatIsSampled(t *testing.T) {
 	}
 }
 
+// TestUnsampledCallsAllocateNothing: a call that names no trace and is not sampled costs a decision, and
+// no memory.
+func TestUnsampledCallsAllocateNothing(t *testing.T) {
+	for name, sampler := range map[string]sdk.Sampler{
+		"always_off": sdk.NeverSample(), "traceidratio": sdk.TraceIDRatioBased(1e-18), "parentbased": sdk.ParentBased(sdk.NeverSample()),
+	} {
+		r, _ := record(sampler)
+		turn := r.Observer().TurnEnd
+		if n := testing.AllocsPerRun(100, func() { turn(host.TurnEnd{Trace: r.Arrived(nil)}) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkUnsampledCall(b *testing.B) {
+	r, _ := record(sdk.ParentBased(sdk.TraceIDRatioBased(1e-18)))
+	turn := r.Observer().TurnEnd
+	for b.Loop() {
+		turn(host.TurnEnd{Trace: r.Arrived(nil)})
+	}
+}
+
+// BenchmarkSampledCall is a call with its turn and three phases, encoded for nobody.
+func BenchmarkSampledCall(b *testing.B) {
+	r := New(sdk.AlwaysSample(), sdk.WithBatcher(tracetest.NewNoopExporter()))
+	observed := r.Observer().TurnEnd
+	now := time.Now()
+	phases := []host.Phase{{Name: call.PhaseGuest, From: now, To: now}, {Name: call.PhaseCommit, From: now, To: now}}
+	for b.Loop() {
+		t := r.Arrived(nil)
+		observed(host.TurnEnd{Trace: t, Phases: phases, QueueWait: time.Millisecond})
+		r.Record(Span{Trace: t, Began: now, Ended: now})
+	}
+	if err := r.Stop(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
 // TestSpansOfATurn: the span of a call has the ID that its trace had all along, the turn is its
 // child, and the phases are those of the turn; what took no time is no span.
 func TestSpansOfATurn(t *testing.T) {
@@ -102,6 +140,22 @@ func TestSpansOfATurn(t *testing.T) {
 		if s.Parent.SpanID() != turn.SpanContext.SpanID() {
 			t.Errorf("%s is not of the turn", s.Name)
 		}
+	}
+	to.Reset()
+	e.Trace, e.Depth = tr.Child(), 1
+	r.Observer().TurnEnd(e)
+	r.Record(Span{Trace: r.Begin(), Name: "firing", Link: tr.Link()})
+	got = to.GetSpans()
+	if called := got[0]; called.SpanContext.SpanID() != e.Trace.SpanID() || called.Parent.SpanID() != tr.SpanID() {
+		t.Errorf("a called turn is not the span of its trace, below its caller's: %+v", called)
+	}
+	for _, s := range got[1:4] {
+		if s.Parent.SpanID() != e.Trace.SpanID() || s.SpanContext.SpanID() == e.Trace.SpanID() || len(s.Links) != 0 {
+			t.Errorf("%s is not of the called turn", s.Name)
+		}
+	}
+	if l := got[4].Links; len(l) != 1 || l[0].SpanContext.SpanID() != tr.SpanID() || l[0].SpanContext.TraceID() != tr.TraceID() {
+		t.Errorf("the links of a firing are %v", l)
 	}
 	to.Reset()
 	e.Trace = nil

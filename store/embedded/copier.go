@@ -326,7 +326,7 @@ func addContents(t *tx, c *store.Contents) error {
 	}
 	for i := range c.Events {
 		e := &c.Events[i]
-		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: e.At.UnixMicro()}
+		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: e.At.UnixMicro(), Link: e.Link}
 		if err := t.setRecord(eventKey(e.Key, e.Position), r); err != nil {
 			return err
 		}

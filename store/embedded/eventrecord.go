@@ -11,16 +11,17 @@ import (
 // eventRecord is an event as it is stored. One without a name is what is left of the newest event
 // that was trimmed.
 type eventRecord struct {
-	Name        string `json:"name,omitempty"`
-	Life        uint64 `json:"life,omitempty"`
-	ContentType string `json:"type,omitempty"`
-	Payload     []byte `json:"payload,omitempty"`
-	At          int64  `json:"at"` // microseconds since 1970
+	Name        string         `json:"name,omitempty"`
+	Life        uint64         `json:"life,omitempty"`
+	ContentType string         `json:"type,omitempty"`
+	Payload     []byte         `json:"payload,omitempty"`
+	At          int64          `json:"at"` // microseconds since 1970
+	Link        actor.SpanLink `json:"link,omitzero"`
 }
 
 func (r *eventRecord) event(at actor.EventPosition) actor.Event {
 	return actor.Event{
-		Position: at, Life: r.Life, Name: r.Name, Payload: actor.Payload{ContentType: r.ContentType, Data: r.Payload}, At: time.UnixMicro(r.At).UTC(),
+		Position: at, Life: r.Life, Name: r.Name, Payload: actor.Payload{ContentType: r.ContentType, Data: r.Payload}, At: time.UnixMicro(r.At).UTC(), Link: r.Link,
 	}
 }
 

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -34,6 +35,9 @@ func someReminder(rng *rand.Rand) *reminderRecord {
 		for ; n > 0; n-- {
 			r.Metadata[strings.Repeat("k", n)] = text()
 		}
+	}
+	if rng.IntN(2) > 0 {
+		r.Link = actor.SpanLink{TraceID: [16]byte{byte(1 + rng.UintN(255))}, SpanID: [8]byte{1}}
 	}
 	name := func() store.ActorRecord { return store.ActorRecord{Type: text(), ID: text()} }
 	if rng.IntN(2) > 0 {
@@ -97,6 +101,7 @@ func TestReminderOfAnyBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		r := someReminder(rng)
+		r.Link = actor.SpanLink{} // with one it is JSON
 		value := encodeReminder(nil, r)
 		kind, data := value[4], value[5:]
 		if err := new(reminderRecord).decode(data[:rng.IntN(len(data))], kind); err == nil {
@@ -134,4 +139,20 @@ func TestFieldOfReminderKeepsNothingElse(t *testing.T) {
 	}
 	runtime.KeepAlive(ids)
 	runtime.KeepAlive(value)
+}
+
+// A reminder with a link is read by versions that know no links: it is JSON, whose reader passes over
+// what it does not know.
+func TestLinkedReminderForOlderVersions(t *testing.T) {
+	want := someReminder(rand.New(rand.NewPCG(3, 4)))
+	want.Link = actor.SpanLink{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+	value := encodeReminder([]byte("key"), want)
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(value[4:], &fields); err != nil || string(fields["link"]) != `"01000000000000000000000000000000-0200000000000000"` {
+		t.Fatalf("the link is %s, %v", fields["link"], err)
+	}
+	var got reminderRecord
+	if err := decodeReminder([]byte("key"), value, &got); err != nil || !reflect.DeepEqual(&got, want) {
+		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
 }

@@ -103,7 +103,9 @@ func readReminder(from reader, key []byte) (foundReminder, error) {
 // A reminder is read and written by each firing, so it is not JSON: behind the checksum,
 // which is that of a record, there is a byte that no JSON begins with, then its fields in
 // order, numbers as varints and strings with their lengths in front. Records that were
-// written as JSON are read as well.
+// written as JSON are read as well. A record with a link, which those of sampled turns have, is
+// written as JSON: earlier versions read that too and pass over the link, whereas they take a compact
+// record with one more field for a damaged one.
 
 // Those bytes: of a reminder, and of a message and a cursor, whose own fields follow those of the
 // reminder that they are.
@@ -115,6 +117,13 @@ const (
 
 // encodeReminder returns r as it is stored under key.
 func encodeReminder(key []byte, r *reminderRecord) []byte {
+	if r.Link != (actor.SpanLink{}) {
+		value, err := encodeRecord(key, r)
+		if err != nil {
+			panic(err) // there is nothing in it that JSON has no place for
+		}
+		return value
+	}
 	e := compact(make([]byte, 4, 160+len(r.Payload)+len(r.ID)+len(r.Name)))
 	switch {
 	case r.Message != nil:

@@ -106,7 +106,7 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 // publish writes the events of a commit that held.
 func (t *tx) publish(c *actor.Commit) error {
 	for _, e := range store.PlacedEvents(c) {
-		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: t.now}
+		r := eventRecord{Name: e.Name, Life: e.Life, ContentType: e.Payload.ContentType, Payload: e.Payload.Data, At: t.now, Link: e.Link}
 		if err := t.setRecord(eventKey(e.Key, e.EventPosition), r); err != nil {
 			return err
 		}

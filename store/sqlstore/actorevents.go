@@ -17,10 +17,10 @@ type actorEvents struct{ *db }
 
 const (
 	// insertEvents writes the events of the commits that held: their rows have their IDs.
-	insertEvents = `INSERT INTO greenroom_event (app, type, id, version, idx, life, name, content_type, payload, created_at)
-SELECT c.app, c.type, c.id, c.version, c.idx, c.life, c.name, c.content_type, c.payload, clock_timestamp()
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::int8[], $7::int8[], $8::text[], $9::text[], $10::bytea[])
-	AS c (commit_id, app, type, id, version, idx, life, name, content_type, payload)
+	insertEvents = `INSERT INTO greenroom_event (app, type, id, version, idx, life, name, content_type, payload, created_at, link)
+SELECT c.app, c.type, c.id, c.version, c.idx, c.life, c.name, c.content_type, c.payload, clock_timestamp(), NULLIF(c.link, '')
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::int8[], $7::int8[], $8::text[], $9::text[], $10::bytea[], $11::text[])
+	AS c (commit_id, app, type, id, version, idx, life, name, content_type, payload, link)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id
 ON CONFLICT DO NOTHING`
 
@@ -29,7 +29,7 @@ ON CONFLICT DO NOTHING`
 	greenroom_actor AS a
 WHERE e.app = c.app AND e.type = c.type AND e.id = c.id AND a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id`
 
-	eventFields = `e.version, e.idx, e.life, e.name, e.content_type, e.payload, e.created_at`
+	eventFields = `e.version, e.idx, e.life, e.name, e.content_type, e.payload, e.created_at, COALESCE(e.link, '')`
 
 	readEvents = `SELECT ` + eventFields + ` FROM greenroom_event AS e
 WHERE e.app = $1 AND e.type = $2 AND e.id = $3 AND (e.version, e.idx) > ($4, $5)
@@ -40,7 +40,7 @@ ORDER BY app DESC, type DESC, id DESC, version DESC, idx DESC LIMIT 1`
 
 	// markTrimmed leaves the position of the newest event that is not kept, and removeTrimmed
 	// removes those before it.
-	markTrimmed = `UPDATE greenroom_event AS e SET name = '', content_type = '', payload = '' FROM (
+	markTrimmed = `UPDATE greenroom_event AS e SET name = '', content_type = '', payload = '', link = NULL FROM (
 	SELECT k.version, k.idx, k.n FROM (
 		SELECT version, idx, created_at, row_number() OVER newest AS n, sum(octet_length(name) + octet_length(payload)) OVER newest AS bytes
 		FROM greenroom_event WHERE app = $1 AND type = $2 AND id = $3 AND name <> ''
@@ -58,18 +58,19 @@ AND (e.version, e.idx) < (SELECT m.version, m.idx FROM greenroom_event AS m WHER
 type scannedEvent struct {
 	version, idx, life int64
 	name, contentType  string
+	link               string
 	payload            []byte
 	at                 time.Time
 }
 
 func (s *scannedEvent) targets() []any {
-	return []any{&s.version, &s.idx, &s.life, &s.name, &s.contentType, &s.payload, &s.at}
+	return []any{&s.version, &s.idx, &s.life, &s.name, &s.contentType, &s.payload, &s.at, &s.link}
 }
 
 func (s *scannedEvent) event() actor.Event {
 	return actor.Event{
 		Position: actor.EventPosition{Version: uint64(s.version), Index: uint32(s.idx)}, Life: uint64(s.life), Name: s.name,
-		Payload: actor.Payload{ContentType: s.contentType, Data: slices.Clone(s.payload)}, At: s.at.UTC(),
+		Payload: actor.Payload{ContentType: s.contentType, Data: slices.Clone(s.payload)}, At: s.at.UTC(), Link: actor.ParseSpanLink(s.link),
 	}
 }
 
@@ -145,6 +146,7 @@ type eventColumns struct {
 	keys                    keyColumns
 	versions, indexes, life int8s
 	names, contentTypes     texts
+	links                   texts // empty: none
 	payloads                byteas
 	deletedBy               uuids
 	deleted                 keyColumns
@@ -156,6 +158,7 @@ func (e *eventColumns) add(c *actor.Commit) {
 		e.keys.add(p.Key)
 		e.versions, e.indexes, e.life = append(e.versions, int64(p.Version)), append(e.indexes, int64(p.Index)), append(e.life, int64(p.Life))
 		e.names, e.contentTypes, e.payloads = append(e.names, p.Name), append(e.contentTypes, p.Payload.ContentType), append(e.payloads, notNull(p.Payload.Data))
+		e.links = append(e.links, p.Link.String())
 	}
 	for i := range c.Rows {
 		if c.Rows[i].Delete && !c.Rows[i].NewLife { // otherwise they are kept as long as the type says
@@ -170,7 +173,7 @@ func (e *eventColumns) add(c *actor.Commit) {
 func (e *eventColumns) queue(b *pgx.Batch) {
 	if len(e.commitIDs) > 0 {
 		k := &e.keys
-		b.Queue(insertEvents, e.commitIDs, k.apps, k.types, k.ids, e.versions, e.indexes, e.life, e.names, e.contentTypes, e.payloads)
+		b.Queue(insertEvents, e.commitIDs, k.apps, k.types, k.ids, e.versions, e.indexes, e.life, e.names, e.contentTypes, e.payloads, e.links)
 	}
 	if len(e.deletedBy) > 0 {
 		k := &e.deleted

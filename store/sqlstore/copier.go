@@ -188,7 +188,7 @@ func exportDeadLetters(ctx context.Context, tx pgx.Tx, parts *store.Parts) error
 }
 
 func exportEvents(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
-	return collected(ctx, tx, parts, `SELECT app, type, id, version, idx, life, name, content_type, payload, created_at FROM greenroom_event ORDER BY app, type, id, version, idx`,
+	return collected(ctx, tx, parts, `SELECT app, type, id, version, idx, life, name, content_type, payload, created_at, COALESCE(link, '') FROM greenroom_event ORDER BY app, type, id, version, idx`,
 		func(row pgx.CollectableRow) (e store.ActorEvent, err error) {
 			var s scannedEvent
 			err = row.Scan(append([]any{&e.Key.App, &e.Key.Type, &e.Key.ID}, s.targets()...)...)
@@ -298,9 +298,14 @@ func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) err
 			rowsFrom(c.DeadLetters, func(d *actor.DeadLetter) []any {
 				return append(reminderValues(&d.Reminder), d.Reminder.UpdatedAt, d.Reason, d.FailedAt)
 			})},
-		{"greenroom_event", []string{"app", "type", "id", "version", "idx", "life", "name", "content_type", "payload", "created_at"},
+		{"greenroom_event", []string{"app", "type", "id", "version", "idx", "life", "name", "content_type", "payload", "created_at", "link"},
 			rowsFrom(c.Events, func(e *store.ActorEvent) []any {
-				return []any{e.Key.App, e.Key.Type, e.Key.ID, int64(e.Position.Version), int64(e.Position.Index), int64(e.Life), e.Name, e.Payload.ContentType, notNull(e.Payload.Data), e.At}
+				var link *string
+				if e.Link != (actor.SpanLink{}) {
+					text := e.Link.String()
+					link = &text
+				}
+				return []any{e.Key.App, e.Key.Type, e.Key.ID, int64(e.Position.Version), int64(e.Position.Index), int64(e.Life), e.Name, e.Payload.ContentType, notNull(e.Payload.Data), e.At, link}
 			})},
 	} {
 		if len(t.rows) == 0 {

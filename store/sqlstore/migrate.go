@@ -287,6 +287,8 @@ var migrations = []string{
 	`ALTER TABLE greenroom_actor ADD COLUMN IF NOT EXISTS born_at timestamptz`,
 	`COMMENT ON COLUMN greenroom_actor.born_at IS 'When the life before this one ended. NULL: it is the first one.'`,
 	`COMMENT ON COLUMN greenroom_actor.deleted_at IS 'From when the row is a tombstone, which is swept an hour later: when the actor was deleted or passed away, of a spawned one 24 hours after that. NULL: it is live.'`,
+	`ALTER TABLE greenroom_event ADD COLUMN IF NOT EXISTS link text`,
+	`COMMENT ON COLUMN greenroom_event.link IS 'The trace and the span in which it was published. NULL: it was in no trace that is sampled.'`,
 }
 
 const (

@@ -34,7 +34,7 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 		n, err := store.Copy(f.ctx(), movable(stores[i]), movable(s), func(n store.CopyCounts) { last = n })
 		f.ok(err)
 		if expect := (store.CopyCounts{
-			Actors: 4 + many, Tombstones: 2, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 4, DeadLetters: 1, Buckets: 3,
+			Actors: 4 + many, Tombstones: 2, Modules: 2, Deployments: 5, Settings: 1, Secrets: 1, Records: 2, Reminders: 4, DeadLetters: 1, Buckets: 3, Events: 2,
 		}); n != expect || last != n {
 			t.Fatalf("copied %+v, and said %+v at last; want %+v", n, last, expect)
 		}
@@ -63,6 +63,7 @@ func contents(f *fixture, s store.Movable) store.Contents {
 		all.Buckets = append(all.Buckets, c.Buckets...)
 		all.Reminders = append(all.Reminders, c.Reminders...)
 		all.DeadLetters = append(all.DeadLetters, c.DeadLetters...)
+		all.Events = append(all.Events, c.Events...)
 		return nil
 	}))
 	return all
@@ -74,6 +75,9 @@ func fill(f *fixture) (check func()) {
 	f.Helper()
 	stale := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
 	last := write(f.key("live"), stale, `{"n":2}`)
+	last.Events = publish(f.key("live"), stale, "plain", "linked").Events
+	link := actor.SpanLink{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+	last.Events[1].Link = link
 	live := f.apply(recording(last, record("k", "reply"), brief("expired", "x")))
 	tomb := f.apply(remove(f.key("tomb"), f.apply(write(f.key("tomb"), actor.Row{}, `{}`))))
 	f.apply(claiming(become(write(f.key("spawned"), f.apply(spawn(f.key("spawned"))), `{}`), "open"), "mailer", "printer"))
@@ -110,7 +114,7 @@ func fill(f *fixture) (check func()) {
 	full.Payload = actor.Payload{ContentType: "text/plain", Data: []byte("\x00payload")}
 	full.Schedule.Every, full.Schedule.Until = time.Hour, f.far()
 	full.Schedule.Times, full.Schedule.Jitter, full.Metadata = 9, time.Second, map[string]string{"a": "b"}
-	full.Left, full.Failures, full.LastError = 8, 2, "it failed"
+	full.Left, full.Failures, full.LastError, full.Link = 8, 2, "it failed", link
 	full = f.place(full)
 	paused := f.reminder(b, 2, "live", "paused")
 	paused.Paused, paused.Schedule.Cron, paused.Schedule.Zone = true, "0 3 * * *", "Europe/Berlin"
@@ -131,6 +135,9 @@ func fill(f *fixture) (check func()) {
 	return func() {
 		f.Helper()
 		f.same(f.load(f.key("live")), live)
+		if said := f.events(f.key("live"), actor.EventPosition{}, "plain", "linked"); said[0].Link != (actor.SpanLink{}) || said[1].Link != link {
+			f.Fatalf("the links of events are %v and %v", said[0].Link, said[1].Link)
+		}
 		f.same(f.load(f.key("tomb")), tomb)
 		f.same(f.load(f.key("Empty||{}ü")), empty)
 		f.same(f.load(f.key("binary")), envelope)

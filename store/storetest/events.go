@@ -32,6 +32,18 @@ var events = suite{"Events", []testCase{
 			f.Fatalf("positions %+v", list)
 		}
 	}},
+	{"the link of an event is read as it was published, and others have none", func(f *fixture) {
+		k := f.key("a")
+		c := publish(k, actor.Row{}, "1", "2", "3")
+		link := actor.SpanLink{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+		c.Events[1].Link = link
+		f.apply(c)
+		for i, e := range f.events(k, actor.EventPosition{}, "1", "2", "3") {
+			if want := map[int]actor.SpanLink{1: link}[i]; e.Link != want {
+				f.Fatalf("event %d has the link %v, want %v", i, e.Link, want)
+			}
+		}
+	}},
 	{"a refused commit publishes nothing, beside one that does", func(f *fixture) {
 		a, b := f.key("a"), f.key("b")
 		row := f.apply(publish(a, actor.Row{}, "1"))

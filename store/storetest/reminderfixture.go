@@ -228,7 +228,7 @@ func (f *reminderFixture) sameReminder(got, want actor.Reminder) {
 		bytes.Equal(a.Payload.Data, b.Payload.Data) && a.Missed == b.Missed && a.Failure == b.Failure && maps.Equal(a.Metadata, b.Metadata) &&
 		sameSchedule(a.Schedule, b.Schedule) && a.Due.Equal(b.Due) && a.FireAt.Equal(b.FireAt) && a.Left == b.Left &&
 		a.Failures == b.Failures && a.Paused == b.Paused && a.LastError == b.LastError && reflect.DeepEqual(a.Message, b.Message) &&
-		reflect.DeepEqual(a.Cursor, b.Cursor)
+		reflect.DeepEqual(a.Cursor, b.Cursor) && a.Link == b.Link
 	if !same {
 		f.Fatalf("reminder is\n  %+v, want\n  %+v", got, want)
 	}

@@ -42,6 +42,23 @@ var reminders = suite{"Reminders", []testCase{
 		f.heads(f.recent(b, 0, 6))
 		f.names(f.listReminders(store.ReminderQuery{}), "a/pay")
 	}},
+	{"the link of a reminder and of a message is read as it was set, and stays when they are stepped", func(f *fixture) {
+		b := f.bucket()
+		for n, r := range []actor.Reminder{f.reminder(b, 1, "ann", "n"), message(f, b, 2, "bob", "ann", 7, 0)} {
+			r.Link = actor.SpanLink{TraceID: [16]byte{1, byte(n)}, SpanID: [8]byte{2}}
+			f.place(r)
+			f.sameReminder(f.found("ann", r.Name), r)
+			then := r.ReminderProgress
+			then.Failures, then.LastError = 1, "it failed"
+			f.ok(f.commit(stepping(actor.CommitOf(), f.loaded(r.ID), &then)))
+			r.ReminderProgress = then
+			f.sameReminder(f.loaded(r.ID), r)
+		}
+		list := f.listReminders(store.ReminderQuery{})
+		if len(list) != 1 || list[0].Link == (actor.SpanLink{}) {
+			f.Fatalf("listed: %+v", list)
+		}
+	}},
 	{"a reminder is due in the bucket of its token, and in no other", func(f *fixture) {
 		b := f.bucket()
 		next := b

@@ -32,6 +32,8 @@ type Spec struct {
 	Transfers bool
 	// Reminders has the process deliver reminders as well.
 	Reminders bool
+
+	observers []host.Events
 }
 
 // Load plays [Role]: it calls every actor once, which fills and activates it,
@@ -52,6 +54,7 @@ func (s Spec) during(ctx context.Context, f func(h *host.Host, r *reminderParts)
 	defer must.Close(p.end)
 	cfg := p.host
 	cfg.MaxActivations = 2 * s.Plan.Actors
+	cfg.Observers = s.observers
 	cfg.Pipeline.CallersCommit = s.StoreURL == "" // as package node has it
 	var reminders *reminderParts
 	if s.Reminders {

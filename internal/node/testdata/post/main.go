@@ -113,6 +113,16 @@ func (*Relay) Pass(ctx *actor.Context, in Order) (actor.None, error) {
 	return actor.None{}, nil
 }
 
+// Tell tells each actor a message.
+func (*Relay) Tell(ctx *actor.Context, in Order) (actor.None, error) {
+	for _, to := range in.To {
+		if err := actor.Tell(ctx, to, "Take", 1); err != nil {
+			return actor.None{}, err
+		}
+	}
+	return actor.None{}, nil
+}
+
 func methods[T any](is func(*T) *Post) []actor.Part {
 	return []actor.Part{
 		actor.MessagePolicy{Attempts: 1000, Interval: time.Millisecond, Longest: time.Second},
@@ -127,7 +137,7 @@ func init() {
 	actor.Register("Post", methods(func(p *Post) *Post { return p })...)
 	actor.Register("Locked", append(methods(func(l *Locked) *Post { return &l.Post }), actor.PlacementAny)...)
 	actor.Register("Refuser", actor.MessagePolicy{Attempts: 2, Interval: time.Millisecond}, actor.Method("Refuse", (*Refuser).Refuse, actor.Private()))
-	actor.Register("Relay", actor.PlacementStateless, actor.Method("Pass", (*Relay).Pass))
+	actor.Register("Relay", actor.PlacementStateless, actor.Method("Pass", (*Relay).Pass), actor.Method("Tell", (*Relay).Tell))
 }
 
 func main() {}
