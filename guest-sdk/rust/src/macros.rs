@@ -344,7 +344,13 @@ macro_rules! __call {
     (service: { $service:path };
      $actor:path, $self:ident, $ctx:ident, $name:ident, $content_type:ident, $payload:ident) => {
         if let ::core::option::Option::Some(reply) =
-            <$service as $crate::protobuf::Service<$actor>>::call($self, $ctx, $name, $content_type, $payload)
+            <$service as $crate::protobuf::Service<$actor>>::call($crate::protobuf::Rpc {
+                actor: $self,
+                ctx: $ctx,
+                method: $name,
+                content_type: $content_type,
+                payload: $payload,
+            })
         {
             return ::core::option::Option::Some(reply);
         }

@@ -19,8 +19,7 @@
 //! an rpc as well. Its payload has the type [`CONTENT_TYPE`]; other payloads fail with the code
 //! [`BAD_PROTOBUF`]. The server makes messages of the JSON of callers from outside.
 
-use crate::actor::{checked, of_type};
-use crate::actor::{Argument, Method, Outcome};
+use crate::actor::{checked, of_type, run, Argument, Method, Outcome};
 use crate::context::Context;
 use crate::error::Error;
 use crate::payload::{Payload, JSON};
@@ -45,33 +44,42 @@ pub trait Service<A> {
     #[doc(hidden)]
     const PROTOBUF: Protobuf;
 
-    /// Runs an rpc; `None` if there is none with this name.
+    /// Runs an rpc.
     #[doc(hidden)]
-    fn call(
-        actor: &mut A,
-        ctx: &Context,
-        method: &str,
-        content_type: &str,
-        payload: &[u8],
-    ) -> Option<Result<Payload, Error>>;
+    fn call(rpc: Rpc<'_, A>) -> Called;
 }
 
-/// Runs the function of an rpc, from the payload to the reply.
+/// What an rpc has replied; `None` if there is none of the name.
 #[doc(hidden)]
-pub fn run<A, Form, M>(
-    function: M,
-    actor: &mut A,
-    ctx: &Context,
-    content_type: &str,
-    payload: &[u8],
-) -> Result<Payload, Error>
-where
-    M: Method<A, Form>,
-    M::Argument: Argument<M>,
-    M::Returned: Outcome<M>,
-{
-    let function = checked(of_type::<A>(), function);
-    crate::actor::run(function, actor, ctx, content_type, payload)
+pub type Called = Option<Result<Payload, Error>>;
+
+/// A call of an rpc of an actor of the type `A`.
+#[doc(hidden)]
+pub struct Rpc<'a, A> {
+    pub actor: &'a mut A,
+    pub ctx: &'a Context,
+    pub method: &'a str,
+    pub content_type: &'a str,
+    pub payload: &'a [u8],
+}
+
+impl<A> Rpc<'_, A> {
+    /// Runs the function of the rpc.
+    pub fn run<Form, M>(self, function: M) -> Called
+    where
+        M: Method<A, Form>,
+        M::Argument: Argument<M>,
+        M::Returned: Outcome<M>,
+    {
+        let function = checked(of_type::<A>(), function);
+        Some(run(
+            function,
+            self.actor,
+            self.ctx,
+            self.content_type,
+            self.payload,
+        ))
+    }
 }
 
 /// Reads a message, whose full name is `name`, with a function of `prost`. A payload without
@@ -107,4 +115,30 @@ pub fn read<T, E: fmt::Display>(
 #[must_use]
 pub fn payload(body: Vec<u8>) -> Payload {
     Payload::new(CONTENT_TYPE, body)
+}
+
+/// Makes messages, whose full names follow them, inputs and outputs by the codec of `prost`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __protobuf_messages {
+    ($($message:path = $name:literal,)+) => {$(
+        impl $crate::Input for $message {
+            fn from_payload(
+                content_type: &str,
+                body: &[u8],
+            ) -> ::core::result::Result<Self, $crate::Error> {
+                $crate::protobuf::read($name, content_type, body, |body| {
+                    <Self as ::prost::Message>::decode(body)
+                })
+            }
+        }
+
+        impl $crate::Output for $message {
+            fn into_payload(self) -> ::core::result::Result<$crate::Payload, $crate::Error> {
+                ::core::result::Result::Ok($crate::protobuf::payload(
+                    ::prost::Message::encode_to_vec(&self),
+                ))
+            }
+        }
+    )+};
 }

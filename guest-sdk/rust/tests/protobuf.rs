@@ -2,7 +2,7 @@
 //! bytes, as those of a codec are.
 
 use greenroom::prelude::*;
-use greenroom::protobuf::{self, MethodSpec, Protobuf, Service};
+use greenroom::protobuf::{self, Called, MethodSpec, Protobuf, Rpc, Service};
 use greenroom::testing::Host;
 use greenroom::{Input, Output, Ref, TypedMessage};
 
@@ -46,18 +46,12 @@ impl<A: BankActor> Service<A> for Bank {
         ],
     };
 
-    fn call(
-        actor: &mut A,
-        ctx: &Context,
-        method: &str,
-        content_type: &str,
-        payload: &[u8],
-    ) -> Option<Result<Payload, Error>> {
-        Some(match method {
-            "Put" => protobuf::run(<A as BankActor>::put, actor, ctx, content_type, payload),
-            "Look" => protobuf::run(<A as BankActor>::look, actor, ctx, content_type, payload),
-            _ => return None,
-        })
+    fn call(rpc: Rpc<'_, A>) -> Called {
+        match rpc.method {
+            "Put" => rpc.run(<A as BankActor>::put),
+            "Look" => rpc.run(<A as BankActor>::look),
+            _ => None,
+        }
     }
 }
 

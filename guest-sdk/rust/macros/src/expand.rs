@@ -215,7 +215,6 @@ fn implementation(
         quote!(#(#cfgs)* #spec)
     });
     let arguments = quote!(self, ctx, content_type, payload);
-    let routed = quote!(self, ctx, method, content_type, payload);
     let arms = methods.iter().map(|method| {
         let (cfgs, name) = (&method.cfgs, &method.name);
         let run = method.run(actor, &arguments);
@@ -232,7 +231,9 @@ fn implementation(
         .as_ref()
         .map(|service| quote!(spec.protobuf = #service::PROTOBUF;));
     let otherwise = match &service {
-        Some(service) => quote!(#service::call(#routed)),
+        Some(service) => quote! {
+            #service::call(::greenroom::protobuf::Rpc { actor: self, ctx, method, content_type, payload })
+        },
         None => quote!(::core::option::Option::None),
     };
     let migrates = migrate.map(|_| quote!(spec.migrate = true;));
