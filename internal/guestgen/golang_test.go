@@ -19,10 +19,12 @@ import (
 	"github.com/greenroom-run/greenroom/internal/guestgen/gen/sink"
 )
 
-// generated is what is to be in files that are committed, and from what.
+// generated is what is to be in files that are committed, and from what. Rust has no package.
 var generated = []struct{ out, pkg, dir, file, id string }{
 	{"gen/sink/sink.greenroom.go", "sink", "gen/sink", "sink.proto", ""},
+	{"testdata/sink/src/sink.rs", "", "gen/sink", "sink.proto", ""},
 	{"../../examples/wallet/walletv1/wallet.greenroom.go", "walletv1", "../../examples/wallet/proto", "wallet/v1/wallet.proto", "wallet_id"},
+	{"../../examples/wallet/rust/src/walletv1.rs", "", "../../examples/wallet/proto", "wallet/v1/wallet.proto", "wallet_id"},
 }
 
 func load(t testing.TB, dir, file, id string) *guestgen.Service {
@@ -36,7 +38,11 @@ func load(t testing.TB, dir, file, id string) *guestgen.Service {
 
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for _, g := range generated {
-		code, err := guestgen.Go(load(t, g.dir, g.file, g.id), g.pkg)
+		service := load(t, g.dir, g.file, g.id)
+		code, err := guestgen.Rust(service)
+		if g.pkg != "" {
+			code, err = guestgen.Go(service, g.pkg)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
