@@ -60,78 +60,79 @@ func (r SinkServiceRef) Move(ctx *actor.Context, in Step, options ...actor.CallO
 
 // descriptor is a FileDescriptorSet of the service.
 const descriptor = "" +
-	"\n\xff\x03\n\vparts.proto\x12\x18greenroomtest.sink.parts\"\xd5\x03\n\x04S" +
+	"\n\xb3\x04\n\vparts.proto\x12\x18greenroomtest.sink.parts\"\x89\x04\n\x04S" +
 	"tep\x12\x14\n\x05count\x18\x01 \x02(\x05R\x05count\x127\n\x04kind\x18\x02 \x02(\x0e2#.greenr" +
 	"oomtest.sink.parts.Step.KindR\x04kind\x122\n\x04next\x18\x03 \x01(\v" +
 	"2\x1e.greenroomtest.sink.parts.StepR\x04next\x12\x18\n\anumber" +
 	"s\x18\x04 \x03(\x05R\anumbers\x127\n\x04leaf\x18\x05 \x02(\v2#.greenroomtest.s" +
 	"ink.parts.Step.LeafR\x04leaf\x12?\n\x05steps\x18\x06 \x03(\v2).green" +
-	"roomtest.sink.parts.Step.StepsEntryR\x05steps\x1a\x1a\n\x04Le" +
-	"af\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x1aX\n\nStepsEntry\x12\x10\n\x03key\x18\x01 \x01(" +
-	"\tR\x03key\x124\n\x05value\x18\x02 \x01(\v2\x1e.greenroomtest.sink.parts" +
-	".StepR\x05value:\x028\x01\"@\n\x04Kind\x12\x0e\n\nKIND_FIRST\x10\x01\x12\x13\n\x0fKIND" +
-	"_ALSO_FIRST\x10\x01\x12\x0f\n\vKIND_SECOND\x10\x02\x1a\x02\x10\x01\n\xe2\x16\n\nsink.prot" +
-	"o\x12\x15greenroomtest.sink.v1\x1a\x1cgoogle/protobuf/struct" +
-	".proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vparts.p" +
-	"roto\"\t\n\aNothing\"\xd2\x01\n\vHTTPRequest\x12;\n\x04type\x18\x01 \x01(\x0e2'." +
-	"greenroomtest.sink.v1.HTTPRequest.TypeR\x04type\x12\x12\n\x04" +
-	"self\x18\x02 \x01(\tR\x04self\x12\x14\n\x05async\x18\x03 \x01(\tR\x05async\x12\x14\n\x04loop\x18\x04" +
-	" \x01(\tH\x00R\x04loop\x12\x16\n\x05super\x18\x05 \x01(\bH\x00R\x05super\"%\n\x04Type\x12\a\n\x03" +
-	"GET\x10\x00\x12\n\n\x06TYPE_1\x10\x01\x12\b\n\x04Self\x10\x02B\a\n\x05match\"\xda\x11\n\x04Sink\x12\x15\n" +
-	"\x06a_bool\x18\x01 \x01(\bR\x05aBool\x12\x19\n\ban_int32\x18\x02 \x01(\x05R\aanInt32\x12" +
-	"\x19\n\ban_int64\x18\x03 \x01(\x03R\aanInt64\x12\x19\n\ba_uint32\x18\x04 \x01(\rR\aaU" +
-	"int32\x12\x19\n\ba_uint64\x18\x05 \x01(\x04R\aaUint64\x12\x19\n\ba_sint32\x18\x06 \x01" +
-	"(\x11R\aaSint32\x12\x19\n\ba_sint64\x18\a \x01(\x12R\aaSint64\x12\x1b\n\ta_fixe" +
-	"d32\x18\b \x01(\aR\baFixed32\x12\x1b\n\ta_fixed64\x18\t \x01(\x06R\baFixed64" +
-	"\x12\x1d\n\na_sfixed32\x18\n \x01(\x0fR\taSfixed32\x12\x1d\n\na_sfixed64\x18\v " +
-	"\x01(\x10R\taSfixed64\x12\x17\n\aa_float\x18\f \x01(\x02R\x06aFloat\x12\x19\n\ba_dou" +
-	"ble\x18\r \x01(\x01R\aaDouble\x12\x19\n\ba_string\x18\x0e \x01(\tR\aaString\x12\x1d\n" +
-	"\nsome_bytes\x18\x0f \x01(\fR\tsomeBytes\x12:\n\x06colour\x18\x10 \x01(\x0e2\".g" +
-	"reenroomtest.sink.v1.Sink.ColourR\x06colour\x127\n\x05inne" +
-	"r\x18\x11 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerR\x05inne" +
-	"r\x12*\n\x02at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12(\n" +
-	"\rperhaps_int32\x18\x14 \x01(\x05H\x01R\fperhapsInt32\x88\x01\x01\x12*\n\x0eperha" +
-	"ps_string\x18\x15 \x01(\tH\x02R\rperhapsString\x88\x01\x01\x12(\n\rperhaps_b" +
-	"ytes\x18\x16 \x01(\fH\x03R\fperhapsBytes\x88\x01\x01\x12N\n\x0eperhaps_colour\x18" +
-	"\x17 \x01(\x0e2\".greenroomtest.sink.v1.Sink.ColourH\x04R\rper" +
-	"hapsColour\x88\x01\x01\x12\x14\n\x05bools\x18\x1e \x03(\bR\x05bools\x12\x16\n\x06int32s\x18\x1f " +
-	"\x03(\x05R\x06int32s\x12\x18\n\asint64s\x18  \x03(\x12R\asint64s\x12\x1a\n\bfixed32" +
-	"s\x18! \x03(\aR\bfixed32s\x12\x18\n\adoubles\x18\" \x03(\x01R\adoubles\x12\x18\n\as" +
-	"trings\x18# \x03(\tR\astrings\x12!\n\fbyte_strings\x18$ \x03(\fR\vbyt" +
-	"eStrings\x12<\n\acolours\x18% \x03(\x0e2\".greenroomtest.sink.v" +
-	"1.Sink.ColourR\acolours\x129\n\x06inners\x18& \x03(\v2!.greenro" +
-	"omtest.sink.v1.Sink.InnerR\x06inners\x12\x1e\n\bunpacked\x18' " +
-	"\x03(\x05B\x02\x10\x00R\bunpacked\x12?\n\x06counts\x18( \x03(\v2'.greenroomtes" +
-	"t.sink.v1.Sink.CountsEntryR\x06counts\x12F\n\tby_number\x18" +
-	") \x03(\v2).greenroomtest.sink.v1.Sink.ByNumberEntry" +
-	"R\bbyNumber\x126\n\x03raw\x18* \x03(\v2$.greenroomtest.sink.v1." +
-	"Sink.RawEntryR\x03raw\x12V\n\x0fcolours_by_name\x18+ \x03(\v2..gr" +
-	"eenroomtest.sink.v1.Sink.ColoursByNameEntryR\rcol" +
-	"oursByName\x12!\n\vchosen_text\x182 \x01(\tH\x00R\nchosenText\x12%\n" +
-	"\rchosen_number\x183 \x01(\x03H\x00R\fchosenNumber\x12F\n\fchosen_i" +
-	"nner\x184 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerH\x00R" +
-	"\vchosenInner\x12#\n\fchosen_bytes\x185 \x01(\fH\x00R\vchosenByte" +
-	"s\x12<\n\arequest\x18< \x01(\v2\".greenroomtest.sink.v1.HTTPR" +
-	"equestR\arequest\x125\n\tstructure\x18= \x01(\v2\x17.google.prot" +
-	"obuf.StructR\tstructure\x1aL\n\x05Inner\x12\x12\n\x04text\x18\x01 \x01(\tR\x04t" +
-	"ext\x12/\n\x04sink\x18\x02 \x01(\v2\x1b.greenroomtest.sink.v1.SinkR\x04" +
-	"sink\x1a9\n\vCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02" +
-	" \x01(\x03R\x05value:\x028\x01\x1a^\n\rByNumberEntry\x12\x10\n\x03key\x18\x01 \x01(\x05R\x03k" +
-	"ey\x127\n\x05value\x18\x02 \x01(\v2!.greenroomtest.sink.v1.Sink.I" +
-	"nnerR\x05value:\x028\x01\x1a6\n\bRawEntry\x12\x10\n\x03key\x18\x01 \x01(\x04R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1ad\n\x12ColoursByNameEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x128\n\x05value\x18\x02 \x01(\x0e2\".greenroomtest.s" +
-	"ink.v1.Sink.ColourR\x05value:\x028\x01\"N\n\x06Colour\x12\x16\n\x12COLOU" +
-	"R_UNSPECIFIED\x10\x00\x12\x0e\n\nCOLOUR_RED\x10\x01\x12\x1c\n\x0fCOLOUR_NEGATI" +
-	"VE\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01B\b\n\x06choiceB\x10\n\x0e_perhaps_int32B\x11\n\x0f_pe" +
-	"rhaps_stringB\x10\n\x0e_perhaps_bytesB\x11\n\x0f_perhaps_colou" +
-	"r2\xab\x02\n\vSinkService\x12@\n\x04Echo\x12\x1b.greenroomtest.sink.v" +
-	"1.Sink\x1a\x1b.greenroomtest.sink.v1.Sink\x12H\n\x04Look\x12\x1b.gr" +
-	"eenroomtest.sink.v1.Sink\x1a\x1e.greenroomtest.sink.v1" +
-	".Nothing\"\x03\x90\x02\x01\x12D\n\x03Put\x12\x1b.greenroomtest.sink.v1.Sin" +
-	"k\x1a\x1b.greenroomtest.sink.v1.Sink\"\x03\x90\x02\x02\x12J\n\x04Move\x12\x1e.gr" +
-	"eenroomtest.sink.parts.Step\x1a\".greenroomtest.sink" +
-	".v1.HTTPRequestb\x06proto3"
+	"roomtest.sink.parts.Step.StepsEntryR\x05steps\x1aN\n\x04Le" +
+	"af\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x122\n\x04back\x18\x02 \x01(\v2\x1e.greenroom" +
+	"test.sink.parts.StepR\x04back\x1aX\n\nStepsEntry\x12\x10\n\x03key\x18" +
+	"\x01 \x01(\tR\x03key\x124\n\x05value\x18\x02 \x01(\v2\x1e.greenroomtest.sink.p" +
+	"arts.StepR\x05value:\x028\x01\"@\n\x04Kind\x12\x0e\n\nKIND_FIRST\x10\x01\x12\x13\n\x0f" +
+	"KIND_ALSO_FIRST\x10\x01\x12\x0f\n\vKIND_SECOND\x10\x02\x1a\x02\x10\x01\n\xe2\x16\n\nsink." +
+	"proto\x12\x15greenroomtest.sink.v1\x1a\x1cgoogle/protobuf/st" +
+	"ruct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vpar" +
+	"ts.proto\"\t\n\aNothing\"\xd2\x01\n\vHTTPRequest\x12;\n\x04type\x18\x01 \x01(" +
+	"\x0e2'.greenroomtest.sink.v1.HTTPRequest.TypeR\x04type" +
+	"\x12\x12\n\x04self\x18\x02 \x01(\tR\x04self\x12\x14\n\x05async\x18\x03 \x01(\tR\x05async\x12\x14\n\x04lo" +
+	"op\x18\x04 \x01(\tH\x00R\x04loop\x12\x16\n\x05super\x18\x05 \x01(\bH\x00R\x05super\"%\n\x04Type" +
+	"\x12\a\n\x03GET\x10\x00\x12\n\n\x06TYPE_1\x10\x01\x12\b\n\x04Self\x10\x02B\a\n\x05match\"\xda\x11\n\x04Sin" +
+	"k\x12\x15\n\x06a_bool\x18\x01 \x01(\bR\x05aBool\x12\x19\n\ban_int32\x18\x02 \x01(\x05R\aanIn" +
+	"t32\x12\x19\n\ban_int64\x18\x03 \x01(\x03R\aanInt64\x12\x19\n\ba_uint32\x18\x04 \x01(\r" +
+	"R\aaUint32\x12\x19\n\ba_uint64\x18\x05 \x01(\x04R\aaUint64\x12\x19\n\ba_sint32" +
+	"\x18\x06 \x01(\x11R\aaSint32\x12\x19\n\ba_sint64\x18\a \x01(\x12R\aaSint64\x12\x1b\n\ta_" +
+	"fixed32\x18\b \x01(\aR\baFixed32\x12\x1b\n\ta_fixed64\x18\t \x01(\x06R\baFix" +
+	"ed64\x12\x1d\n\na_sfixed32\x18\n \x01(\x0fR\taSfixed32\x12\x1d\n\na_sfixed6" +
+	"4\x18\v \x01(\x10R\taSfixed64\x12\x17\n\aa_float\x18\f \x01(\x02R\x06aFloat\x12\x19\n\ba" +
+	"_double\x18\r \x01(\x01R\aaDouble\x12\x19\n\ba_string\x18\x0e \x01(\tR\aaStrin" +
+	"g\x12\x1d\n\nsome_bytes\x18\x0f \x01(\fR\tsomeBytes\x12:\n\x06colour\x18\x10 \x01(\x0e" +
+	"2\".greenroomtest.sink.v1.Sink.ColourR\x06colour\x127\n\x05" +
+	"inner\x18\x11 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerR\x05" +
+	"inner\x12*\n\x02at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x02a" +
+	"t\x12(\n\rperhaps_int32\x18\x14 \x01(\x05H\x01R\fperhapsInt32\x88\x01\x01\x12*\n\x0ep" +
+	"erhaps_string\x18\x15 \x01(\tH\x02R\rperhapsString\x88\x01\x01\x12(\n\rperha" +
+	"ps_bytes\x18\x16 \x01(\fH\x03R\fperhapsBytes\x88\x01\x01\x12N\n\x0eperhaps_col" +
+	"our\x18\x17 \x01(\x0e2\".greenroomtest.sink.v1.Sink.ColourH\x04R" +
+	"\rperhapsColour\x88\x01\x01\x12\x14\n\x05bools\x18\x1e \x03(\bR\x05bools\x12\x16\n\x06int32" +
+	"s\x18\x1f \x03(\x05R\x06int32s\x12\x18\n\asint64s\x18  \x03(\x12R\asint64s\x12\x1a\n\bfix" +
+	"ed32s\x18! \x03(\aR\bfixed32s\x12\x18\n\adoubles\x18\" \x03(\x01R\adoubles\x12" +
+	"\x18\n\astrings\x18# \x03(\tR\astrings\x12!\n\fbyte_strings\x18$ \x03(\fR" +
+	"\vbyteStrings\x12<\n\acolours\x18% \x03(\x0e2\".greenroomtest.si" +
+	"nk.v1.Sink.ColourR\acolours\x129\n\x06inners\x18& \x03(\v2!.gre" +
+	"enroomtest.sink.v1.Sink.InnerR\x06inners\x12\x1e\n\bunpacke" +
+	"d\x18' \x03(\x05B\x02\x10\x00R\bunpacked\x12?\n\x06counts\x18( \x03(\v2'.greenroo" +
+	"mtest.sink.v1.Sink.CountsEntryR\x06counts\x12F\n\tby_num" +
+	"ber\x18) \x03(\v2).greenroomtest.sink.v1.Sink.ByNumberE" +
+	"ntryR\bbyNumber\x126\n\x03raw\x18* \x03(\v2$.greenroomtest.sink" +
+	".v1.Sink.RawEntryR\x03raw\x12V\n\x0fcolours_by_name\x18+ \x03(\v2" +
+	"..greenroomtest.sink.v1.Sink.ColoursByNameEntryR" +
+	"\rcoloursByName\x12!\n\vchosen_text\x182 \x01(\tH\x00R\nchosenTex" +
+	"t\x12%\n\rchosen_number\x183 \x01(\x03H\x00R\fchosenNumber\x12F\n\fchos" +
+	"en_inner\x184 \x01(\v2!.greenroomtest.sink.v1.Sink.Inne" +
+	"rH\x00R\vchosenInner\x12#\n\fchosen_bytes\x185 \x01(\fH\x00R\vchosen" +
+	"Bytes\x12<\n\arequest\x18< \x01(\v2\".greenroomtest.sink.v1.H" +
+	"TTPRequestR\arequest\x125\n\tstructure\x18= \x01(\v2\x17.google." +
+	"protobuf.StructR\tstructure\x1aL\n\x05Inner\x12\x12\n\x04text\x18\x01 \x01(" +
+	"\tR\x04text\x12/\n\x04sink\x18\x02 \x01(\v2\x1b.greenroomtest.sink.v1.Si" +
+	"nkR\x04sink\x1a9\n\vCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05val" +
+	"ue\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a^\n\rByNumberEntry\x12\x10\n\x03key\x18\x01 \x01(" +
+	"\x05R\x03key\x127\n\x05value\x18\x02 \x01(\v2!.greenroomtest.sink.v1.Si" +
+	"nk.InnerR\x05value:\x028\x01\x1a6\n\bRawEntry\x12\x10\n\x03key\x18\x01 \x01(\x04R\x03ke" +
+	"y\x12\x14\n\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1ad\n\x12ColoursByNameEntr" +
+	"y\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x128\n\x05value\x18\x02 \x01(\x0e2\".greenroomte" +
+	"st.sink.v1.Sink.ColourR\x05value:\x028\x01\"N\n\x06Colour\x12\x16\n\x12C" +
+	"OLOUR_UNSPECIFIED\x10\x00\x12\x0e\n\nCOLOUR_RED\x10\x01\x12\x1c\n\x0fCOLOUR_NE" +
+	"GATIVE\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01B\b\n\x06choiceB\x10\n\x0e_perhaps_int32B\x11\n" +
+	"\x0f_perhaps_stringB\x10\n\x0e_perhaps_bytesB\x11\n\x0f_perhaps_c" +
+	"olour2\xab\x02\n\vSinkService\x12@\n\x04Echo\x12\x1b.greenroomtest.si" +
+	"nk.v1.Sink\x1a\x1b.greenroomtest.sink.v1.Sink\x12H\n\x04Look\x12" +
+	"\x1b.greenroomtest.sink.v1.Sink\x1a\x1e.greenroomtest.sin" +
+	"k.v1.Nothing\"\x03\x90\x02\x01\x12D\n\x03Put\x12\x1b.greenroomtest.sink.v1" +
+	".Sink\x1a\x1b.greenroomtest.sink.v1.Sink\"\x03\x90\x02\x02\x12J\n\x04Move\x12" +
+	"\x1e.greenroomtest.sink.parts.Step\x1a\".greenroomtest." +
+	"sink.v1.HTTPRequestb\x06proto3"
 
 // Sink has fields of every kind.
 type Sink struct {
@@ -1137,6 +1138,7 @@ func (m *Step) DecodeProtobuf(r *protobuf.Reader) {
 // Step_Leaf is the message greenroomtest.sink.parts.Step.Leaf.
 type Step_Leaf struct {
 	Text *string `json:"text,omitempty"`
+	Back *Step   `json:"back,omitempty"`
 }
 
 // AppendProtobuf implements [protobuf.Message].
@@ -1144,6 +1146,10 @@ func (m Step_Leaf) AppendProtobuf(b []byte) []byte {
 	if m.Text != nil {
 		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
 		b = protobuf.AppendString(b, *m.Text)
+	}
+	if m.Back != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Back)
 	}
 	return b
 }
@@ -1155,6 +1161,11 @@ func (m *Step_Leaf) DecodeProtobuf(r *protobuf.Reader) {
 		case 1<<3 | protobuf.Bytes:
 			v := r.String()
 			m.Text = &v
+		case 2<<3 | protobuf.Bytes:
+			if m.Back == nil {
+				m.Back = new(Step)
+			}
+			r.Message(m.Back)
 		default:
 			r.Skip()
 		}
