@@ -226,6 +226,11 @@ func TestGoRefuses(t *testing.T) {
 		"two names in Go":                       {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
 		"two rpcs of one name in Go":            {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
 		"an rpc called as what a reference has": {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
+		"two fields of one name in Go":          {"syntax = \"proto3\";\nmessage M { int32 FooBar = 1; int32 foo_bar = 2; }", "the field M.foo_bar has the Go name of another one, FooBar"},
+		"another name of the codec":             {"syntax = \"proto3\";\nmessage M { int32 decode_protobuf = 1; }", "has the Go name of another one"},
+		"a message called as the interface":     {"syntax = \"proto3\";\nmessage SActor {}\nmessage M { SActor s = 1; }", "are both called SActor in Go"},
+		"a message called as the registration":  {"syntax = \"proto3\";\nmessage RegisterS {}\nmessage M { RegisterS s = 1; }", "are both called RegisterS in Go"},
+		"two values of one name in Go":          {"syntax = \"proto3\";\nmessage M { E_F_A g = 1; E_F f = 2; }\nmessage E_F_A {}\nenum E_F { F_A = 0; }", "are both called E_F_A in Go"},
 		"a name of the codec":                   {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,16 +79,17 @@ func rustOf(t *testing.T, text string) (string, error) {
 func TestRustRefuses(t *testing.T) {
 	const proto3 = "syntax = \"proto3\";\n"
 	for name, tt := range map[string]struct{ text, want string }{
-		"a default":                  {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
-		"a group":                    {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
-		"two types of one name":      {proto3 + "message M { FooBar a = 1; Foo_Bar b = 2; }\nmessage FooBar {}\nmessage Foo_Bar {}", "FooBar and Foo_Bar are both FooBar in Rust"},
-		"a type called as a oneof":   {proto3 + "message M { Choice a = 1; oneof choice { int32 b = 2; } message Choice {} }", "are both m::Choice in Rust"},
-		"a type called as a trait":   {proto3 + "message M { S_Actor a = 1; }\nmessage S_Actor {}", "S and S_Actor are both SActor in Rust"},
-		"two fields of one name":     {proto3 + "message M { int32 FooBar = 1; int32 foo_bar = 2; }", "M.FooBar and M.foo_bar are both the field foo_bar in Rust"},
-		"two members of one name":    {proto3 + "message M { oneof o { int32 FooBar = 1; int32 foo_bar = 2; } }", "are both the variant FooBar in Rust"},
-		"two values of one name":     {proto3 + "message M { E e = 1; }\nenum E { HTTPGet = 0; HTTP_GET = 1; }", "are both the variant HttpGet in Rust"},
-		"two rpcs of one function":   {proto3 + "message M {}\nservice S { rpc DoIt(M) returns (M); rpc do_it(M) returns (M); }", "the rpc S.do_it is the function do_it in Rust, and so is S.DoIt"},
-		"a default of a map's value": {"syntax = \"proto2\";\nmessage M { map<string, N> m = 1; }\nmessage N { optional int32 n = 1 [default = 5]; }", "has a default"},
+		"a default":                    {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
+		"a group":                      {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
+		"two types of one name":        {proto3 + "message M { FooBar a = 1; Foo_Bar b = 2; }\nmessage FooBar {}\nmessage Foo_Bar {}", "FooBar and Foo_Bar are both FooBar in Rust"},
+		"a type called as a oneof":     {proto3 + "message M { Choice a = 1; oneof choice { int32 b = 2; } message Choice {} }", "are both m::Choice in Rust"},
+		"a type called as a trait":     {proto3 + "message M { S_Actor a = 1; }\nmessage S_Actor {}", "S and S_Actor are both SActor in Rust"},
+		"a type called as the service": {proto3 + "message M { s t = 1; }\nmessage s {}", "S and s are both S in Rust"},
+		"two fields of one name":       {proto3 + "message M { int32 FooBar = 1; int32 foo_bar = 2; }", "M.FooBar and M.foo_bar are both the field foo_bar in Rust"},
+		"two members of one name":      {proto3 + "message M { oneof o { int32 FooBar = 1; int32 foo_bar = 2; } }", "are both the variant FooBar in Rust"},
+		"two values of one name":       {proto3 + "message M { E e = 1; }\nenum E { HTTPGet = 0; HTTP_GET = 1; }", "are both the variant HttpGet in Rust"},
+		"two rpcs of one function":     {proto3 + "message M {}\nservice S { rpc DoIt(M) returns (M); rpc do_it(M) returns (M); }", "the rpc S.do_it is the function do_it in Rust, and so is S.DoIt"},
+		"a default of a map's value":   {"syntax = \"proto2\";\nmessage M { map<string, N> m = 1; }\nmessage N { optional int32 n = 1 [default = 5]; }", "has a default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := rustOf(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -146,6 +147,11 @@ func TestRustSource(t *testing.T) {
 		"a long list of members": {
 			"syntax = \"proto3\";\nmessage Message { oneof a_long_name_of_a_oneof { int32 a = 1; bool b = 1000001; bool c = 1000002; bool d = 1000003; } }\nservice S { rpc Do(Message) returns (Message); }",
 			[]string{"    #[prost(\n        oneof = \"message::ALongNameOfAOneof\",\n        tags = \"1, 1000001, 1000002, 1000003\"\n    )]\n"}, "",
+		},
+		"an rpc of a long name": {
+			"syntax = \"proto3\";\nmessage M {}\nservice S { rpc AnRpcWhoseNameIsTooLongForOneLineOfOneCall(M) returns (M); }",
+			[]string{"        ::greenroom::protobuf::message(\n            &self.0,\n            \"AnRpcWhoseNameIsTooLongForOneLineOfOneCall\",\n            request,\n        )\n",
+				" => {\n                rpc.run(<A as SActor>::an_rpc_whose_name_is_too_long_for_one_line_of_one_call)\n            }\n"}, "",
 		},
 		"rpcs": {
 			"syntax = \"proto3\";\nmessage M {}\nservice S {\n// Comment.\nrpc Do(M) returns (M) { option idempotency_level = NO_SIDE_EFFECTS; }\nrpc Redo(M) returns (M) { option idempotency_level = IDEMPOTENT; } }",

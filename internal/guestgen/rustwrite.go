@@ -2,6 +2,7 @@ package guestgen
 
 import (
 	"encoding/base64"
+	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -131,7 +132,14 @@ func (r *rust) service(s *Service, name string) {
 	r.line("    fn call(rpc: ::greenroom::protobuf::Rpc<'_, A>) -> ::greenroom::protobuf::Called {")
 	r.line("        match rpc.method {")
 	r.rpcs(s, func(m protoreflect.MethodDescriptor, _, _ string) {
-		r.line("            %q => rpc.run(<A as %sActor>::%s),", m.Name(), name, rustSnake(string(m.Name())))
+		run := "rpc.run(<A as " + name + "Actor>::" + rustSnake(string(m.Name())) + ")"
+		if arm := fmt.Sprintf("            %q => %s,", m.Name(), run); len(arm) <= lineWidth {
+			r.line("%s", arm)
+			return
+		}
+		r.line("            %q => {", m.Name())
+		r.line("                %s", run)
+		r.line("            }")
 	})
 	r.line("            _ => ::core::option::Option::None,")
 	r.line("        }")
