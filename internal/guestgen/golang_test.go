@@ -220,18 +220,19 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestGoRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"a default":                             {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
-		"a group":                               {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
-		"a map with bools":                      {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
-		"two names in Go":                       {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
-		"two rpcs of one name in Go":            {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
-		"an rpc called as what a reference has": {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
-		"two fields of one name in Go":          {"syntax = \"proto3\";\nmessage M { int32 FooBar = 1; int32 foo_bar = 2; }", "the field M.foo_bar has the Go name of another one, FooBar"},
-		"another name of the codec":             {"syntax = \"proto3\";\nmessage M { int32 decode_protobuf = 1; }", "has the Go name of another one"},
-		"a message called as the interface":     {"syntax = \"proto3\";\nmessage SActor {}\nmessage M { SActor s = 1; }", "are both called SActor in Go"},
-		"a message called as the registration":  {"syntax = \"proto3\";\nmessage RegisterS {}\nmessage M { RegisterS s = 1; }", "are both called RegisterS in Go"},
-		"two values of one name in Go":          {"syntax = \"proto3\";\nmessage M { E_F_A g = 1; E_F f = 2; }\nmessage E_F_A {}\nenum E_F { F_A = 0; }", "are both called E_F_A in Go"},
-		"a name of the codec":                   {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
+		"a default":                                 {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
+		"a group":                                   {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
+		"a map with bools":                          {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
+		"two names in Go":                           {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
+		"two rpcs of one name in Go":                {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
+		"an rpc called as what a reference has":     {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
+		"two fields of one name in Go":              {"syntax = \"proto3\";\nmessage M { int32 FooBar = 1; int32 foo_bar = 2; }", "the field M.foo_bar has the Go name of another one, FooBar"},
+		"another name of the codec":                 {"syntax = \"proto3\";\nmessage M { int32 decode_protobuf = 1; }", "has the Go name of another one"},
+		"a message called as the interface":         {"syntax = \"proto3\";\nmessage SActor {}\nmessage M { SActor s = 1; }", "are both called SActor in Go"},
+		"a message called as the registration":      {"syntax = \"proto3\";\nmessage RegisterS {}\nmessage M { RegisterS s = 1; }", "are both called RegisterS in Go"},
+		"two enumerations with a value of one name": {"syntax = \"proto3\";\nmessage M { A_B a = 1; A.X x = 2; }\nenum A_B { V = 0; }\nmessage A { enum X { V = 0; } }", "are both called A_V in Go"},
+		"two values of one name in Go":              {"syntax = \"proto3\";\nmessage M { E_F_A g = 1; E_F f = 2; }\nmessage E_F_A {}\nenum E_F { F_A = 0; }", "are both called E_F_A in Go"},
+		"a name of the codec":                       {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

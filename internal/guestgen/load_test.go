@@ -94,12 +94,12 @@ func TestFirstFaultIsReported(t *testing.T) {
 
 // Comments of Go have one space before the text, and none behind it; names of Go begin with a letter.
 func TestGoSource(t *testing.T) {
-	dir := folder(t, map[string]string{"a.proto": "\n//M is a message.  \n// It has fields.\n//\n//   Indented.\nmessage M { int32 _n = 1; }\nservice S { rpc Do(M) returns (M); }"})
+	dir := folder(t, map[string]string{"a.proto": "\n//M is a message.  \n// It has fields.\n//\n//   Indented.\nmessage M { int32 _n = 1; int32 _2 = 2; }\nservice S { rpc Do(M) returns (M); }"})
 	code, err := guestgen.Go(load(t, dir, "a.proto", ""), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\n// M is a message.\n// It has fields.\n//\n//\tIndented.\ntype M struct {\n", "\tN int32 `json:\"_n,omitempty\"`"} {
+	for _, want := range []string{"\n// M is a message.\n// It has fields.\n//\n//\tIndented.\ntype M struct {\n", "\tN  int32 `json:\"_n,omitempty\"`", "\tX2 int32 `json:\"_2,omitempty\"`"} {
 		if !strings.Contains(string(code), want) {
 			t.Errorf("it lacks %q:\n%s", want, code)
 		}

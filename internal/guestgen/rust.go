@@ -139,18 +139,16 @@ func (r *rust) doc(d protoreflect.Descriptor, otherwise string) {
 	}
 }
 
-// The widths of rustfmt: of a line, of the arguments of a call, and of those of an attribute.
+// The widths of rustfmt: of a line, and of the arguments of an attribute.
 const (
 	lineWidth      = 100
-	callWidth      = 60
 	attributeWidth = 70
 )
 
-// call writes a name with arguments, as rustfmt does: on one line, or each on its own if together
-// they are wider than width, or the line is too long.
-func (r *rust) call(name string, args []string, end string, width int) {
-	list := strings.Join(args, ", ")
-	if line := name + "(" + list + ")" + end; len(list) <= width && 4*r.indent+len(line) <= lineWidth {
+// call writes a name with arguments, as rustfmt does: on one line, or each on its own if that line
+// is too long.
+func (r *rust) call(name string, args []string, end string) {
+	if line := name + "(" + strings.Join(args, ", ") + ")" + end; 4*r.indent+len(line) <= lineWidth {
 		r.line("%s", line)
 		return
 	}

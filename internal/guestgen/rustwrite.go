@@ -100,7 +100,7 @@ func (r *rust) service(s *Service, name string) {
 		}
 		r.doc(m, "The rpc "+string(m.FullName())+".")
 		r.call("fn "+rustSnake(string(m.Name())), []string{receiver, "ctx: &::greenroom::" + context, "request: " + in},
-			" -> ::core::result::Result<"+out+", ::greenroom::Error>;", lineWidth)
+			" -> ::core::result::Result<"+out+", ::greenroom::Error>;")
 	})
 	r.indent--
 	r.line("}")
@@ -160,9 +160,9 @@ func (r *rust) service(s *Service, name string) {
 		}
 		first = false
 		r.line("/// A call of `%s`, or a message to it.", m.Name())
-		r.call("pub fn "+rustSnake(string(m.Name())), []string{"&self", "request: " + in}, " -> ::greenroom::TypedMessage<"+out+"> {", lineWidth)
+		r.call("pub fn "+rustSnake(string(m.Name())), []string{"&self", "request: " + in}, " -> ::greenroom::TypedMessage<"+out+"> {")
 		r.indent++
-		r.call("::greenroom::protobuf::message", []string{"&self.0", `"` + string(m.Name()) + `"`, "request"}, "", callWidth)
+		r.call("::greenroom::protobuf::message", []string{"&self.0", `"` + string(m.Name()) + `"`, "request"}, "")
 		r.indent--
 		r.line("}")
 	})
