@@ -193,6 +193,7 @@ mod attribute {
     }
     vault! { Safe }
     vault! { Chest }
+    vault! { Trunk }
 
     #[greenroom::actor(service = Bank, name = "bank.Safe")]
     impl BankActor for Safe {
@@ -216,6 +217,20 @@ mod attribute {
         }
     }
 
+    impl BankActor for Trunk {
+        fn put(&mut self, _: &Context, request: Cents) -> Result<Cents, Error> {
+            Ok(request)
+        }
+
+        fn look(&self, _: &ReadContext, request: Cents) -> Result<Cents, Error> {
+            Ok(request)
+        }
+    }
+
+    // Without methods of its own.
+    #[greenroom::actor(service = Bank)]
+    impl Trunk {}
+
     #[greenroom::actor(service = Bank)]
     impl Chest {
         #[method(private)]
@@ -224,7 +239,7 @@ mod attribute {
         }
     }
 
-    greenroom::module! { Safe, Chest }
+    greenroom::module! { Safe, Chest, Trunk }
 
     #[test]
     fn the_attribute_knows_the_service() {
@@ -238,6 +253,8 @@ mod attribute {
             chest.call::<()>("Sweep", ()).unwrap_err().code(),
             "method_private"
         );
+        let trunk = host.actor::<Trunk>("a");
+        assert_eq!(trunk.call("Put", Cents(4)), Ok(Cents(4)));
         let names: Vec<&str> = <Chest as greenroom::Actor>::SPEC
             .all_methods()
             .map(|m| m.name)
