@@ -68,7 +68,10 @@ func (r *rust) attribute(args ...string) {
 	if list := strings.Join(args, ", "); len(list) > attributeWidth {
 		r.line("#[prost(")
 		for i, a := range args {
-			r.line("    %s%s", a, map[bool]string{true: ",", false: ""}[i+1 < len(args)])
+			if i+1 < len(args) {
+				a += ","
+			}
+			r.line("    %s", a)
 		}
 		r.line(")]")
 	} else {
