@@ -112,11 +112,13 @@ generate: tools ## Regenerate the API's code, that of typed actors, and the cons
 	buf generate
 	buf generate --template internal/node/buf.gen.yaml
 	go run ./cmd/greenroom generate --lang go --out examples/wallet/walletv1 --id wallet_id -I examples/wallet/proto examples/wallet/proto/wallet/v1/wallet.proto
+	go run ./cmd/greenroom generate --lang rust --out examples/wallet/rust/src/walletv1.rs --id wallet_id -I examples/wallet/proto examples/wallet/proto/wallet/v1/wallet.proto
 	go run ./cmd/greenroom generate --lang go --out internal/guestgen/gen/sink internal/guestgen/gen/sink/sink.proto
+	go run ./cmd/greenroom generate --lang rust --out internal/guestgen/testdata/sink/src/sink.rs internal/guestgen/gen/sink/sink.proto
 	build/node/setup.sh
 	console/generate.sh
 
-GENERATED := api/gen console/dist internal/node/gen internal/guestgen/gen examples/wallet/walletv1
+GENERATED := api/gen console/dist internal/node/gen internal/guestgen/gen internal/guestgen/testdata/sink/src/sink.rs examples/wallet/walletv1 examples/wallet/rust/src/walletv1.rs
 
 generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated code is not up to date: run make generate and commit"; exit 1; }

@@ -58,7 +58,7 @@ minor() { "$1" --version | sed -E 's/^cargo [0-9]+\.([0-9]+).*/\1/'; }
 # A newer cargo, if there is one, fetches the crates for it into a folder, and a
 # configuration that cargo finds from every folder of this repository names it.
 readonly VENDOR=.cache/rust/vendor CONFIG=.cargo/config.toml
-locks=(guest-sdk/rust/Cargo.lock examples/account/Cargo.lock examples/extism-ledger/Cargo.lock)
+locks=(guest-sdk/rust/Cargo.lock examples/account/Cargo.lock examples/wallet/rust/Cargo.lock internal/guestgen/testdata/sink/Cargo.lock examples/extism-ledger/Cargo.lock)
 if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$newer")" -ge 68 ]; then
 	stamp=$(cat "${locks[@]}" | sha256sum | cut -c1-16)
 	crates=$VENDOR/$stamp # of its own, for checkouts that share the cache

@@ -25,6 +25,8 @@ native() {
 	"$@" test --locked --manifest-path examples/account/Cargo.toml
 	"$@" test --locked --manifest-path examples/bank/accounts/Cargo.toml
 	"$@" test --locked --manifest-path examples/shop/goods/Cargo.toml
+	"$@" test --locked --manifest-path examples/wallet/rust/Cargo.toml
+	"$@" test --locked --manifest-path internal/guestgen/testdata/sink/Cargo.toml
 }
 
 step "tests, $("$RUSTC" --version)"
@@ -56,7 +58,7 @@ lint=${newer:-$CARGO}
 if env -u RUSTC "$lint" clippy --version >/dev/null 2>&1 && env -u RUSTC "$lint" fmt --version >/dev/null 2>&1; then
 	export CARGO_TARGET_DIR=$PWD/.cache/rust/target
 	env -u RUSTC "$lint" fmt --check --manifest-path guest-sdk/rust/testdata/kit/Cargo.toml
-	for crate in guest-sdk/rust examples/account examples/bank/accounts examples/shop/goods; do
+	for crate in guest-sdk/rust examples/account examples/bank/accounts examples/shop/goods examples/wallet/rust internal/guestgen/testdata/sink; do
 		env -u RUSTC "$lint" fmt --check --manifest-path $crate/Cargo.toml
 		env -u RUSTC -u RUSTDOC "$lint" clippy --locked --all-targets --manifest-path $crate/Cargo.toml -- -D warnings
 	done

@@ -21,12 +21,15 @@ type generateFlags struct {
 func generateCommand(c *cli) *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
-		Use:   "generate --lang go --out DIR FILE.proto…",
+		Use:   "generate --lang LANGUAGE --out PATH FILE.proto…",
 		Short: "Generate a guest's side of a Protobuf service",
-		Long: `Generate what a guest needs to serve a service of Protobuf: its messages, with a codec that
-needs no reflection, so that TinyGo compiles it; an interface with a method for each rpc;
-a function that registers an actor type with these methods and the service's descriptor;
-and references, by which other actors call them.
+		Long: `Generate what a guest needs to serve a service of Protobuf: its messages with their codec, the
+methods that an actor type has for its rpcs, as an interface in Go and a trait in Rust, what
+registers them with the service's descriptor, and references, by which other actors call them.
+
+--lang go writes a package for Go and TinyGo, whose codec needs no reflection, into the folder
+--out. --lang rust writes the module whose file --out is. Its codec is that of the crate prost,
+version 0.12 or newer, which the guest's Cargo.toml must have.
 
 Clients that are generated from the same files, for Connect, gRPC or gRPC-Web, call the actors
 once the guest is deployed. They name the actor in the header Greenroom-Actor, or in the field of
@@ -34,7 +37,8 @@ their requests that --id names. docs/typed.md has more.
 
 Files of google/protobuf need not be there. An existing file is overwritten.`,
 		Example: `  greenroom generate --lang go --out cartv1 --id cart_id shop/cart/v1/cart.proto -I .
-  greenroom generate --lang go --out cartv1 --service shop.cart.v1.CartService cart.proto`,
+  greenroom generate --lang go --out cartv1 --service shop.cart.v1.CartService cart.proto
+  greenroom generate --lang rust --out src/cartv1.rs --id cart_id shop/cart/v1/cart.proto -I .`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("FILE.proto is missing; name the file of the service")
@@ -43,31 +47,41 @@ Files of google/protobuf need not be there. An existing file is overwritten.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return generate(cmd, c, f, args) },
 	}
-	cmd.Flags().StringVar(&f.lang, "lang", "", "language: go, also for TinyGo")
-	cmd.Flags().StringVar(&f.out, "out", "", "folder of the package that is written, whose name is the package's")
+	cmd.Flags().StringVar(&f.lang, "lang", "", "language: go, also for TinyGo, or rust")
+	cmd.Flags().StringVar(&f.out, "out", "", "for go the folder of the package, whose name is the package's; for rust the file of the module, NAME.rs")
 	cmd.Flags().StringArrayVarP(&f.paths, "import-path", "I", nil, "folder in which imports are looked for; may be repeated (default: that of the first file)")
 	cmd.Flags().StringVar(&f.service, "service", "", "full name of the service (default: the only one of the files)")
 	cmd.Flags().StringVar(&f.id, "id", "", "field of every request that has the actor's ID (default: none, clients send a header)")
-	completeFlag(cmd, "lang", fixedCompletion("go"))
+	completeFlag(cmd, "lang", fixedCompletion("go", "rust"))
 	return cmd
 }
 
 func generate(cmd *cobra.Command, c *cli, f generateFlags, files []string) error {
 	switch {
 	case f.lang == "":
-		return usagef("--lang is missing; give go")
-	case f.lang != "go":
-		return usagef("--lang is %q; give go", f.lang)
-	case f.out == "":
+		return usagef("--lang is missing; give go or rust")
+	case f.lang != "go" && f.lang != "rust":
+		return usagef("--lang is %q; give go or rust", f.lang)
+	case f.out == "" && f.lang == "go":
 		return usagef("--out is missing; name the folder of the package")
+	case f.out == "":
+		return usagef("--out is missing; name the file of the module, as src/cartv1.rs")
 	}
-	out, err := filepath.Abs(f.out)
-	if err != nil {
-		return err
-	}
-	pkg := filepath.Base(out)
-	if !token.IsIdentifier(pkg) {
-		return usagef("%q is no name of a Go package; give a folder of another name to --out", pkg)
+	path := f.out
+	write := guestgen.Rust
+	if f.lang == "go" {
+		out, err := filepath.Abs(f.out)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.Base(out)
+		if !token.IsIdentifier(pkg) {
+			return usagef("%q is no name of a Go package; give a folder of another name to --out", pkg)
+		}
+		path = filepath.Join(f.out, strings.TrimSuffix(filepath.Base(files[0]), ".proto")+".greenroom.go")
+		write = func(s *guestgen.Service) ([]byte, error) { return guestgen.Go(s, pkg) }
+	} else if filepath.Ext(path) != ".rs" {
+		return usagef("--out is %q; name the file of the module, as src/cartv1.rs", f.out)
 	}
 	relative, paths, err := guestgen.Paths(files, f.paths)
 	if err != nil {
@@ -77,13 +91,11 @@ func generate(cmd *cobra.Command, c *cli, f generateFlags, files []string) error
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
-	code, err := guestgen.Go(service, pkg)
+	code, err := write(service)
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
-	name := strings.TrimSuffix(filepath.Base(files[0]), ".proto") + ".greenroom.go"
-	path := filepath.Join(f.out, name)
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
 	if err := os.WriteFile(path, code, 0o644); err != nil { //nolint:gosec // source code, as others of the project

@@ -9,3 +9,10 @@ func (s *Service) Input(rpc protoreflect.Name) protoreflect.MessageDescriptor {
 
 // Descriptor returns the FileDescriptorSet of the service.
 func (s *Service) Descriptor() []byte { return s.descriptor }
+
+// RustType and RustSnake are names of Protobuf in Rust; RustVariant is that of an enumeration's value.
+var (
+	RustType    = rustType
+	RustSnake   = rustSnake
+	RustVariant = rustVariant
+)

@@ -1,7 +1,6 @@
 package guestgen
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -17,13 +16,6 @@ type golang struct {
 	messages []protoreflect.MessageDescriptor
 	enums    []protoreflect.EnumDescriptor
 	math     bool // it is imported
-	err      error
-}
-
-func (g *golang) fail(format string, args ...any) {
-	if g.err == nil {
-		g.err = fmt.Errorf(format, args...)
-	}
 }
 
 // collect names a message and all that is in it.
@@ -34,11 +26,11 @@ func (g *golang) collect(m protoreflect.MessageDescriptor) {
 	g.messages = append(g.messages, m)
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
+		if err := unsupported(f); err != nil {
+			g.fail("%w", err)
+			continue
+		}
 		switch {
-		case f.Kind() == protoreflect.GroupKind:
-			g.fail("the field %s is a group; make it a message", f.FullName())
-		case f.HasDefault():
-			g.fail("the field %s has a default, which guests do not know; use proto3", f.FullName())
 		case f.IsMap() && f.MapKey().Kind() == protoreflect.BoolKind:
 			g.fail("the field %s is a map with bool keys; use a message with two fields", f.FullName())
 		case f.Message() != nil:

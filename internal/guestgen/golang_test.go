@@ -19,10 +19,12 @@ import (
 	"github.com/greenroom-run/greenroom/internal/guestgen/gen/sink"
 )
 
-// generated is what is to be in files that are committed, and from what.
+// generated is what is to be in files that are committed, and from what. Rust has no package.
 var generated = []struct{ out, pkg, dir, file, id string }{
 	{"gen/sink/sink.greenroom.go", "sink", "gen/sink", "sink.proto", ""},
+	{"testdata/sink/src/sink.rs", "", "gen/sink", "sink.proto", ""},
 	{"../../examples/wallet/walletv1/wallet.greenroom.go", "walletv1", "../../examples/wallet/proto", "wallet/v1/wallet.proto", "wallet_id"},
+	{"../../examples/wallet/rust/src/walletv1.rs", "", "../../examples/wallet/proto", "wallet/v1/wallet.proto", "wallet_id"},
 }
 
 func load(t testing.TB, dir, file, id string) *guestgen.Service {
@@ -36,7 +38,11 @@ func load(t testing.TB, dir, file, id string) *guestgen.Service {
 
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for _, g := range generated {
-		code, err := guestgen.Go(load(t, g.dir, g.file, g.id), g.pkg)
+		service := load(t, g.dir, g.file, g.id)
+		code, err := guestgen.Rust(service)
+		if g.pkg != "" {
+			code, err = guestgen.Go(service, g.pkg)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,15 +222,21 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestGoRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"a default":                             {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
-		"a group":                               {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
-		"a map with bools":                      {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
-		"two names in Go":                       {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
-		"two rpcs of one name in Go":            {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
-		"an rpc called as what a reference has": {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
-		"a message called as what publishes":    {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Get(PublishDo) returns (M); rpc Do(M) returns (stream M); }", "PublishDo and S.Do are both called PublishDo in Go"},
-		"an event called as what publishes it":  {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Do(M) returns (stream PublishDo); }", "S.Do and PublishDo are both called PublishDo in Go"},
-		"a name of the codec":                   {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
+		"a default":                                 {"syntax = \"proto2\";\nmessage M { optional int32 n = 1 [default = 5]; }", "has a default"},
+		"a group":                                   {"syntax = \"proto2\";\nmessage M { optional group G = 1 {} }", "is a group"},
+		"a map with bools":                          {"syntax = \"proto3\";\nmessage M { map<bool, string> m = 1; }", "is a map with bool keys"},
+		"two names in Go":                           {"syntax = \"proto3\";\nmessage M { int32 a_b = 1; M_N n = 3; message N {} N m = 4; }\nmessage M_N {}", "are both called M_N in Go"},
+		"two rpcs of one name in Go":                {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc do_it(M) returns (M); rpc DoIt(M) returns (M); }", "the rpc S.DoIt has the Go name DoIt, which S.do_it has taken"},
+		"an rpc called as what a reference has":     {"syntax = \"proto3\";\nmessage M {}\nservice S { rpc Ref(M) returns (M); }", "the rpc S.Ref has the Go name Ref, which S has taken"},
+		"a message called as what publishes":        {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Get(PublishDo) returns (M); rpc Do(M) returns (stream M); }", "PublishDo and S.Do are both called PublishDo in Go"},
+		"an event called as what publishes it":      {"syntax = \"proto3\";\nmessage M {}\nmessage PublishDo {}\nservice S { rpc Do(M) returns (stream PublishDo); }", "S.Do and PublishDo are both called PublishDo in Go"},
+		"a name of the codec":                       {"syntax = \"proto3\";\nmessage M { int32 append_protobuf = 1; }", "has the Go name of another one"},
+		"two fields of one name in Go":              {"syntax = \"proto3\";\nmessage M { int32 FooBar = 1; int32 foo_bar = 2; }", "the field M.foo_bar has the Go name of another one, FooBar"},
+		"another name of the codec":                 {"syntax = \"proto3\";\nmessage M { int32 decode_protobuf = 1; }", "has the Go name of another one"},
+		"a message called as the interface":         {"syntax = \"proto3\";\nmessage SActor {}\nmessage M { SActor s = 1; }", "are both called SActor in Go"},
+		"a message called as the registration":      {"syntax = \"proto3\";\nmessage RegisterS {}\nmessage M { RegisterS s = 1; }", "are both called RegisterS in Go"},
+		"two enumerations with a value of one name": {"syntax = \"proto3\";\nmessage M { A_B a = 1; A.X x = 2; }\nenum A_B { V = 0; }\nmessage A { enum X { V = 0; } }", "are both called A_V in Go"},
+		"two values of one name in Go":              {"syntax = \"proto3\";\nmessage M { E_F_A g = 1; E_F f = 2; }\nmessage E_F_A {}\nenum E_F { F_A = 0; }", "are both called E_F_A in Go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

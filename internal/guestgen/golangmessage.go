@@ -64,10 +64,16 @@ func (g *golang) fieldType(f protoreflect.FieldDescriptor) string {
 		return "map[" + g.valueType(f.MapKey()) + "]" + g.valueType(f.MapValue())
 	case f.IsList():
 		return "[]" + g.valueType(f)
-	case f.Message() != nil, f.HasPresence() && f.Kind() != protoreflect.BytesKind:
+	case f.Message() != nil, presence(f) && f.Kind() != protoreflect.BytesKind:
 		return "*" + g.valueType(f)
 	}
 	return g.valueType(f)
+}
+
+// presence reports whether a struct knows that a field is not set. Keys and values of maps are always
+// set, but proto2 says that they have presence.
+func presence(f protoreflect.FieldDescriptor) bool {
+	return f.HasPresence() && (f.Message() != nil || !f.ContainingMessage().IsMapEntry())
 }
 
 // scalar is how values of a kind are written.
@@ -148,7 +154,7 @@ func (g *golang) encode(f protoreflect.FieldDescriptor) {
 		tag(s.wire)
 		g.line("b = %s", value(at+"[i]"))
 		g.line("}")
-	case f.HasPresence():
+	case presence(f):
 		g.line("if %s != nil {", at)
 		tag(s.wire)
 		v := at
@@ -208,7 +214,7 @@ func (g *golang) decode(f protoreflect.FieldDescriptor) {
 		g.line("%s = new(%s)", at, g.valueType(f))
 		g.line("}")
 		g.line("r.Message(%s)", at)
-	case f.HasPresence() && f.Kind() != protoreflect.BytesKind:
+	case presence(f) && f.Kind() != protoreflect.BytesKind:
 		g.line("v := %s", g.read(f))
 		g.line("%s = &v", at)
 	default:

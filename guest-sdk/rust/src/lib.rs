@@ -54,6 +54,7 @@
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
 //!   actor is in memory.
 //! - [`Error`] is a failure that reaches the caller as it is.
+//! - [`protobuf`] is what an actor type that serves a service of Protobuf builds on.
 //! - [`testing`] runs actors in `cargo test`, without Wasm.
 //! - [`convert`] is what arguments, results and states can be; [`record!`] makes
 //!   structs of that kind without serde.
@@ -95,6 +96,7 @@
 //   actor, turn                          what a method is, and how one runs
 //   state, capability, call, reminder, timer, life, event, watch, message
 //                                        what a context gives; a call has what a message adds
+//   protobuf                             services of Protobuf
 //   exports, testing, macros             who runs turns: Wasm, the test kit; and their front
 //
 // In testing: zone, schedule, timers, reminders, overlay, outside, messages, living, watches,
@@ -119,6 +121,7 @@ pub mod life;
 mod macros;
 pub mod message;
 mod payload;
+pub mod protobuf;
 #[allow(missing_docs, unreachable_pub)]
 mod record;
 mod reminder;

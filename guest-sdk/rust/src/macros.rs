@@ -99,6 +99,9 @@
 /// - **`spawn_only`**: `true`: an actor exists only once another one has spawned it.
 /// - **`wait_outside_set`**: `true`: calls and messages wait whose method is not in the actor's
 ///   set, until a turn chooses a set that has it.
+/// - **`service`**: the service of Protobuf that the type serves, as `{ walletv1::WalletService }`:
+///   its rpcs are methods as well. `greenroom generate --lang rust` writes it, and the trait that
+///   the struct implements for it.
 /// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
 ///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
 ///   about one simple instruction; tests outside of a host do not count it) and
@@ -254,6 +257,12 @@ macro_rules! __option {
     ($spec:ident, $actor:path, capabilities: $other:tt) => {
         compile_error!("capabilities are written as: { http: [\"api.example.com\"], config: [\"region\"], secrets: [\"key\"] }");
     };
+    ($spec:ident, $actor:path, service: { $service:path }) => {
+        $spec.protobuf = <$service as $crate::protobuf::Service<$actor>>::PROTOBUF;
+    };
+    ($spec:ident, $actor:path, service: $other:tt) => {
+        compile_error!("a service is written as: { walletv1::WalletService }");
+    };
     ($spec:ident, $actor:path, methods: { $($method:literal => $($word:ident)+),+ $(,)? }) => {
         const METHODS: &[$crate::__private::MethodSpec] =
             &[$($crate::__method!(checked; $crate::__private::MethodSpec::new($method); $($word)+; $actor)),+];
@@ -266,7 +275,7 @@ macro_rules! __option {
     ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set"
+            "`; there are: methods, placement, co_locate, instance, pool, state_schema, migrate, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set, service"
         ));
     };
 }
@@ -330,6 +339,20 @@ macro_rules! __call {
                 ));
             })+
             _ => {}
+        }
+    };
+    (service: { $service:path };
+     $actor:path, $self:ident, $ctx:ident, $name:ident, $content_type:ident, $payload:ident) => {
+        if let ::core::option::Option::Some(reply) =
+            <$service as $crate::protobuf::Service<$actor>>::call($crate::protobuf::Rpc {
+                actor: $self,
+                ctx: $ctx,
+                method: $name,
+                content_type: $content_type,
+                payload: $payload,
+            })
+        {
+            return ::core::option::Option::Some(reply);
         }
     };
     ($($other_option:tt)*) => {};

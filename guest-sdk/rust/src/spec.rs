@@ -107,6 +107,29 @@ impl EventPolicy {
     };
 }
 
+/// The service of Protobuf that a type serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protobuf {
+    /// The service's full name; empty without one.
+    pub service: &'static str,
+    /// A `FileDescriptorSet` in base64: the file of the service, behind those that it imports.
+    pub descriptor: &'static str,
+    /// The field of every request that has the actor's ID; empty without one.
+    pub id_field: &'static str,
+    /// The methods of the type that are the service's rpcs.
+    pub rpcs: &'static [MethodSpec],
+}
+
+impl Protobuf {
+    /// Without a service.
+    pub const NONE: Protobuf = Protobuf {
+        service: "",
+        descriptor: "",
+        id_field: "",
+        rpcs: &[],
+    };
+}
+
 /// Whether an actor has an instance of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
@@ -144,7 +167,7 @@ pub struct TypeSpec {
     pub migrate: bool,
     /// Whether all its methods are reentrant.
     pub reentrant: bool,
-    /// Its methods.
+    /// Its methods, without those that are rpcs of `protobuf`.
     pub methods: &'static [MethodSpec],
     /// Its own limits.
     pub limits: Limits,
@@ -160,6 +183,8 @@ pub struct TypeSpec {
     pub spawn_only: bool,
     /// Whether calls and messages of methods outside an actor's set wait.
     pub wait_outside_set: bool,
+    /// The service that it serves, with further methods.
+    pub protobuf: Protobuf,
 }
 
 impl TypeSpec {
@@ -183,13 +208,33 @@ impl TypeSpec {
             events: EventPolicy::NONE,
             spawn_only: false,
             wait_outside_set: false,
+            protobuf: Protobuf::NONE,
         }
+    }
+
+    /// All methods: the rpcs of the service, and the others.
+    pub fn all_methods(&self) -> impl Iterator<Item = &'static MethodSpec> {
+        self.protobuf.rpcs.iter().chain(self.methods)
     }
 
     /// The method with this name.
     #[must_use]
     pub fn method(&self, name: &str) -> Option<&'static MethodSpec> {
-        self.methods.iter().find(|m| m.name == name)
+        self.all_methods().find(|m| m.name == name)
+    }
+
+    /// How many methods `all_methods` has, and the one of an index, for constants.
+    const fn count(&self) -> usize {
+        self.protobuf.rpcs.len() + self.methods.len()
+    }
+
+    const fn at(&self, i: usize) -> &'static MethodSpec {
+        let rpcs = self.protobuf.rpcs.len();
+        if i < rpcs {
+            &self.protobuf.rpcs[i]
+        } else {
+            &self.methods[i - rpcs]
+        }
     }
 
     /// Stops the compilation if a host would refuse the names.
@@ -201,16 +246,16 @@ impl TypeSpec {
             "an actor type's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
         );
         assert!(
-            !self.methods.is_empty() && self.methods.len() <= 256,
+            self.count() > 0 && self.count() <= 256,
             "an actor type must have 1 to 256 methods"
         );
         let mut i = 0;
-        while i < self.methods.len() {
+        while i < self.count() {
             assert!(
-                valid_name(self.methods[i].name),
+                valid_name(self.at(i).name),
                 "a method's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
             );
-            let sets = self.methods[i].sets;
+            let sets = self.at(i).sets;
             let mut k = 0;
             while k < sets.len() {
                 assert!(
@@ -222,7 +267,7 @@ impl TypeSpec {
             let mut k = 0;
             while k < i {
                 assert!(
-                    !same(self.methods[i].name, self.methods[k].name),
+                    !same(self.at(i).name, self.at(k).name),
                     "two methods of an actor type have the same name"
                 );
                 k += 1;
@@ -238,9 +283,9 @@ impl TypeSpec {
     const fn check_hook(&self, hook: &str) {
         let mut found = hook.is_empty();
         let mut i = 0;
-        while i < self.methods.len() {
-            if same(self.methods[i].name, hook) {
-                assert!(!self.methods[i].read_only, "a hook is not read-only");
+        while i < self.count() {
+            if same(self.at(i).name, hook) {
+                assert!(!self.at(i).read_only, "a hook is not read-only");
                 found = true;
             }
             i += 1;
@@ -424,8 +469,12 @@ pub fn manifest(types: &[TypeSpec]) -> String {
     out
 }
 
-fn separated<T>(out: &mut String, items: &[T], write: fn(&mut String, &T)) {
-    for (i, item) in items.iter().enumerate() {
+fn separated<'a, T: 'a>(
+    out: &mut String,
+    items: impl IntoIterator<Item = &'a T>,
+    write: fn(&mut String, &T),
+) {
+    for (i, item) in items.into_iter().enumerate() {
         if i > 0 {
             out.push(',');
         }
@@ -472,7 +521,7 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
         out.push_str(",\"reentrant\":true");
     }
     out.push_str(",\"methods\":[");
-    separated(out, spec.methods, write_method);
+    separated(out, spec.all_methods(), write_method);
     out.push(']');
     write_limits(out, &spec.limits);
     write_capabilities(out, &spec.capabilities);
@@ -484,6 +533,22 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     }
     if spec.wait_outside_set {
         out.push_str(",\"outside_set\":\"wait\"");
+    }
+    write_protobuf(out, &spec.protobuf);
+    out.push('}');
+}
+
+fn write_protobuf(out: &mut String, protobuf: &Protobuf) {
+    if protobuf.service.is_empty() {
+        return;
+    }
+    // Names of Protobuf, and base64: nothing of it needs an escape.
+    out.push_str(&format!(
+        ",\"protobuf\":{{\"service\":\"{}\",\"descriptor\":\"{}\"",
+        protobuf.service, protobuf.descriptor
+    ));
+    if !protobuf.id_field.is_empty() {
+        out.push_str(&format!(",\"id_field\":\"{}\"", protobuf.id_field));
     }
     out.push('}');
 }
@@ -676,8 +741,25 @@ mod tests {
                 ],
             )
         };
+        const SERVES: TypeSpec = TypeSpec {
+            protobuf: Protobuf {
+                service: "a.S",
+                descriptor: "Cgo=",
+                id_field: "id",
+                rpcs: &[MethodSpec::new("Get").read_only()],
+            },
+            ..TypeSpec::new("Serves", &[MethodSpec::new("Do")])
+        };
+        const RPCS_ALONE: TypeSpec = TypeSpec {
+            protobuf: Protobuf {
+                id_field: "",
+                ..SERVES.protobuf
+            },
+            ..TypeSpec::new("RPCs", &[])
+        }
+        .checked();
         assert_eq!(
-            manifest(&[PLAIN, READ, FULL]),
+            manifest(&[PLAIN, READ, FULL, SERVES, RPCS_ALONE]),
             concat!(
                 r#"{"abi":1,"sdk":"greenroom-rust/"#,
                 env!("CARGO_PKG_VERSION"),
@@ -690,9 +772,22 @@ mod tests {
                 r#""state_schema":3,"migrate":true,"reentrant":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
                 r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30,"idempotency_window_ms":40},"#,
-                r#""capabilities":{"http":["a.example","*"],"secrets":["key"]}}]}"#
+                r#""capabilities":{"http":["a.example","*"],"secrets":["key"]}},"#,
+                r#"{"name":"Serves","placement":"ring","methods":[{"name":"Get","read_only":true},{"name":"Do"}],"#,
+                r#""protobuf":{"service":"a.S","descriptor":"Cgo=","id_field":"id"}},"#,
+                r#"{"name":"RPCs","placement":"ring","methods":[{"name":"Get","read_only":true}],"#,
+                r#""protobuf":{"service":"a.S","descriptor":"Cgo="}}]}"#
             )
         );
+    }
+
+    #[test]
+    #[should_panic(expected = "two methods of an actor type have the same name")]
+    fn an_rpc_has_a_name_of_its_own() {
+        const RPC: MethodSpec = MethodSpec::new("Do");
+        let mut spec = TypeSpec::new("A", &[RPC]);
+        spec.protobuf.rpcs = &[RPC];
+        let _ = spec.checked();
     }
 
     #[test]

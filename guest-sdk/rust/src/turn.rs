@@ -418,7 +418,7 @@ pub(crate) fn calling<A: Actor, T>(
     call: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
     let spec = A::SPEC;
-    let reentrant = spec.reentrant || spec.methods.iter().any(|method| method.reentrant);
+    let reentrant = spec.reentrant || spec.all_methods().any(|method| method.reentrant);
     if spec.placement == Placement::Stateless || !reentrant {
         return call();
     }

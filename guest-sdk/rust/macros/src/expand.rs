@@ -22,9 +22,9 @@ pub(crate) fn actor(options: TokenStream, block: TokenStream) -> TokenStream {
     };
     let mut problems = Problems::default();
     let options: Options = problems.keep(syn::parse2(options)).unwrap_or_default();
-    let methods = problems.methods(&mut block);
+    let methods = problems.methods(&mut block, options.service.is_some());
     let migrate = problems.migrate(&mut block);
-    let name = problems.keep(type_name(&block, options.name.as_ref()));
+    let name = problems.keep(type_name(&block, &options));
     let reference = problems.reference(&block.self_ty, &options, &methods);
     let made = match (problems.0, name) {
         (None, Some(name)) => {
@@ -59,8 +59,13 @@ impl Problems {
         }
     }
 
-    fn methods(&mut self, block: &mut ItemImpl) -> Vec<Method> {
+    /// The methods of the block. One of a type that serves a service may have none; that of the
+    /// service's trait has the rpcs alone, which the service knows.
+    fn methods(&mut self, block: &mut ItemImpl, serves: bool) -> Vec<Method> {
         let mut methods: Vec<Method> = Vec::new();
+        if serves && block.trait_.is_some() {
+            return methods;
+        }
         for item in &mut block.items {
             let function = match item {
                 ImplItem::Fn(function) if function.sig.receiver().is_some() => function,
@@ -84,7 +89,7 @@ impl Problems {
             }
             methods.push(method);
         }
-        if methods.is_empty() && self.0.is_none() {
+        if methods.is_empty() && !serves && self.0.is_none() {
             let text = "no function here takes `self`: an actor has at least one method";
             self.keep::<()>(Err(Error::new(block.self_ty.span(), text)));
         }
@@ -147,12 +152,16 @@ impl Problems {
 }
 
 /// The name that was given, or the struct's.
-fn type_name(block: &ItemImpl, given: Option<&LitStr>) -> Result<LitStr> {
-    if let Some((_, path, _)) = &block.trait_ {
-        return Err(Error::new(
-            path.span(),
-            "#[greenroom::actor] goes over an `impl` block of the struct itself, not of a trait",
-        ));
+fn type_name(block: &ItemImpl, options: &Options) -> Result<LitStr> {
+    match &block.trait_ {
+        Some((_, path, _)) if options.service.is_none() => {
+            return Err(Error::new(
+                path.span(),
+                "#[greenroom::actor] goes over an `impl` block of the struct itself, not of a trait, \
+                 but for the trait of a service of Protobuf: #[greenroom::actor(service = walletv1::WalletService)]",
+            ));
+        }
+        _ => {}
     }
     if !block.generics.params.is_empty() {
         return Err(Error::new(
@@ -160,7 +169,7 @@ fn type_name(block: &ItemImpl, given: Option<&LitStr>) -> Result<LitStr> {
             "an actor type has no generic parameters",
         ));
     }
-    if let Some(name) = given {
+    if let Some(name) = &options.name {
         return Ok(name.clone());
     }
     match &*block.self_ty {
@@ -214,6 +223,19 @@ fn implementation(
             #name => ::core::option::Option::Some(#run),
         }
     });
+    let service = options
+        .service
+        .as_ref()
+        .map(|service| quote!(<#service as ::greenroom::protobuf::Service<#actor>>));
+    let serves = service
+        .as_ref()
+        .map(|service| quote!(spec.protobuf = #service::PROTOBUF;));
+    let otherwise = match &service {
+        Some(service) => quote! {
+            #service::call(::greenroom::protobuf::Rpc { actor: self, ctx, method, content_type, payload })
+        },
+        None => quote!(::core::option::Option::None),
+    };
     let migrates = migrate.map(|_| quote!(spec.migrate = true;));
     let migrate = migrate.map(|function| {
         let call = located(function, quote!(<#actor>::#function));
@@ -233,6 +255,7 @@ fn implementation(
                 #[allow(unused_mut)]
                 let mut spec = ::greenroom::__private::TypeSpec::new(#name, METHODS);
                 #(#assignments)*
+                #serves
                 #migrates
                 spec.checked()
             };
@@ -246,7 +269,7 @@ fn implementation(
             ) -> ::core::option::Option<::greenroom::__private::Reply> {
                 match method {
                     #(#arms)*
-                    _ => ::core::option::Option::None,
+                    _ => #otherwise,
                 }
             }
 

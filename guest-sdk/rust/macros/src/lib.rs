@@ -47,6 +47,10 @@ use proc_macro::TokenStream;
 ///   functions are calls of the methods with their types:
 ///   `CartRef::new("bob").add(line).call(ctx, self)?`. The arguments convert to JSON
 ///   and the answers from it.
+/// - `service = walletv1::WalletService`: the service of Protobuf that the type serves, which
+///   `greenroom generate --lang rust` writes with the trait that the struct implements for it.
+///   The attribute may stand over that implementation, or over an `impl` block with methods that
+///   have no rpc.
 /// - `placement = any`, `ring` (the default), `sticky` or `stateless`, or a policy in
 ///   quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
 /// - `co_locate(group = "orders", separator = "/", parts = 2)`: the group of types with

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{parenthesized, Error, Expr, Ident, LitStr, Result, Token, Visibility};
+use syn::{parenthesized, Error, Expr, Ident, LitStr, Path, Result, Token, Visibility};
 
 /// The options of a type, as statements that set the fields of a `TypeSpec`.
 #[derive(Default)]
@@ -12,12 +12,14 @@ pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
     /// The struct of typed calls that is to be made.
     pub(crate) reference: Option<(Visibility, Ident)>,
+    /// The service of Protobuf that the type serves.
+    pub(crate) service: Option<Path>,
     /// Assignments to a variable `spec`.
     pub(crate) assignments: Vec<TokenStream>,
 }
 
 const ALL: &str =
-    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set";
+    "name, reference, placement, co_locate, instance, pool, state_schema, reentrant, limits, capabilities, hooks, messages, events, spawn_only, wait_outside_set, service";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Options> {
@@ -51,6 +53,10 @@ impl Options {
             "reference" => {
                 input.parse::<Token![=]>()?;
                 self.reference = Some((input.parse()?, input.parse()?));
+            }
+            "service" => {
+                input.parse::<Token![=]>()?;
+                self.service = Some(input.parse()?);
             }
             "placement" if input.peek2(LitStr) => {
                 input.parse::<Token![=]>()?;

@@ -3,7 +3,7 @@ use super::overlay::{self, Entries, Value};
 use super::{Asks, Host, APP};
 use crate::actor::Actor;
 use crate::context::Key;
-use crate::convert::{FromJson, Output, Payload};
+use crate::convert::{FromJson, Input, Output, Payload};
 use crate::error::{Error, Status};
 use crate::json;
 use crate::spec::MethodSpec;
@@ -97,9 +97,9 @@ impl<A> ActorRef<A> {
     /// # Panics
     ///
     /// The method panics; the panic comes through after the turn was undone.
-    pub fn call<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
+    pub fn call<T: Input>(&self, method: &str, input: impl Output) -> Result<T, Error> {
         let reply = self.call_payload(method, input.into_payload()?)?;
-        T::from_json(&reply.body).map_err(|e| e.context("reply"))
+        T::from_payload(&reply.content_type, &reply.body).map_err(|e| e.context("reply"))
     }
 
     /// As [`ActorRef::call`], for methods that do not speak JSON.
@@ -117,7 +117,7 @@ impl<A> ActorRef<A> {
     /// # Errors
     ///
     /// As [`ActorRef::call`], and `not_read_only`.
-    pub fn query<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
+    pub fn query<T: Input>(&self, method: &str, input: impl Output) -> Result<T, Error> {
         if !self.method(method)?.read_only {
             return Err(Error::new(
                 Status::FailedPrecondition,

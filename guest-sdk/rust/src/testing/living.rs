@@ -222,7 +222,7 @@ impl Acts<'_> {
     pub(super) fn become_(&self, set: &str) -> Result<(), Code> {
         self.may_live()?;
         let spec = &self.turn.spec;
-        if !set.is_empty() && !spec.methods.iter().any(|m| m.sets.contains(&set)) {
+        if !set.is_empty() && !spec.all_methods().any(|m| m.sets.contains(&set)) {
             let name = spec.name;
             return self.turn.refuse(format!(
                 "no method of {name} is in a set {set:?}; add #[method(in = …)] to those that are accepted in it"

@@ -17,6 +17,7 @@ type SinkServiceActor interface {
 	Echo(ctx *actor.Context, in Sink) (Sink, error)
 	Look(ctx *actor.Context, in Sink) (Nothing, error)
 	Put(ctx *actor.Context, in Sink) (Sink, error)
+	Move(ctx *actor.Context, in Step) (HTTPRequest, error)
 }
 
 // RegisterSinkService declares an actor type with a state, whose methods are the rpcs of
@@ -30,6 +31,7 @@ func RegisterSinkService[state any, pointer interface {
 		actor.Method("Echo", func(s *state, ctx *actor.Context, in Sink) (Sink, error) { return pointer(s).Echo(ctx, in) }),
 		actor.ReadOnly("Look", func(s *state, ctx *actor.Context, in Sink) (Nothing, error) { return pointer(s).Look(ctx, in) }),
 		actor.Method("Put", func(s *state, ctx *actor.Context, in Sink) (Sink, error) { return pointer(s).Put(ctx, in) }, actor.Idempotent()),
+		actor.Method("Move", func(s *state, ctx *actor.Context, in Step) (HTTPRequest, error) { return pointer(s).Move(ctx, in) }),
 	}, parts...)...)
 }
 
@@ -51,60 +53,86 @@ func (r SinkServiceRef) Put(ctx *actor.Context, in Sink, options ...actor.CallOp
 	return actor.Call[Sink](ctx, r.Ref, "Put", in, options...)
 }
 
+// Move is [actor.Call] of the method.
+func (r SinkServiceRef) Move(ctx *actor.Context, in Step, options ...actor.CallOption) (HTTPRequest, error) {
+	return actor.Call[HTTPRequest](ctx, r.Ref, "Move", in, options...)
+}
+
 // descriptor is a FileDescriptorSet of the service.
 const descriptor = "" +
-	"\n\xa1\x13\n\nsink.proto\x12\x15greenroomtest.sink.v1\x1a\x1fgoogle/p" +
-	"rotobuf/timestamp.proto\"\t\n\aNothing\"\xe5\x10\n\x04Sink\x12\x15\n\x06a" +
-	"_bool\x18\x01 \x01(\bR\x05aBool\x12\x19\n\ban_int32\x18\x02 \x01(\x05R\aanInt32\x12\x19\n" +
-	"\ban_int64\x18\x03 \x01(\x03R\aanInt64\x12\x19\n\ba_uint32\x18\x04 \x01(\rR\aaUin" +
-	"t32\x12\x19\n\ba_uint64\x18\x05 \x01(\x04R\aaUint64\x12\x19\n\ba_sint32\x18\x06 \x01(\x11" +
-	"R\aaSint32\x12\x19\n\ba_sint64\x18\a \x01(\x12R\aaSint64\x12\x1b\n\ta_fixed3" +
-	"2\x18\b \x01(\aR\baFixed32\x12\x1b\n\ta_fixed64\x18\t \x01(\x06R\baFixed64\x12\x1d" +
-	"\n\na_sfixed32\x18\n \x01(\x0fR\taSfixed32\x12\x1d\n\na_sfixed64\x18\v \x01(" +
-	"\x10R\taSfixed64\x12\x17\n\aa_float\x18\f \x01(\x02R\x06aFloat\x12\x19\n\ba_doubl" +
-	"e\x18\r \x01(\x01R\aaDouble\x12\x19\n\ba_string\x18\x0e \x01(\tR\aaString\x12\x1d\n\ns" +
-	"ome_bytes\x18\x0f \x01(\fR\tsomeBytes\x12:\n\x06colour\x18\x10 \x01(\x0e2\".gre" +
-	"enroomtest.sink.v1.Sink.ColourR\x06colour\x127\n\x05inner\x18" +
-	"\x11 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerR\x05inner\x12" +
-	"*\n\x02at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12(\n\rp" +
-	"erhaps_int32\x18\x14 \x01(\x05H\x01R\fperhapsInt32\x88\x01\x01\x12*\n\x0eperhaps" +
-	"_string\x18\x15 \x01(\tH\x02R\rperhapsString\x88\x01\x01\x12(\n\rperhaps_byt" +
-	"es\x18\x16 \x01(\fH\x03R\fperhapsBytes\x88\x01\x01\x12N\n\x0eperhaps_colour\x18\x17 " +
-	"\x01(\x0e2\".greenroomtest.sink.v1.Sink.ColourH\x04R\rperha" +
-	"psColour\x88\x01\x01\x12\x14\n\x05bools\x18\x1e \x03(\bR\x05bools\x12\x16\n\x06int32s\x18\x1f \x03(" +
-	"\x05R\x06int32s\x12\x18\n\asint64s\x18  \x03(\x12R\asint64s\x12\x1a\n\bfixed32s\x18" +
-	"! \x03(\aR\bfixed32s\x12\x18\n\adoubles\x18\" \x03(\x01R\adoubles\x12\x18\n\astr" +
-	"ings\x18# \x03(\tR\astrings\x12!\n\fbyte_strings\x18$ \x03(\fR\vbyteS" +
-	"trings\x12<\n\acolours\x18% \x03(\x0e2\".greenroomtest.sink.v1." +
-	"Sink.ColourR\acolours\x129\n\x06inners\x18& \x03(\v2!.greenroom" +
-	"test.sink.v1.Sink.InnerR\x06inners\x12\x1e\n\bunpacked\x18' \x03(" +
-	"\x05B\x02\x10\x00R\bunpacked\x12?\n\x06counts\x18( \x03(\v2'.greenroomtest." +
-	"sink.v1.Sink.CountsEntryR\x06counts\x12F\n\tby_number\x18) " +
-	"\x03(\v2).greenroomtest.sink.v1.Sink.ByNumberEntryR\b" +
-	"byNumber\x126\n\x03raw\x18* \x03(\v2$.greenroomtest.sink.v1.Si" +
-	"nk.RawEntryR\x03raw\x12V\n\x0fcolours_by_name\x18+ \x03(\v2..gree" +
-	"nroomtest.sink.v1.Sink.ColoursByNameEntryR\rcolou" +
-	"rsByName\x12!\n\vchosen_text\x182 \x01(\tH\x00R\nchosenText\x12%\n\rc" +
-	"hosen_number\x183 \x01(\x03H\x00R\fchosenNumber\x12F\n\fchosen_inn" +
-	"er\x184 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerH\x00R\vc" +
-	"hosenInner\x12#\n\fchosen_bytes\x185 \x01(\fH\x00R\vchosenBytes\x1a" +
-	"L\n\x05Inner\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x12/\n\x04sink\x18\x02 \x01(\v2\x1b.gre" +
-	"enroomtest.sink.v1.SinkR\x04sink\x1a9\n\vCountsEntry\x12\x10\n\x03" +
-	"key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a^\n\rByNu" +
-	"mberEntry\x12\x10\n\x03key\x18\x01 \x01(\x05R\x03key\x127\n\x05value\x18\x02 \x01(\v2!.gre" +
-	"enroomtest.sink.v1.Sink.InnerR\x05value:\x028\x01\x1a6\n\bRawE" +
-	"ntry\x12\x10\n\x03key\x18\x01 \x01(\x04R\x03key\x12\x14\n\x05value\x18\x02 \x01(\fR\x05value:\x028\x01" +
-	"\x1ad\n\x12ColoursByNameEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x128\n\x05valu" +
-	"e\x18\x02 \x01(\x0e2\".greenroomtest.sink.v1.Sink.ColourR\x05val" +
-	"ue:\x028\x01\"N\n\x06Colour\x12\x16\n\x12COLOUR_UNSPECIFIED\x10\x00\x12\x0e\n\nCOLO" +
-	"UR_RED\x10\x01\x12\x1c\n\x0fCOLOUR_NEGATIVE\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01B\b\n\x06choice" +
-	"B\x10\n\x0e_perhaps_int32B\x11\n\x0f_perhaps_stringB\x10\n\x0e_perhap" +
-	"s_bytesB\x11\n\x0f_perhaps_colour2\xdf\x01\n\vSinkService\x12@\n\x04Ec" +
-	"ho\x12\x1b.greenroomtest.sink.v1.Sink\x1a\x1b.greenroomtest." +
-	"sink.v1.Sink\x12H\n\x04Look\x12\x1b.greenroomtest.sink.v1.Sin" +
-	"k\x1a\x1e.greenroomtest.sink.v1.Nothing\"\x03\x90\x02\x01\x12D\n\x03Put\x12\x1b." +
-	"greenroomtest.sink.v1.Sink\x1a\x1b.greenroomtest.sink." +
-	"v1.Sink\"\x03\x90\x02\x02b\x06proto3"
+	"\n\xb3\x04\n\vparts.proto\x12\x18greenroomtest.sink.parts\"\x89\x04\n\x04S" +
+	"tep\x12\x14\n\x05count\x18\x01 \x02(\x05R\x05count\x127\n\x04kind\x18\x02 \x02(\x0e2#.greenr" +
+	"oomtest.sink.parts.Step.KindR\x04kind\x122\n\x04next\x18\x03 \x01(\v" +
+	"2\x1e.greenroomtest.sink.parts.StepR\x04next\x12\x18\n\anumber" +
+	"s\x18\x04 \x03(\x05R\anumbers\x127\n\x04leaf\x18\x05 \x02(\v2#.greenroomtest.s" +
+	"ink.parts.Step.LeafR\x04leaf\x12?\n\x05steps\x18\x06 \x03(\v2).green" +
+	"roomtest.sink.parts.Step.StepsEntryR\x05steps\x1aN\n\x04Le" +
+	"af\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x122\n\x04back\x18\x02 \x01(\v2\x1e.greenroom" +
+	"test.sink.parts.StepR\x04back\x1aX\n\nStepsEntry\x12\x10\n\x03key\x18" +
+	"\x01 \x01(\tR\x03key\x124\n\x05value\x18\x02 \x01(\v2\x1e.greenroomtest.sink.p" +
+	"arts.StepR\x05value:\x028\x01\"@\n\x04Kind\x12\x0e\n\nKIND_FIRST\x10\x01\x12\x13\n\x0f" +
+	"KIND_ALSO_FIRST\x10\x01\x12\x0f\n\vKIND_SECOND\x10\x02\x1a\x02\x10\x01\n\xe2\x16\n\nsink." +
+	"proto\x12\x15greenroomtest.sink.v1\x1a\x1cgoogle/protobuf/st" +
+	"ruct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vpar" +
+	"ts.proto\"\t\n\aNothing\"\xd2\x01\n\vHTTPRequest\x12;\n\x04type\x18\x01 \x01(" +
+	"\x0e2'.greenroomtest.sink.v1.HTTPRequest.TypeR\x04type" +
+	"\x12\x12\n\x04self\x18\x02 \x01(\tR\x04self\x12\x14\n\x05async\x18\x03 \x01(\tR\x05async\x12\x14\n\x04lo" +
+	"op\x18\x04 \x01(\tH\x00R\x04loop\x12\x16\n\x05super\x18\x05 \x01(\bH\x00R\x05super\"%\n\x04Type" +
+	"\x12\a\n\x03GET\x10\x00\x12\n\n\x06TYPE_1\x10\x01\x12\b\n\x04Self\x10\x02B\a\n\x05match\"\xda\x11\n\x04Sin" +
+	"k\x12\x15\n\x06a_bool\x18\x01 \x01(\bR\x05aBool\x12\x19\n\ban_int32\x18\x02 \x01(\x05R\aanIn" +
+	"t32\x12\x19\n\ban_int64\x18\x03 \x01(\x03R\aanInt64\x12\x19\n\ba_uint32\x18\x04 \x01(\r" +
+	"R\aaUint32\x12\x19\n\ba_uint64\x18\x05 \x01(\x04R\aaUint64\x12\x19\n\ba_sint32" +
+	"\x18\x06 \x01(\x11R\aaSint32\x12\x19\n\ba_sint64\x18\a \x01(\x12R\aaSint64\x12\x1b\n\ta_" +
+	"fixed32\x18\b \x01(\aR\baFixed32\x12\x1b\n\ta_fixed64\x18\t \x01(\x06R\baFix" +
+	"ed64\x12\x1d\n\na_sfixed32\x18\n \x01(\x0fR\taSfixed32\x12\x1d\n\na_sfixed6" +
+	"4\x18\v \x01(\x10R\taSfixed64\x12\x17\n\aa_float\x18\f \x01(\x02R\x06aFloat\x12\x19\n\ba" +
+	"_double\x18\r \x01(\x01R\aaDouble\x12\x19\n\ba_string\x18\x0e \x01(\tR\aaStrin" +
+	"g\x12\x1d\n\nsome_bytes\x18\x0f \x01(\fR\tsomeBytes\x12:\n\x06colour\x18\x10 \x01(\x0e" +
+	"2\".greenroomtest.sink.v1.Sink.ColourR\x06colour\x127\n\x05" +
+	"inner\x18\x11 \x01(\v2!.greenroomtest.sink.v1.Sink.InnerR\x05" +
+	"inner\x12*\n\x02at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x02a" +
+	"t\x12(\n\rperhaps_int32\x18\x14 \x01(\x05H\x01R\fperhapsInt32\x88\x01\x01\x12*\n\x0ep" +
+	"erhaps_string\x18\x15 \x01(\tH\x02R\rperhapsString\x88\x01\x01\x12(\n\rperha" +
+	"ps_bytes\x18\x16 \x01(\fH\x03R\fperhapsBytes\x88\x01\x01\x12N\n\x0eperhaps_col" +
+	"our\x18\x17 \x01(\x0e2\".greenroomtest.sink.v1.Sink.ColourH\x04R" +
+	"\rperhapsColour\x88\x01\x01\x12\x14\n\x05bools\x18\x1e \x03(\bR\x05bools\x12\x16\n\x06int32" +
+	"s\x18\x1f \x03(\x05R\x06int32s\x12\x18\n\asint64s\x18  \x03(\x12R\asint64s\x12\x1a\n\bfix" +
+	"ed32s\x18! \x03(\aR\bfixed32s\x12\x18\n\adoubles\x18\" \x03(\x01R\adoubles\x12" +
+	"\x18\n\astrings\x18# \x03(\tR\astrings\x12!\n\fbyte_strings\x18$ \x03(\fR" +
+	"\vbyteStrings\x12<\n\acolours\x18% \x03(\x0e2\".greenroomtest.si" +
+	"nk.v1.Sink.ColourR\acolours\x129\n\x06inners\x18& \x03(\v2!.gre" +
+	"enroomtest.sink.v1.Sink.InnerR\x06inners\x12\x1e\n\bunpacke" +
+	"d\x18' \x03(\x05B\x02\x10\x00R\bunpacked\x12?\n\x06counts\x18( \x03(\v2'.greenroo" +
+	"mtest.sink.v1.Sink.CountsEntryR\x06counts\x12F\n\tby_num" +
+	"ber\x18) \x03(\v2).greenroomtest.sink.v1.Sink.ByNumberE" +
+	"ntryR\bbyNumber\x126\n\x03raw\x18* \x03(\v2$.greenroomtest.sink" +
+	".v1.Sink.RawEntryR\x03raw\x12V\n\x0fcolours_by_name\x18+ \x03(\v2" +
+	"..greenroomtest.sink.v1.Sink.ColoursByNameEntryR" +
+	"\rcoloursByName\x12!\n\vchosen_text\x182 \x01(\tH\x00R\nchosenTex" +
+	"t\x12%\n\rchosen_number\x183 \x01(\x03H\x00R\fchosenNumber\x12F\n\fchos" +
+	"en_inner\x184 \x01(\v2!.greenroomtest.sink.v1.Sink.Inne" +
+	"rH\x00R\vchosenInner\x12#\n\fchosen_bytes\x185 \x01(\fH\x00R\vchosen" +
+	"Bytes\x12<\n\arequest\x18< \x01(\v2\".greenroomtest.sink.v1.H" +
+	"TTPRequestR\arequest\x125\n\tstructure\x18= \x01(\v2\x17.google." +
+	"protobuf.StructR\tstructure\x1aL\n\x05Inner\x12\x12\n\x04text\x18\x01 \x01(" +
+	"\tR\x04text\x12/\n\x04sink\x18\x02 \x01(\v2\x1b.greenroomtest.sink.v1.Si" +
+	"nkR\x04sink\x1a9\n\vCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05val" +
+	"ue\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a^\n\rByNumberEntry\x12\x10\n\x03key\x18\x01 \x01(" +
+	"\x05R\x03key\x127\n\x05value\x18\x02 \x01(\v2!.greenroomtest.sink.v1.Si" +
+	"nk.InnerR\x05value:\x028\x01\x1a6\n\bRawEntry\x12\x10\n\x03key\x18\x01 \x01(\x04R\x03ke" +
+	"y\x12\x14\n\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1ad\n\x12ColoursByNameEntr" +
+	"y\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x128\n\x05value\x18\x02 \x01(\x0e2\".greenroomte" +
+	"st.sink.v1.Sink.ColourR\x05value:\x028\x01\"N\n\x06Colour\x12\x16\n\x12C" +
+	"OLOUR_UNSPECIFIED\x10\x00\x12\x0e\n\nCOLOUR_RED\x10\x01\x12\x1c\n\x0fCOLOUR_NE" +
+	"GATIVE\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01B\b\n\x06choiceB\x10\n\x0e_perhaps_int32B\x11\n" +
+	"\x0f_perhaps_stringB\x10\n\x0e_perhaps_bytesB\x11\n\x0f_perhaps_c" +
+	"olour2\xab\x02\n\vSinkService\x12@\n\x04Echo\x12\x1b.greenroomtest.si" +
+	"nk.v1.Sink\x1a\x1b.greenroomtest.sink.v1.Sink\x12H\n\x04Look\x12" +
+	"\x1b.greenroomtest.sink.v1.Sink\x1a\x1e.greenroomtest.sin" +
+	"k.v1.Nothing\"\x03\x90\x02\x01\x12D\n\x03Put\x12\x1b.greenroomtest.sink.v1" +
+	".Sink\x1a\x1b.greenroomtest.sink.v1.Sink\"\x03\x90\x02\x02\x12J\n\x04Move\x12" +
+	"\x1e.greenroomtest.sink.parts.Step\x1a\".greenroomtest." +
+	"sink.v1.HTTPRequestb\x06proto3"
 
 // Sink has fields of every kind.
 type Sink struct {
@@ -151,7 +179,9 @@ type Sink struct {
 	// One of choice: at most one of these is not nil.
 	ChosenInner *Sink_Inner `json:"chosen_inner,omitempty"`
 	// One of choice: at most one of these is not nil.
-	ChosenBytes []byte `json:"chosen_bytes,omitempty"`
+	ChosenBytes []byte       `json:"chosen_bytes,omitempty"`
+	Request     *HTTPRequest `json:"request,omitempty"`
+	Structure   *Struct      `json:"structure,omitempty"`
 }
 
 // AppendProtobuf implements [protobuf.Message].
@@ -347,6 +377,14 @@ func (m Sink) AppendProtobuf(b []byte) []byte {
 		b = protobuf.AppendTag(b, 53, protobuf.Bytes)
 		b = protobuf.AppendBytes(b, m.ChosenBytes)
 	}
+	if m.Request != nil {
+		b = protobuf.AppendTag(b, 60, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Request)
+	}
+	if m.Structure != nil {
+		b = protobuf.AppendTag(b, 61, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Structure)
+	}
 	return b
 }
 
@@ -512,6 +550,16 @@ func (m *Sink) DecodeProtobuf(r *protobuf.Reader) {
 			m.ChosenNumber = nil
 			m.ChosenInner = nil
 			m.ChosenBytes = r.Bytes()
+		case 60<<3 | protobuf.Bytes:
+			if m.Request == nil {
+				m.Request = new(HTTPRequest)
+			}
+			r.Message(m.Request)
+		case 61<<3 | protobuf.Bytes:
+			if m.Structure == nil {
+				m.Structure = new(Struct)
+			}
+			r.Message(m.Structure)
 		default:
 			r.Skip()
 		}
@@ -722,6 +770,273 @@ func (m *Sink_ColoursByNameEntry) DecodeProtobuf(r *protobuf.Reader) {
 	}
 }
 
+// HTTPRequest has names that languages take.
+//
+//	let it = no_example();
+type HTTPRequest struct {
+	Type  HTTPRequest_Type `json:"type,omitempty"`
+	Self  string           `json:"self,omitempty"`
+	Async string           `json:"async,omitempty"`
+	// One of match: at most one of these is not nil.
+	Loop *string `json:"loop,omitempty"`
+	// One of match: at most one of these is not nil.
+	Super *bool `json:"super,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m HTTPRequest) AppendProtobuf(b []byte) []byte {
+	if m.Type != 0 {
+		b = protobuf.AppendTag(b, 1, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(m.Type))
+	}
+	if m.Self != "" {
+		b = protobuf.AppendTag(b, 2, protobuf.Bytes)
+		b = protobuf.AppendString(b, m.Self)
+	}
+	if m.Async != "" {
+		b = protobuf.AppendTag(b, 3, protobuf.Bytes)
+		b = protobuf.AppendString(b, m.Async)
+	}
+	if m.Loop != nil {
+		b = protobuf.AppendTag(b, 4, protobuf.Bytes)
+		b = protobuf.AppendString(b, *m.Loop)
+	}
+	if m.Super != nil {
+		b = protobuf.AppendTag(b, 5, protobuf.Varint)
+		b = protobuf.AppendBool(b, *m.Super)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *HTTPRequest) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Varint:
+			m.Type = HTTPRequest_Type(r.Varint())
+		case 2<<3 | protobuf.Bytes:
+			m.Self = r.String()
+		case 3<<3 | protobuf.Bytes:
+			m.Async = r.String()
+		case 4<<3 | protobuf.Bytes:
+			m.Super = nil
+			v := r.String()
+			m.Loop = &v
+		case 5<<3 | protobuf.Varint:
+			m.Loop = nil
+			v := r.Bool()
+			m.Super = &v
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// Struct is the message google.protobuf.Struct.
+type Struct struct {
+	Fields map[string]Value `json:"fields,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Struct) AppendProtobuf(b []byte) []byte {
+	for _, k := range protobuf.SortedKeys(m.Fields) {
+		v := m.Fields[k]
+		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, Struct_FieldsEntry{Key: k, Value: &v})
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Struct) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Bytes:
+			var e Struct_FieldsEntry
+			r.Message(&e)
+			if m.Fields == nil {
+				m.Fields = map[string]Value{}
+			}
+			if e.Value == nil {
+				e.Value = new(Value)
+			}
+			m.Fields[e.Key] = *e.Value
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// Struct_FieldsEntry is an entry of a map.
+type Struct_FieldsEntry struct {
+	Key   string `json:"key,omitempty"`
+	Value *Value `json:"value,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Struct_FieldsEntry) AppendProtobuf(b []byte) []byte {
+	if m.Key != "" {
+		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
+		b = protobuf.AppendString(b, m.Key)
+	}
+	if m.Value != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Value)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Struct_FieldsEntry) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Bytes:
+			m.Key = r.String()
+		case 2<<3 | protobuf.Bytes:
+			if m.Value == nil {
+				m.Value = new(Value)
+			}
+			r.Message(m.Value)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// Value is the message google.protobuf.Value.
+type Value struct {
+	// One of kind: at most one of these is not nil.
+	NullValue *NullValue `json:"null_value,omitempty"`
+	// One of kind: at most one of these is not nil.
+	NumberValue *float64 `json:"number_value,omitempty"`
+	// One of kind: at most one of these is not nil.
+	StringValue *string `json:"string_value,omitempty"`
+	// One of kind: at most one of these is not nil.
+	BoolValue *bool `json:"bool_value,omitempty"`
+	// One of kind: at most one of these is not nil.
+	StructValue *Struct `json:"struct_value,omitempty"`
+	// One of kind: at most one of these is not nil.
+	ListValue *ListValue `json:"list_value,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Value) AppendProtobuf(b []byte) []byte {
+	if m.NullValue != nil {
+		b = protobuf.AppendTag(b, 1, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(*m.NullValue))
+	}
+	if m.NumberValue != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Fixed64)
+		b = protobuf.AppendDouble(b, *m.NumberValue)
+	}
+	if m.StringValue != nil {
+		b = protobuf.AppendTag(b, 3, protobuf.Bytes)
+		b = protobuf.AppendString(b, *m.StringValue)
+	}
+	if m.BoolValue != nil {
+		b = protobuf.AppendTag(b, 4, protobuf.Varint)
+		b = protobuf.AppendBool(b, *m.BoolValue)
+	}
+	if m.StructValue != nil {
+		b = protobuf.AppendTag(b, 5, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.StructValue)
+	}
+	if m.ListValue != nil {
+		b = protobuf.AppendTag(b, 6, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.ListValue)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Value) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Varint:
+			m.NumberValue = nil
+			m.StringValue = nil
+			m.BoolValue = nil
+			m.StructValue = nil
+			m.ListValue = nil
+			v := NullValue(r.Varint())
+			m.NullValue = &v
+		case 2<<3 | protobuf.Fixed64:
+			m.NullValue = nil
+			m.StringValue = nil
+			m.BoolValue = nil
+			m.StructValue = nil
+			m.ListValue = nil
+			v := r.Double()
+			m.NumberValue = &v
+		case 3<<3 | protobuf.Bytes:
+			m.NullValue = nil
+			m.NumberValue = nil
+			m.BoolValue = nil
+			m.StructValue = nil
+			m.ListValue = nil
+			v := r.String()
+			m.StringValue = &v
+		case 4<<3 | protobuf.Varint:
+			m.NullValue = nil
+			m.NumberValue = nil
+			m.StringValue = nil
+			m.StructValue = nil
+			m.ListValue = nil
+			v := r.Bool()
+			m.BoolValue = &v
+		case 5<<3 | protobuf.Bytes:
+			m.NullValue = nil
+			m.NumberValue = nil
+			m.StringValue = nil
+			m.BoolValue = nil
+			m.ListValue = nil
+			if m.StructValue == nil {
+				m.StructValue = new(Struct)
+			}
+			r.Message(m.StructValue)
+		case 6<<3 | protobuf.Bytes:
+			m.NullValue = nil
+			m.NumberValue = nil
+			m.StringValue = nil
+			m.BoolValue = nil
+			m.StructValue = nil
+			if m.ListValue == nil {
+				m.ListValue = new(ListValue)
+			}
+			r.Message(m.ListValue)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// ListValue is the message google.protobuf.ListValue.
+type ListValue struct {
+	Values []Value `json:"values,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m ListValue) AppendProtobuf(b []byte) []byte {
+	for i := range m.Values {
+		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Values[i])
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *ListValue) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Bytes:
+			m.Values = append(m.Values, Value{})
+			r.Message(&m.Values[len(m.Values)-1])
+		default:
+			r.Skip()
+		}
+	}
+}
+
 // Nothing is the message greenroomtest.sink.v1.Nothing.
 type Nothing struct {
 }
@@ -738,6 +1053,161 @@ func (m *Nothing) DecodeProtobuf(r *protobuf.Reader) {
 	}
 }
 
+// Step is of another package than the service, and of proto2.
+type Step struct {
+	Count   *int32          `json:"count,omitempty"`
+	Kind    *Step_Kind      `json:"kind,omitempty"`
+	Next    *Step           `json:"next,omitempty"`
+	Numbers []int32         `json:"numbers,omitempty"`
+	Leaf    *Step_Leaf      `json:"leaf,omitempty"`
+	Steps   map[string]Step `json:"steps,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Step) AppendProtobuf(b []byte) []byte {
+	if m.Count != nil {
+		b = protobuf.AppendTag(b, 1, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(*m.Count))
+	}
+	if m.Kind != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(*m.Kind))
+	}
+	if m.Next != nil {
+		b = protobuf.AppendTag(b, 3, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Next)
+	}
+	for i := range m.Numbers {
+		b = protobuf.AppendTag(b, 4, protobuf.Varint)
+		b = protobuf.AppendVarint(b, uint64(m.Numbers[i]))
+	}
+	if m.Leaf != nil {
+		b = protobuf.AppendTag(b, 5, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Leaf)
+	}
+	for _, k := range protobuf.SortedKeys(m.Steps) {
+		v := m.Steps[k]
+		b = protobuf.AppendTag(b, 6, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, Step_StepsEntry{Key: k, Value: &v})
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Step) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Varint:
+			v := int32(r.Varint())
+			m.Count = &v
+		case 2<<3 | protobuf.Varint:
+			v := Step_Kind(r.Varint())
+			m.Kind = &v
+		case 3<<3 | protobuf.Bytes:
+			if m.Next == nil {
+				m.Next = new(Step)
+			}
+			r.Message(m.Next)
+		case 4<<3 | protobuf.Varint:
+			m.Numbers = append(m.Numbers, int32(r.Varint()))
+		case 4<<3 | protobuf.Bytes:
+			for end := r.Packed(); r.Before(end); {
+				m.Numbers = append(m.Numbers, int32(r.Varint()))
+			}
+		case 5<<3 | protobuf.Bytes:
+			if m.Leaf == nil {
+				m.Leaf = new(Step_Leaf)
+			}
+			r.Message(m.Leaf)
+		case 6<<3 | protobuf.Bytes:
+			var e Step_StepsEntry
+			r.Message(&e)
+			if m.Steps == nil {
+				m.Steps = map[string]Step{}
+			}
+			if e.Value == nil {
+				e.Value = new(Step)
+			}
+			m.Steps[e.Key] = *e.Value
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// Step_Leaf is the message greenroomtest.sink.parts.Step.Leaf.
+type Step_Leaf struct {
+	Text *string `json:"text,omitempty"`
+	Back *Step   `json:"back,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Step_Leaf) AppendProtobuf(b []byte) []byte {
+	if m.Text != nil {
+		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
+		b = protobuf.AppendString(b, *m.Text)
+	}
+	if m.Back != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Back)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Step_Leaf) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Bytes:
+			v := r.String()
+			m.Text = &v
+		case 2<<3 | protobuf.Bytes:
+			if m.Back == nil {
+				m.Back = new(Step)
+			}
+			r.Message(m.Back)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// Step_StepsEntry is an entry of a map.
+type Step_StepsEntry struct {
+	Key   string `json:"key,omitempty"`
+	Value *Step  `json:"value,omitempty"`
+}
+
+// AppendProtobuf implements [protobuf.Message].
+func (m Step_StepsEntry) AppendProtobuf(b []byte) []byte {
+	if m.Key != "" {
+		b = protobuf.AppendTag(b, 1, protobuf.Bytes)
+		b = protobuf.AppendString(b, m.Key)
+	}
+	if m.Value != nil {
+		b = protobuf.AppendTag(b, 2, protobuf.Bytes)
+		b = protobuf.AppendMessage(b, m.Value)
+	}
+	return b
+}
+
+// DecodeProtobuf implements [protobuf.Decoder].
+func (m *Step_StepsEntry) DecodeProtobuf(r *protobuf.Reader) {
+	for r.Next() {
+		switch r.Tag() {
+		case 1<<3 | protobuf.Bytes:
+			m.Key = r.String()
+		case 2<<3 | protobuf.Bytes:
+			if m.Value == nil {
+				m.Value = new(Step)
+			}
+			r.Message(m.Value)
+		default:
+			r.Skip()
+		}
+	}
+}
+
 // Sink_Colour is the enumeration greenroomtest.sink.v1.Sink.Colour.
 type Sink_Colour int32
 
@@ -746,4 +1216,32 @@ const (
 	Sink_COLOUR_UNSPECIFIED Sink_Colour = 0
 	Sink_COLOUR_RED         Sink_Colour = 1
 	Sink_COLOUR_NEGATIVE    Sink_Colour = -1
+)
+
+// HTTPRequest_Type is the enumeration greenroomtest.sink.v1.HTTPRequest.Type.
+type HTTPRequest_Type int32
+
+// The values of HTTPRequest_Type.
+const (
+	HTTPRequest_GET    HTTPRequest_Type = 0
+	HTTPRequest_TYPE_1 HTTPRequest_Type = 1
+	HTTPRequest_Self   HTTPRequest_Type = 2
+)
+
+// NullValue is the enumeration google.protobuf.NullValue.
+type NullValue int32
+
+// The values of NullValue.
+const (
+	NullValue_NULL_VALUE NullValue = 0
+)
+
+// Step_Kind is the enumeration greenroomtest.sink.parts.Step.Kind.
+type Step_Kind int32
+
+// The values of Step_Kind.
+const (
+	Step_KIND_FIRST      Step_Kind = 1
+	Step_KIND_ALSO_FIRST Step_Kind = 1
+	Step_KIND_SECOND     Step_Kind = 2
 )
