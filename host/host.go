@@ -78,7 +78,7 @@ func New(cfg Config) (*Host, error) {
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
-		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
+		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers, Types: served,
 	}
 	var rems *lane.Reminders
 	if cfg.Reminders != nil {

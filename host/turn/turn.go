@@ -29,6 +29,8 @@ type Env struct {
 	Timers    Timers
 	// Outbox may be nil: then no messages are sent.
 	Outbox Outbox
+	// Types may be nil: then every type has actors that publish.
+	Types Types
 	// Services may be nil: then there are none.
 	Services Services
 	// Hosts may be nil: then all actors are here.

@@ -22,7 +22,8 @@ const EventsGone = abi.EventsGone
 //
 // Like a change of the state, a subscription is part of the turn. Subscribing again changes the
 // method alone. It ends with [Unsubscribe], with [PassAway], and with the actor. An actor subscribes to
-// at most 100 others ([ErrTooMany]).
+// at most 100 others ([ErrTooMany]). The type of the other actor must be deployed
+// ([ErrInvalidSubscription]); the actor need not exist.
 //
 //	actor.Subscribe(ctx, actor.Ref{Type: "Order", ID: "17"}, "OnOrder")
 func Subscribe(ctx *Context, to Ref, method string) error {

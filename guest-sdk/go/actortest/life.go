@@ -163,13 +163,10 @@ const maxSpawned = 64
 // spawn returns the ID of a new actor, or why there is none.
 func (c *chain) spawn(typ string) (id string, code abi.Code, problem string) {
 	h := c.harness
-	spec, known := h.types[typ]
-	for of := range h.fakes {
-		known = known || of.typ == typ
-	}
-	switch {
-	case !known:
-		return "", abi.CodeInvalid, "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
+	spec := h.types[typ]
+	switch problem := h.unknownType(typ); {
+	case problem != "":
+		return "", abi.CodeInvalid, problem
 	case spec.Placement == abi.PlacementStateless:
 		return "", abi.CodeInvalid, typ + " is stateless: its actors need not be spawned"
 	case len(c.spawned) == maxSpawned:

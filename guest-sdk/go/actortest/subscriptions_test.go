@@ -1,8 +1,10 @@
 package actortest_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +27,11 @@ func (l *Listener) Follow(ctx *actor.Context, id string) (actor.None, error) {
 	return actor.None{}, actor.Subscribe(ctx, actor.Ref{Type: "Herald", ID: id}, "Hear")
 }
 
+// FollowOther subscribes to the actor x of a type.
+func (l *Listener) FollowOther(ctx *actor.Context, typ string) (actor.None, error) {
+	return actor.None{}, actor.Subscribe(ctx, actor.Ref{Type: typ, ID: "x"}, "Hear")
+}
+
 func (l *Listener) Leave(ctx *actor.Context, id string) (bool, error) {
 	return actor.Unsubscribe(ctx, actor.Ref{Type: "Herald", ID: id})
 }
@@ -44,7 +51,8 @@ func (l *Listener) Hear(ctx *actor.Context, text string) (actor.None, error) {
 
 func init() {
 	actor.Register("Herald", actor.Method("Say", (*Herald).Say))
-	actor.Register("Listener", actor.Method("Follow", (*Listener).Follow), actor.Method("Leave", (*Listener).Leave), actor.Method("Hear", (*Listener).Hear),
+	actor.Register("Crier", actor.PlacementStateless, actor.Method("Say", (*Herald).Say))
+	actor.Register("Listener", actor.Method("Follow", (*Listener).Follow), actor.Method("FollowOther", (*Listener).FollowOther), actor.Method("Leave", (*Listener).Leave), actor.Method("Hear", (*Listener).Hear),
 		actor.ReadOnly("All", func(l *Listener, _ *actor.Context, _ actor.None) ([]string, error) { return l.Heard, nil }))
 }
 
@@ -98,5 +106,21 @@ func TestSubscriptions(t *testing.T) {
 	heard("event said of a: one", "event said of a: hard", "event said of a: two", "event said of b: enough")
 	if n := len(h.Subscriptions("Listener", "l")); n != 0 {
 		t.Errorf("%d subscriptions are left", n)
+	}
+}
+
+// TestSubscriptionsToNobody: a type that is neither registered nor faked has no actors to subscribe to,
+// and those of a stateless one publish nothing.
+func TestSubscriptionsToNobody(t *testing.T) {
+	h := actortest.New(t)
+	for typ, want := range map[string]string{"Heralt": "no actor type \"Heralt\"", "Crier": "publish no events"} {
+		err := h.Call("Listener", "l", "FollowOther", typ, nil)
+		if !errors.Is(err, actor.ErrInvalidSubscription) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %q", typ, err, want)
+		}
+	}
+	h.Fake("Heralt", "Say", func(string, actor.Payload) (any, error) { return nil, nil })
+	if err := h.Call("Listener", "l", "FollowOther", "Heralt", nil); err != nil {
+		t.Errorf("a faked type: %v", err)
 	}
 }

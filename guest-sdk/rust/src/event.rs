@@ -71,7 +71,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`INVALID_SUBSCRIPTION`]: the type has no such method, or a read-only one; `too_many`: an
+    /// [`INVALID_SUBSCRIPTION`]: the type has no such method, or a read-only one, or the app has
+    /// no type of the other actor's; `too_many`: an
     /// actor subscribes to at most 100 others; `not_ready`: the host cannot say now; `no_state`:
     /// the type is stateless; `read_only`; [`LIFE_OVER`](crate::life::LIFE_OVER).
     pub fn subscribe(&self, to: &Ref, method: &str) -> Result<(), Error> {

@@ -37,6 +37,10 @@ impl Listener {
         ctx.subscribe(&herald(&id), "Hear")
     }
 
+    fn follow_other(&mut self, ctx: &Context, of: String) -> Result<(), Error> {
+        ctx.subscribe(&Ref::new(of, "x"), "Hear")
+    }
+
     fn mute(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
         ctx.subscribe(&herald(&id), "Ignore")
     }
@@ -127,6 +131,7 @@ greenroom::actors! {
     Listener {
         methods: {
             "Follow" => follow,
+            "FollowOther" => follow_other,
             "Mute" => mute,
             "Leave" => leave,
             "Fail" => fail,
@@ -394,4 +399,24 @@ fn subscriptions_that_cannot_be() {
     listener(&host, "Mute", "7");
     assert_eq!(l.call("Leave", "7"), Ok(true));
     listener(&host, "Follow", "x");
+}
+
+#[test]
+fn nobody_to_subscribe_to() {
+    let host = host();
+    let follow = |of: &str| {
+        let l = host.actor_named("Listener", "l");
+        l.call::<()>("FollowOther", of)
+    };
+    for (of, says) in [
+        ("Heralt", "no actor type \"Heralt\""),
+        ("Passerby", "publish no events"),
+    ] {
+        let refused = follow(of).unwrap_err();
+        assert_eq!(refused.code(), INVALID_SUBSCRIPTION);
+        assert!(refused.message().contains(says), "{refused}");
+    }
+    assert!(followed(&host).is_empty());
+    follow("Herald").unwrap();
+    assert_eq!(followed(&host).len(), 1);
 }

@@ -193,19 +193,7 @@ impl Acts<'_> {
     pub(super) fn spawn(&self, actor_type: &str) -> Result<String, Code> {
         self.may_live()?;
         let world = &self.host.0;
-        let entry = world.types.borrow().get(actor_type).copied();
-        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
-        match entry {
-            None if !faked => {
-                let problem = format!("there is no actor type {actor_type:?} here");
-                return self.turn.refuse(problem);
-            }
-            Some(entry) if entry.spec.placement == Placement::Stateless => {
-                let problem = format!("{actor_type} is stateless: its actors need not be spawned");
-                return self.turn.refuse(problem);
-            }
-            _ => {}
-        }
+        self.check_type(actor_type, "need not be spawned")?;
         let mut spawned = self.chain.spawned.borrow_mut();
         if spawned.len() == MAX_SPAWNED {
             let problem = format!("a turn may spawn {MAX_SPAWNED} actors");
@@ -217,6 +205,24 @@ impl Acts<'_> {
         );
         spawned.push(key_of(actor_type, &id));
         Ok(id)
+    }
+
+    /// Refuses a type that the host does not have, and a stateless one, whose actors say so.
+    pub(super) fn check_type(&self, actor_type: &str, stateless: &str) -> Result<(), Code> {
+        let world = &self.host.0;
+        let entry = world.types.borrow().get(actor_type).copied();
+        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
+        match entry {
+            None if !faked => {
+                let problem = format!("there is no actor type {actor_type:?} here");
+                self.turn.refuse(problem)
+            }
+            Some(entry) if entry.spec.placement == Placement::Stateless => {
+                let problem = format!("{actor_type} is stateless: its actors {stateless}");
+                self.turn.refuse(problem)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn become_(&self, set: &str) -> Result<(), Code> {
