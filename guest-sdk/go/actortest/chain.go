@@ -171,14 +171,14 @@ func (h *Harness) method(typ, name string) (abi.MethodSpec, error) {
 	if at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == name }); at >= 0 {
 		return spec.Methods[at], nil
 	}
-	if problem := h.unknownType(typ); problem != "" {
+	if problem := unknownType(h, typ); problem != "" {
 		return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "type_not_found", problem)
 	}
 	return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", typ, name))
 }
 
 // unknownType says that a type is neither registered nor faked; empty if it is.
-func (h *Harness) unknownType(typ string) string {
+func unknownType(h *Harness, typ string) string {
 	_, ok := h.types[typ]
 	for of := range h.fakes {
 		ok = ok || of.typ == typ

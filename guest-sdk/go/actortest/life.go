@@ -164,7 +164,7 @@ const maxSpawned = 64
 func (c *chain) spawn(typ string) (id string, code abi.Code, problem string) {
 	h := c.harness
 	spec := h.types[typ]
-	switch problem := h.unknownType(typ); {
+	switch problem := unknownType(h, typ); {
 	case problem != "":
 		return "", abi.CodeInvalid, problem
 	case spec.Placement == abi.PlacementStateless:

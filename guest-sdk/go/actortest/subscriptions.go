@@ -114,7 +114,7 @@ func (h *turnHost) EventSubscribe(typ, id, method string) int32 {
 	c := h.harness.chain
 	list := subscribed(c, h.ref)
 	if _, known := list[to]; !known {
-		if problem := h.harness.unknownType(to.Type); problem != "" {
+		if problem := unknownType(h.harness, to.Type); problem != "" {
 			return int32(h.refuse(problem))
 		}
 		if h.harness.types[to.Type].Placement == abi.PlacementStateless {
