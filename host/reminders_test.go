@@ -61,6 +61,8 @@ type fakeReminders struct {
 	unused    atomic.Int64 // tokens that were given back
 	counts    int          // of inboxes
 	more      int          // messages in each inbox beside those that are there
+	// eventsFail is the error with which events cannot be read; nil: they can.
+	eventsFail error
 }
 
 // someVector is that of all reminders.
@@ -680,6 +682,9 @@ func TestRefusedCommitGivesItsTokensBack(t *testing.T) {
 	})
 }
 
-func (*fakeReminders) NewestEvent(context.Context, actor.Key) (actor.EventPosition, error) {
-	return actor.EventPosition{}, nil
+// NewestEvent returns the position of the last event that a commit has published.
+func (f *fakeReminders) NewestEvent(_ context.Context, key actor.Key) (actor.EventPosition, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest[key], f.eventsFail
 }

@@ -280,7 +280,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	o := call.Outcome{Under: s, Resting: true, Ended: ran}
 	if err == nil {
 		if err = ctx.ErrAt(ran); err == nil {
-			err = t.ownLives()
+			err = t.endLives()
 		}
 		if err == nil {
 			err = c.CheckMark()

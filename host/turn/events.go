@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -20,6 +21,9 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	if err := e.Validate(); err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
 	}
+	if strings.HasPrefix(name, actor.ReservedEvents) {
+		return t.refuse(abi.CodeInvalid, "event name begins with "+actor.ReservedEvents+", as those of hosts do; choose another")
+	}
 	switch {
 	case len(t.done.Events) >= actor.MaxEvents:
 		return t.refuse(abi.CodeTooMany, fmt.Sprintf("a turn publishes at most %d events", actor.MaxEvents))
@@ -28,4 +32,9 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	}
 	t.done.Events = append(t.done.Events, e)
 	return 0
+}
+
+// PublishEnd publishes the last event of the life that ends with the turn.
+func (t *Turn) PublishEnd() {
+	t.done.Events = append(t.done.Events, actor.EndOfLife(t.spec.Key, t.spec.Life))
 }

@@ -140,5 +140,10 @@ func fillEvent(frame *abi.Turn, f *actor.Firing) {
 		frame.Failed = abi.EventsGone
 		return
 	}
-	frame.CauseName, frame.DueUnixNano = p.Event.Name, nano(p.Event.At)
+	frame.DueUnixNano = nano(p.Event.At)
+	if p.Event.Name == actor.PassedAwayEvent {
+		frame.Failed = abi.PublisherPassedAway
+		return
+	}
+	frame.CauseName = p.Event.Name
 }

@@ -319,6 +319,9 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 		}
 		if s := by.event; s != nil {
 			turn.CallerType, turn.CallerID = s.to.Type, s.to.ID
+			if by.name == passedAwayEvent {
+				turn.CauseName, turn.Failed = "", abi.PublisherPassedAway
+			}
 		}
 	} else if n := len(c.open); n > 0 {
 		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, c.open[n-1].Type, c.open[n-1].ID

@@ -233,6 +233,7 @@ func (c *chain) commitLife(waiting uint64) {
 	}
 	c.commitWatches()
 	commitSubscriptions(c)
+	h.events = append(h.events, c.events...)
 	for ref, m := range c.members {
 		if !m.written {
 			continue
@@ -246,7 +247,6 @@ func (c *chain) commitLife(waiting uint64) {
 			passAway(h, ref, waiting)
 		}
 	}
-	h.events = append(h.events, c.events...)
 	for _, m := range c.sent {
 		m.post(h)
 	}
@@ -267,6 +267,9 @@ func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 	h.inbox = nil
 	h.Delete(ref.Type, ref.ID)
 	h.inbox = kept
+	if slices.ContainsFunc(h.events, func(e Event) bool { return e.From == ref }) {
+		h.events = append(h.events, Event{From: ref, Name: passedAwayEvent, At: h.now})
+	}
 	for _, m := range ended {
 		m.undelivered(h, actor.ErrPassedAway)
 	}

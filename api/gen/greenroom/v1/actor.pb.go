@@ -1780,12 +1780,15 @@ type ActorEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opaque. Positions of one actor are in the order of its events.
 	Position string `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	Name     string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Payload  []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	// "greenroom.passed_away", which no guest publishes, is the end of a life of the actor: its last
+	// event, without a payload.
+	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Media type of the payload; empty means application/json.
 	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
-	// How often the actor had passed away before.
+	// How often the actor had passed away before. An actor that has been without a life for an hour
+	// counts from 0 again.
 	Life          uint64 `protobuf:"varint,6,opt,name=life,proto3" json:"life,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

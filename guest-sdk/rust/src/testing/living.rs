@@ -1,7 +1,7 @@
 //! What a turn does beside its actor's state: messages, events, spawned actors, services.
 
 use super::chain::{Chain, Member};
-use super::messages::{key_of, Event, Letter};
+use super::messages::{key_of, Event, Letter, RESERVED_EVENTS};
 use super::reminders::TurnReminders;
 use super::Host;
 use crate::codec;
@@ -168,6 +168,10 @@ impl Acts<'_> {
                 "the event name has {} bytes; give 1 to {MAX_EVENT_NAME} without control characters",
                 name.len()
             );
+            return self.turn.refuse(problem);
+        }
+        if name.starts_with(RESERVED_EVENTS) {
+            let problem = format!("the event name begins with {RESERVED_EVENTS}; choose another");
             return self.turn.refuse(problem);
         }
         let size = payload.body.len();
