@@ -147,7 +147,8 @@ type Activation struct {
 	Working bool  // a worker exists; always, while a call can be run
 	usage
 	Member  Member
-	Drained chan struct{} // if not nil, closed when there is no batch any more
+	Drained chan struct{}      // if not nil, closed when there is no batch any more
+	waiting []actor.ReminderID // messages that wait for another method set; at most maxWaiting
 	tenure
 	residency.Known
 	// confirmation is the question whether what readers see is still the newest; nil if
@@ -184,6 +185,37 @@ type routine struct {
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
 	Hooked  bool          // the hook activated has run, on the state that is in memory
 	awaited awaited       // by the calls that are set aside; who has no worker needs the lock
+}
+
+// maxWaiting bounds the messages that an activation remembers. Others are delivered again when their
+// wait is over, as are those of an actor that has left memory or moved.
+const maxWaiting = 64
+
+// waitingCost is what one of them counts for in memory.
+const waitingCost = 32
+
+// KeepWaiting remembers a message that the actor does not accept in its method set.
+func (a *Activation) KeepWaiting(f *actor.Firing) {
+	if f == nil {
+		return
+	}
+	s := a.Shard
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if len(a.waiting) < maxWaiting && !slices.Contains(a.waiting, f.Reminder) {
+		a.waiting = append(a.waiting, f.Reminder)
+		a.Weigh()
+	}
+}
+
+// TakeWaiting forgets the messages that [Activation.KeepWaiting] was called with, and returns them. The
+// caller has the lock.
+func (a *Activation) TakeWaiting() []actor.ReminderID {
+	messages := a.waiting
+	if a.waiting = nil; len(messages) > 0 {
+		a.Weigh()
+	}
+	return messages
 }
 
 // Idle reports whether no turn of the actor runs, and none waits for a method set.
@@ -472,7 +504,7 @@ const activationCost = 2 << 10
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.
 func (a *Activation) weight() int64 {
-	w := activationCost + int64(len(a.Key.ID)) + a.Cost()
+	w := activationCost + int64(len(a.Key.ID)) + int64(len(a.waiting))*waitingCost + a.Cost()
 	if f := a.Member.Flight(); f != nil {
 		if after := f.Payload.After(a); after != a.Tip && after != a.Loaded {
 			w += after.Cost()

@@ -611,3 +611,75 @@ func TestCodesOfFailures(t *testing.T) {
 		}
 	}
 }
+
+// A message that its receiver does not accept yet is delivered at once when the receiver has another method
+// set, also if that comes while it is under way, and it has used up no attempt. Without notice it
+// is delivered within a minute.
+func TestMessageIsAccepted(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		notYet := &actor.TurnError{Key: actorKey("bob"), Err: &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: "it is closed"}}
+		var turns []time.Time
+		var begun func(f actor.Firing) error
+		w.host.turn = func(f actor.Firing) error {
+			if f.Attempt != 1 {
+				t.Errorf("attempt %d", f.Attempt)
+			}
+			turns = append(turns, time.Now())
+			return begun(f)
+		}
+		begun = func(actor.Firing) error { return notYet }
+		w.send(s, "ann", "bob", 1, true, nil)
+		after(10 * time.Minute)
+		refused := len(turns)
+		if gap := turns[refused-1].Sub(turns[refused-2]); refused < 10 || gap > longestWait {
+			t.Fatalf("%d turns, the last ones %v apart", refused, gap)
+		}
+		var id actor.ReminderID
+		begun = func(f actor.Firing) error { id = f.Reminder; return notYet }
+		after(longestWait)
+		refused = len(turns)
+		begun = func(f actor.Firing) error {
+			if len(turns) == refused+1 { // it has chosen a set, which has the method only the next time
+				s.Accepted([]actor.ReminderID{id})
+				return notYet
+			}
+			return nil
+		}
+		s.Accepted([]actor.ReminderID{id})
+		after(time.Millisecond)
+		if len(turns) != refused+2 || w.store.left() != 0 {
+			t.Errorf("%d turns after it was accepted, want 2; %d messages are left", len(turns)-refused, w.store.left())
+		}
+		s.Accepted([]actor.ReminderID{id}) // it is gone
+		after(10 * time.Minute)
+		if len(turns) != refused+2 {
+			t.Errorf("%d turns of a message that is gone", len(turns)-refused-2)
+		}
+	})
+}
+
+// The owner of a message's bucket gets notice from the instance whose host has the receiver.
+func TestMessageIsAcceptedElsewhere(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b, _ := w.startPair(nil)
+		turns, accepts := 0, false
+		var id actor.ReminderID
+		w.host.turn = func(f actor.Firing) error {
+			turns++
+			if id = f.Reminder; !accepts {
+				return actor.ErrNotAcceptedYet
+			}
+			return nil
+		}
+		w.send(a, "ann", "bob", 1, true, nil)
+		after(10 * time.Minute)
+		refused := turns
+		accepts = true
+		b.Accepted([]actor.ReminderID{id})
+		after(time.Millisecond)
+		if turns != refused+1 || w.store.left() != 0 {
+			t.Errorf("%d turns after it was accepted, want 1; %d messages are left", turns-refused, w.store.left())
+		}
+	})
+}
