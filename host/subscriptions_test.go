@@ -70,6 +70,7 @@ func TestEndsOfPublishers(t *testing.T) {
 			"a life without events":         {[][]op{{publish}, {pass}, {op{Do: "add", N: 1}}, {pass}}, []string{"a 0 said", "a 0 " + end, "a 1 " + end}},
 			"a turn that fails":             {[][]op{{publish}, {pass, fail}}, []string{"a 0 said"}},
 			"a called turn":                 {[][]op{{call("b", publish)}, {publish, call("b", pass)}}, []string{"b 0 said", "b 0 " + end, "a 0 said"}},
+			"a called turn in two lives":    {[][]op{{call("b", publish, pass)}, {call("b", publish)}, {call("b", pass)}}, []string{"b 0 said", "b 0 " + end, "b 1 said", "b 1 " + end}},
 			"a called turn, at once":        {[][]op{{call("b", publish, pass)}}, []string{"b 0 said", "b 0 " + end}},
 			"a called turn that fails":      {[][]op{{call("b", publish)}, {call("b", pass, fail)}}, []string{"b 0 said"}},
 			"a called turn of a silent one": {[][]op{{call("b", pass)}}, nil},

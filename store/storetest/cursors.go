@@ -102,6 +102,9 @@ var cursors = suite{"Cursors", []testCase{
 					if got = append(got, page...); next.Name == "" {
 						break
 					}
+					if c.id != "" && len(page) < limit {
+						f.Fatalf("%+v: a page of %d", q, len(page))
+					}
 					q.After = next
 				}
 				if len(got) != len(c.want) {
