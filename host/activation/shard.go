@@ -187,37 +187,6 @@ type routine struct {
 	awaited awaited       // by the calls that are set aside; who has no worker needs the lock
 }
 
-// maxWaiting bounds the messages that an activation remembers. Others are delivered again when their
-// wait is over, as are those of an actor that has left memory or moved.
-const maxWaiting = 64
-
-// waitingCost is what one of them counts for in memory.
-const waitingCost = 32
-
-// KeepWaiting remembers a message that the actor does not accept in its method set.
-func (a *Activation) KeepWaiting(f *actor.Firing) {
-	if f == nil {
-		return
-	}
-	s := a.Shard
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if len(a.waiting) < maxWaiting && !slices.Contains(a.waiting, f.Reminder) {
-		a.waiting = append(a.waiting, f.Reminder)
-		a.Weigh()
-	}
-}
-
-// TakeWaiting forgets the messages that [Activation.KeepWaiting] was called with, and returns them. The
-// caller has the lock.
-func (a *Activation) TakeWaiting() []actor.ReminderID {
-	messages := a.waiting
-	if a.waiting = nil; len(messages) > 0 {
-		a.Weigh()
-	}
-	return messages
-}
-
 // Idle reports whether no turn of the actor runs, and none waits for a method set.
 func (a *Activation) Idle() bool { return !a.Busy && a.Calls.Aside() == 0 }
 
@@ -500,6 +469,9 @@ func (a *Activation) GaveUp(now time.Time) {
 
 // activationCost is what an activation takes beside its state.
 const activationCost = 2 << 10
+
+// waitingCost is what a message that waits for a method set counts for in memory.
+const waitingCost = 32
 
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.

@@ -342,7 +342,7 @@ func (t *Run) endLife(a *activation.Activation) error {
 func (t *Run) publishEnd() error {
 	published, err := t.hasPublished(t.Of.Inv.Key, t.SideEffects().Events)
 	if published {
-		t.PublishEnd()
+		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life))
 	}
 	return err
 }

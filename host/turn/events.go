@@ -33,8 +33,3 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	t.done.Events = append(t.done.Events, e)
 	return 0
 }
-
-// PublishEnd publishes the last event of the life that ends with the turn.
-func (t *Turn) PublishEnd() {
-	t.done.Events = append(t.done.Events, actor.EndOfLife(t.spec.Key, t.spec.Life))
-}

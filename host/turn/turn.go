@@ -428,6 +428,9 @@ func (e *effects) Tells() []actor.Tell {
 	return tells
 }
 
+// Publishes adds an event that the host publishes with the turn.
+func (e *effects) Publishes(event actor.EventWrite) { e.done.Events = append(e.done.Events, event) }
+
 // Published returns the events that are published. The caller owns them.
 func (e *effects) Published() []actor.EventWrite {
 	events := e.done.Events

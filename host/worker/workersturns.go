@@ -511,7 +511,7 @@ func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then foll
 				w.cfg.Ownership.Advanced(p.Activation)
 			}
 			if row := &b.Rows[i]; row.MethodSet != nil || row.NewLife {
-				then.accepted = append(then.accepted, p.Activation.TakeWaiting()...)
+				then.accepted = append(then.accepted, activation.TakeWaiting(p.Activation)...)
 			}
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {
