@@ -88,13 +88,16 @@ impl Listener {
     fn hear(&mut self, ctx: &Context, text: Option<String>) -> Result<(), Error> {
         let c = ctx.cause();
         let from = c.from.unwrap();
-        let Some(text) = text else {
-            assert_eq!((c.failed.as_str(), c.name.as_str()), (PASSED_AWAY, ""));
-            if c.attempt < 2 {
-                return Err(Error::failed_precondition("not_yet", "not at this attempt"));
+        let text = match text {
+            Some(text) => text,
+            None => {
+                assert_eq!((c.failed.as_str(), c.name.as_str()), (PASSED_AWAY, ""));
+                if c.attempt < 2 {
+                    return Err(Error::failed_precondition("not_yet", "not at this attempt"));
+                }
+                self.heard.push(format!("{:?} of {from} ended", c.kind));
+                return Ok(());
             }
-            self.heard.push(format!("{:?} of {from} ended", c.kind));
-            return Ok(());
         };
         if text == "hard" && c.attempt < 3 {
             return Err(Error::failed_precondition("not_yet", "not at this attempt"));
