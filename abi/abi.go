@@ -113,8 +113,13 @@ const (
 	CauseDisconnected uint8 = 7
 )
 
-// EventsGone is tag 22 of a turn with CauseEvent that reports that events were not kept.
-const EventsGone = "position_gone"
+// Tag 22 of a turn with CauseEvent that has no event.
+const (
+	// EventsGone reports that events were not kept.
+	EventsGone = "position_gone"
+	// PublisherPassedAway reports that the publisher's life has ended, after its last event.
+	PublisherPassedAway = "passed_away"
+)
 
 // Why an actor's watch of a host has ended: tag 22 of a turn with CauseDisconnected.
 const (

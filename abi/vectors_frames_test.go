@@ -68,6 +68,8 @@ func turnVectors() []frameVector {
 			turnValue{What: 1, Method: "Ship", Cause: 2, CallerType: "Cart", CallerID: "ada", DueUnixNano: 1_800_000_000_000_000_000, Attempt: 3, Cookie: 7, ByType: "Desk", ByID: "1"}),
 		turnOK("an event", list(1, raw{1, "\x01"}, raw{6, "OnOrder"}, raw{12, "12"}, raw{13, "\x05"}, raw{14, "Order"}, raw{15, "17"}, raw{16, "paid"}, raw{17, u64(1_800_000_000_000_000_000)}, raw{18, u32(1)}), true,
 			turnValue{What: 1, Method: "OnOrder", Payload: "3132", Cause: 5, CallerType: "Order", CallerID: "17", CauseName: "paid", DueUnixNano: 1_800_000_000_000_000_000, Attempt: 1}),
+		turnOK("the end of a publisher's life", list(1, raw{1, "\x01"}, raw{6, "OnOrder"}, raw{13, "\x05"}, raw{14, "Order"}, raw{15, "17"}, raw{17, u64(1770000000000000000)}, raw{18, u32(1)}, raw{22, "passed_away"}), true,
+			turnValue{What: 1, Method: "OnOrder", Cause: 5, CallerType: "Order", CallerID: "17", DueUnixNano: 1770000000000000000, Attempt: 1, Failed: "passed_away"}),
 		turnOK("events that are gone", list(1, raw{1, "\x01"}, raw{6, "OnOrder"}, raw{13, "\x05"}, raw{14, "Order"}, raw{15, "17"}, raw{18, u32(2)}, raw{22, "position_gone"}), true,
 			turnValue{What: 1, Method: "OnOrder", Cause: 5, CallerType: "Order", CallerID: "17", Attempt: 2, Failed: "position_gone"}),
 		turnOK("an undelivered message", list(1, raw{1, "\x01"}, raw{6, "NotShipped"}, raw{13, "\x06"}, raw{14, "Depot"}, raw{15, "north"}, raw{20, u64(7)}, raw{22, "closed"}), true,

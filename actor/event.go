@@ -19,6 +19,18 @@ const (
 	MaxEventBytes = 1 << 20
 )
 
+// ReservedEvents is what the names of events begin with that hosts publish; no guest's does.
+const ReservedEvents = "greenroom."
+
+// PassedAwayEvent is the name of the last event of a life of an actor that has published: its host
+// publishes it with the commit of the end, without a payload.
+const PassedAwayEvent = ReservedEvents + "passed_away"
+
+// EndOfLife returns the last event of a life of an actor.
+func EndOfLife(key Key, life uint64) EventWrite {
+	return EventWrite{Key: key, Life: life, Name: PassedAwayEvent}
+}
+
 // Event is something that an actor has published, in the commit of a turn.
 type Event struct {
 	Position EventPosition

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestKeyValidate(t *testing.T) {
@@ -58,6 +60,29 @@ func FuzzParseKey(f *testing.F) {
 		}
 		if k.String() != s {
 			t.Fatalf("%q read as %q", s, k.String())
+		}
+	})
+}
+
+// TestFirstVersionComesLater: a row that is made later starts above all versions that an earlier one
+// has counted up to, and no two rows that are made at once start at the same version.
+func TestFirstVersionComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := make(map[uint64]bool)
+		highest := uint64(0)
+		for range 100 {
+			v := FirstVersion()
+			highest, now[v] = max(highest, v), true
+		}
+		if len(now) < 99 {
+			t.Errorf("100 rows start at %d versions", len(now))
+		}
+		const turns = 3600 * 1e7 // within the hour that a tombstone stays
+		<-time.After(time.Hour)
+		for range 100 {
+			if v := FirstVersion(); v <= highest+turns {
+				t.Errorf("a row that is made an hour later starts at %d, and the earlier one may have come to %d", v, highest+uint64(turns))
+			}
 		}
 	})
 }

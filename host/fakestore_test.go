@@ -45,6 +45,7 @@ type fakeStore struct {
 	// reminders are those that are there; looks counts how many were read by name.
 	reminders map[actor.ReminderName]actor.Reminder
 	looks     int
+	newest    map[actor.Key]actor.EventPosition // of events
 }
 
 // fakeRecord is a recorded call, and the commit that it came with.
@@ -181,6 +182,12 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 		if s.recorded != nil {
 			s.recorded(r.Actor, r)
 		}
+	}
+	for _, e := range store.PlacedEvents(c) {
+		if s.newest == nil {
+			s.newest = make(map[actor.Key]actor.EventPosition)
+		}
+		s.newest[e.Key] = e.EventPosition
 	}
 	s.applyReminders(c)
 	for i := range c.Rows {

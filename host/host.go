@@ -78,7 +78,7 @@ func New(cfg Config) (*Host, error) {
 	records := lane.NewRecordings(h.store, &h.table)
 	env := turn.Env{
 		Random: cfg.Random, Revisions: &h.table.Revisions, Logger: cfg.Logger, Settings: cfg.Settings, Egress: cfg.Egress,
-		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
+		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers, Types: served,
 	}
 	var rems *lane.Reminders
 	if cfg.Reminders != nil {
@@ -119,7 +119,7 @@ func New(cfg Config) (*Host, error) {
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
-		Committed: rems.Committed, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
+		Committed: rems.Committed, Accepted: rems.Accepted, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,

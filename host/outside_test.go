@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,5 +153,71 @@ func TestMessageOutsideASetWaits(t *testing.T) {
 			t.Error(err)
 		}
 		s.mustCall(t, "a", "Enter", "11")
+	})
+}
+
+// TestMessagesThatMayBeAccepted: the host reports the messages that it has refused once the actor has
+// another method set, or its life is over, for good: each once, however often it was refused, and not
+// those of a turn that fails or is run again.
+func TestMessagesThatMayBeAccepted(t *testing.T) {
+	for _, fault := range []string{"", "lost"} {
+		for _, end := range []string{"Open", "Free", "Die"} {
+			synctest.Test(t, func(t *testing.T) {
+				s, rems := remind(t, host.Config{})
+				door := doorActor()
+				door.Methods["Die"] = func(t *hosttest.Turn) error { return t.PassAway() }
+				door.Methods["Fail"] = func(t *hosttest.Turn) error { return errors.Join(t.Become("open"), hosttest.Fail("on_purpose")) }
+				s.world.Deploy("app", "T", door)
+				s.mustCall(t, "a", "Close", "")
+				reported := func(want ...actor.ReminderID) {
+					t.Helper()
+					synctest.Wait()
+					rems.mu.Lock()
+					defer rems.mu.Unlock()
+					if !slices.Equal(rems.accepted, want) {
+						t.Errorf("%s, %s: reported %v, want %v", end, fault, rems.accepted, want)
+					}
+					rems.accepted = nil
+				}
+				first, second := sent(t, rems, "Enter"), sent(t, rems, "Pass")
+				for _, m := range []*actor.Firing{first, second, first} {
+					if err := s.fire(t.Context(), m); !errors.Is(err, actor.ErrNotAcceptedYet) {
+						t.Errorf("outside the set: %v", err)
+					}
+				}
+				s.mustCall(t, "a", "Knock", "3")
+				if _, err := s.call(t.Context(), "a", "Fail"); codeOf(err) != "on_purpose" {
+					t.Error(err)
+				}
+				reported()
+				if fault != "" {
+					s.store.plan("commit", fault)
+				}
+				s.mustCall(t, "a", end, "")
+				reported(first.Reminder, second.Reminder)
+				s.mustCall(t, "a", "Free", "")
+				reported()
+			})
+		}
+	}
+}
+
+// TestMessagesThatMayBeAcceptedAreBounded: of an actor that refuses many, the host reports as many as it
+// remembers; others are delivered again after their wait.
+func TestMessagesThatMayBeAcceptedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		s.world.Deploy("app", "T", doorActor())
+		s.mustCall(t, "a", "Close", "")
+		for range 100 {
+			if err := s.fire(t.Context(), sent(t, rems, "Enter")); !errors.Is(err, actor.ErrNotAcceptedYet) {
+				t.Fatal(err)
+			}
+		}
+		s.mustCall(t, "a", "Open", "")
+		synctest.Wait()
+		if n := len(rems.accepted); n != 64 {
+			t.Errorf("%d messages were reported, want 64", n)
+		}
 	})
 }

@@ -58,9 +58,12 @@ type fakeReminders struct {
 	few       int // so many reminders of an actor go with the commit that deletes it
 	tokens    atomic.Uint32
 	committed chan actor.ReminderEffects
-	unused    atomic.Int64 // tokens that were given back
-	counts    int          // of inboxes
-	more      int          // messages in each inbox beside those that are there
+	unused    atomic.Int64       // tokens that were given back
+	counts    int                // of inboxes
+	more      int                // messages in each inbox beside those that are there
+	accepted  []actor.ReminderID // that the host has reported to be so, perhaps
+	// eventsFail is the error with which events cannot be read; nil: they can.
+	eventsFail error
 }
 
 // someVector is that of all reminders.
@@ -82,6 +85,12 @@ func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (act
 }
 
 func (f *fakeReminders) Unused(_ string, tokens []actor.ReminderID) { f.unused.Add(int64(len(tokens))) }
+
+func (f *fakeReminders) Accepted(messages []actor.ReminderID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.accepted = append(f.accepted, messages...)
+}
 
 func (f *fakeReminders) Committed(e *actor.ReminderEffects) { f.committed <- *e }
 
@@ -680,6 +689,9 @@ func TestRefusedCommitGivesItsTokensBack(t *testing.T) {
 	})
 }
 
-func (*fakeReminders) NewestEvent(context.Context, actor.Key) (actor.EventPosition, error) {
-	return actor.EventPosition{}, nil
+// NewestEvent returns the position of the last event that a commit has published.
+func (f *fakeReminders) NewestEvent(_ context.Context, key actor.Key) (actor.EventPosition, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest[key], f.eventsFail
 }

@@ -92,6 +92,7 @@ var rolesOf = map[string]edge.Role{
 	"/greenroom.v1.SettingsService/ResumeType":                       edge.RoleDeploy,
 	"/greenroom.v1.ActorService/Subscribe":                           edge.RoleRead,
 	"/greenroom.v1.ActorService/ListServices":                        edge.RoleRead,
+	"/greenroom.v1.ActorService/ListSubscriptions":                   edge.RoleRead,
 	"/greenroom.v1.ActorService/WatchServices":                       edge.RoleRead,
 	"/greenroom.v1.ClusterService/ListHosts":                         edge.RoleRead,
 	"/greenroom.v1.ClusterService/DrainHost":                         edge.RoleAdmin,

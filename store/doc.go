@@ -31,7 +31,7 @@
 //
 // # States of a row
 //
-//	no row ──insert at a random version──▶ live ──update, version above──▶ live
+//	no row ──insert at a first version──▶ live ──update, version above──▶ live
 //	                                        │  ▲
 //	                                 delete │  │ update
 //	                                        ▼  │

@@ -191,8 +191,10 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 		return &actor.ArgumentError{Field: "actor type", Problem: "is empty, and an actor ID is given; give both"}
 	case q.Prefix != "" && q.ID == "":
 		return &actor.ArgumentError{Field: "actor id", Problem: "is empty, and the beginning of a name is given; give both"}
-	case q.Prefix != "" && q.Messages:
-		return &actor.ArgumentError{Field: "prefix", Problem: "is given, and messages are asked for, whose names nobody chooses; leave it out"}
+	case q.Prefix != "" && (q.Messages || q.Cursors):
+		return &actor.ArgumentError{Field: "prefix", Problem: "is given, and messages or cursors are asked for, whose names nobody chooses; leave it out"}
+	case q.Messages && q.Cursors:
+		return &actor.ArgumentError{Field: "query", Problem: "asks for messages and for cursors; ask for one kind"}
 	}
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err

@@ -45,8 +45,9 @@ type Reminders interface {
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
 	// FindReminders reads whole reminders by name, likewise.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ListReminders returns reminders in byte order of type, actor ID and name, without
-	// messages, or messages without the others, and the position after which the list goes on: the zero name if that was all.
+	// ListReminders returns reminders in byte order of type, actor ID and name, without messages and
+	// cursors, or one of these kinds alone, and the position after which the list goes on: the zero
+	// name if that was all.
 	// Of a query that sifts ([ReminderQuery.Sifts]) no more than [MaxExamined] reminders and
 	// messages are looked at, so that fewer than Limit, or none, may be returned where there are
 	// others. It is for people and tools.
@@ -121,12 +122,13 @@ type ReminderQuery struct {
 	Type   string // empty: all
 	ID     string // of the actor, with Type; empty: all
 	Prefix string // of names, with Type and ID; empty: all
-	// Messages asks for messages in the place of reminders, without a Prefix.
-	Messages bool
+	// Messages asks for messages in the place of reminders, and Cursors for cursors: one of them,
+	// without a Prefix.
+	Messages, Cursors bool
 	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
 	DueFrom, DueBefore time.Time
 	// After is exclusive; its App is not looked at. The zero value: from the first. It may name
-	// a message, where a list went no further.
+	// a message or a cursor, where a list went no further.
 	After actor.ReminderName
 	Limit int // 1 to [MaxList]
 }
@@ -134,8 +136,20 @@ type ReminderQuery struct {
 // ByDue reports whether due times select.
 func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
 
+// Names returns the bounds of the names of what the query asks for, of which from is inclusive and
+// before exclusive; empty: no bound.
+func (q *ReminderQuery) Names() (from, before string) {
+	switch {
+	case q.Messages:
+		return "", actor.MessageNamesEnd
+	case q.Cursors:
+		return actor.CursorNames, actor.ReservedNamesEnd
+	}
+	return actor.ReservedNamesEnd, ""
+}
+
 // Sifts reports whether a list passes over some of what it reads: reminders of other due times,
-// or, of several actors, the messages to each of them, or all but these.
+// or, of several actors, what each of them has of the other kinds.
 func (q *ReminderQuery) Sifts() bool { return q.ByDue() || q.ID == "" }
 
 // Due reports whether a due time is one that the query asks for.

@@ -102,7 +102,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	root.AddCommand(
 		inGroup(groupDevelop, newCommand(c), devCommand(c), buildCommand(c), deployCommand(c), callCommand(c), sendCommand(c), protoCommand(c), generateCommand(c))...)
 	root.AddCommand(
-		inGroup(groupInspect, actorsCommand(c), eventsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), servicesCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
+		inGroup(groupInspect, actorsCommand(c), eventsCommand(c), subscriptionsCommand(c), remindersCommand(c), inboxCommand(c), deadLettersCommand(c), servicesCommand(c), appsCommand(c), typesCommand(c), modulesCommand(c), historyCommand(c), rollbackCommand(c), undeployCommand(c), logsCommand(c),
 			configCommand(c), secretsCommand(c), grantsCommand(c))...)
 	root.AddCommand(
 		inGroup(groupOperate, serveCommand(c), hostsCommand(c), whereCommand(c), stickyCommand(c), placementCommand(c), bucketsCommand(c), storeCommand(c), doctorCommand(c), versionCommand(c))...)

@@ -97,3 +97,22 @@ func TestWatchJSON(t *testing.T) {
 		t.Error("an undelivered message is taken for a notice")
 	}
 }
+
+// TestEventJSON: a plug-in learns of an event when it was published, and of the end of its publisher's
+// life, or of events that are gone, that alone.
+func TestEventJSON(t *testing.T) {
+	f := abi.Turn{Cause: abi.CauseEvent, CallerType: "T", CallerID: "a", CauseName: "paid", DueUnixNano: 1e18, Attempt: 2}
+	if got, want := string(mustJSON(pulledBy(&f))), `{"of":{"type":"T","id":"a"},"name":"paid","published":"2001-09-09T01:46:40Z","attempt":2}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.CauseName = ""
+	for _, failed := range []string{abi.PublisherPassedAway, abi.EventsGone} {
+		f.Failed = failed
+		if got, want := string(mustJSON(pulledBy(&f))), `{"of":{"type":"T","id":"a"},"attempt":2,"failed":"`+failed+`"}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if pulledBy(&abi.Turn{Cause: abi.CauseMessage}) != nil {
+		t.Error("a message is taken for an event")
+	}
+}

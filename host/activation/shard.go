@@ -147,7 +147,8 @@ type Activation struct {
 	Working bool  // a worker exists; always, while a call can be run
 	usage
 	Member  Member
-	Drained chan struct{} // if not nil, closed when there is no batch any more
+	Drained chan struct{}      // if not nil, closed when there is no batch any more
+	waiting []actor.ReminderID // messages that wait for another method set; at most maxWaiting
 	tenure
 	residency.Known
 	// confirmation is the question whether what readers see is still the newest; nil if
@@ -469,10 +470,13 @@ func (a *Activation) GaveUp(now time.Time) {
 // activationCost is what an activation takes beside its state.
 const activationCost = 2 << 10
 
+// waitingCost is what a message that waits for a method set counts for in memory.
+const waitingCost = 32
+
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.
 func (a *Activation) weight() int64 {
-	w := activationCost + int64(len(a.Key.ID)) + a.Cost()
+	w := activationCost + int64(len(a.Key.ID)) + int64(len(a.waiting))*waitingCost + a.Cost()
 	if f := a.Member.Flight(); f != nil {
 		if after := f.Payload.After(a); after != a.Tip && after != a.Loaded {
 			w += after.Cost()

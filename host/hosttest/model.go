@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // Model is what scripted actors are where one turn follows the other. It does not change.
@@ -249,6 +251,9 @@ func (c *modelChain) effect(m Model, id string, o *Op, awaited bool) (after Mode
 			}
 			// What the turn sends to its own actor is dropped.
 			inbox := slices.DeleteFunc(a.Inbox, func(sent ModelMessage) bool { return sent.From == id && sent.Life < 0 })
+			if a.Events != "" {
+				a.Events += fmt.Sprintf(" %d:%s:", a.Lives, actor.PassedAwayEvent)
+			}
 			*a = ModelActor{Lives: a.Lives + 1, Inbox: inbox, Events: a.Events}
 			maps.DeleteFunc(c.claimed, func(_, by string) bool { return by == id })
 			c.over[id], did = true, "passed"

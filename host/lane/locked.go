@@ -91,7 +91,12 @@ func (ll *Locked) turn(ctx *call.Context, c *call.Call, s *serving.Type, readOnl
 			in.GiveBack(err, t.Moment)
 			in = nil
 		} else if err = errors.Join(ctx.Err(), c.CheckMark()); err == nil { // it has called nobody
-			done, err = t.Close(s, l)
+			if t.SideEffects().Life.PassedAway {
+				err = t.publishEnd()
+			}
+			if err == nil {
+				done, err = t.Close(s, l)
+			}
 		}
 		if err != nil && c.Cause == actor.CauseKeyedCall && call.Unrecorded(err) && t.recorded == nil && !errors.Is(err, call.ErrChained) {
 			failure, made = err, l.Bump(c.Inv.Key)

@@ -69,6 +69,13 @@ func (rs *Reminders) Committed(e *actor.ReminderEffects) {
 	}
 }
 
+// Accepted passes on which messages may be accepted now that were not before.
+func (rs *Reminders) Accepted(messages []actor.ReminderID) {
+	if rs != nil && len(messages) > 0 {
+		rs.Keeper.Accepted(messages)
+	}
+}
+
 // Refused gives back the tokens of what a commit would have set that was refused.
 func (rs *Reminders) Refused(e *actor.ReminderEffects) {
 	if rs == nil || len(e.Set) == 0 {
@@ -149,6 +156,9 @@ type Keeper interface {
 	// Committed reports what an applied commit did to reminders. It must not
 	// block.
 	Committed(e *actor.ReminderEffects)
+	// Accepted reports messages that were refused with [actor.ErrNotAcceptedYet], and whose
+	// receiver has chosen another set of methods since, or passed away. It must not block.
+	Accepted(messages []actor.ReminderID)
 	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
 	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,

@@ -292,28 +292,72 @@ func rowGrows(l *residency.Row, state *overlay.State) (by actor.Stored) {
 	return by
 }
 
-// ownLives waits until all is committed of the actors that pass away with the turn: the end of a
-// life is alone in its batch, since what it removes is of earlier turns alone.
-func (t *Run) ownLives() error {
-	var ends []*activation.Activation
+// endLives waits until all is committed of the actors that pass away with the turn: the end of a
+// life is alone in its batch, since what it removes is of earlier turns alone. Then it publishes
+// their ends.
+func (t *Run) endLives() error {
 	if t.SideEffects().Life.PassedAway {
-		ends = append(ends, t.Activation)
-	}
-	if t.Chain != nil {
-		for _, m := range t.Chain.Members[1:] {
-			if m.Effects.Life.PassedAway {
-				ends = append(ends, m.Activation)
-			}
+		if err := t.endLife(t.Activation); err != nil {
+			return err
+		}
+		if err := t.publishEnd(); err != nil {
+			return err
 		}
 	}
-	for _, a := range ends {
-		if dropped, err := a.AwaitCommits(t.Context()); err != nil {
-			return call.OfTurn(err)
-		} else if dropped {
-			return call.ErrDropped
+	if t.Chain == nil {
+		return nil
+	}
+	for _, m := range t.Chain.Members[1:] {
+		if !m.Effects.Life.PassedAway {
+			continue
+		}
+		if err := t.endLife(m.Activation); err != nil {
+			return err
+		}
+		key := m.Activation.Key
+		published, err := t.hasPublished(key, m.Effects.Events)
+		if err != nil {
+			return err
+		}
+		if published {
+			m.Effects.Events = append(slices.Clip(m.Effects.Events), actor.EndOfLife(key, m.Row.Life))
 		}
 	}
 	return nil
+}
+
+// endLife waits until all is committed of an actor that passes away.
+func (t *Run) endLife(a *activation.Activation) error {
+	dropped, err := a.AwaitCommits(t.Context())
+	switch {
+	case err != nil:
+		return call.OfTurn(err)
+	case dropped:
+		return call.ErrDropped
+	}
+	return nil
+}
+
+// publishEnd publishes the end of the turn's own actor, all of whose earlier commits are in the store.
+func (t *Run) publishEnd() error {
+	published, err := t.hasPublished(t.Of.Inv.Key, t.SideEffects().Events)
+	if published {
+		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life))
+	}
+	return err
+}
+
+// hasPublished reports whether an actor has published events, now or before: only then may subscribers
+// wait for more, and an actor that never does leaves no event behind.
+func (t *Run) hasPublished(key actor.Key, now []actor.EventWrite) (bool, error) {
+	if len(now) > 0 {
+		return true, nil
+	}
+	newest, err := t.by.reminders.NewestEvent(t.Context(), key)
+	if err != nil {
+		return false, call.OfTurn(fmt.Errorf("read the newest event of an actor that passes away: %w", err))
+	}
+	return newest != (actor.EventPosition{}), nil
 }
 
 // SoFar returns the row as the turn has left it by now, which waits for a call.

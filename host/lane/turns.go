@@ -244,6 +244,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 			if s.WaitsOutsideSet && errors.Is(err, actor.ErrNotAccepted) {
 				if c.Cause == actor.CauseMessage {
 					o.Err = &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: err.Error()}
+					activation.KeepWaiting(a, c.Inv.Firing)
 				} else if !m.ReadOnly && c.Inv.Origin == nil {
 					o.Waits = c.Outside.Until.IsZero() || now.Before(c.Outside.Until)
 				}
@@ -280,7 +281,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 	o := call.Outcome{Under: s, Resting: true, Ended: ran}
 	if err == nil {
 		if err = ctx.ErrAt(ran); err == nil {
-			err = t.ownLives()
+			err = t.endLives()
 		}
 		if err == nil {
 			err = c.CheckMark()

@@ -82,24 +82,40 @@ func (ds *Deployments) Of(app, typ string) (*Type, error) {
 
 // Receiver implements [inbox.Types].
 func (ds *Deployments) Receiver(ctx context.Context, key actor.Key, method string) (inbox.Receiver, error) {
-	s, err := ds.takes(key, method)
+	s, err := ds.look(ctx, key, func() (*Type, error) { return ds.takes(key, method) })
+	if s == nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// CheckPublisher implements [turn.Types].
+func (ds *Deployments) CheckPublisher(ctx context.Context, key actor.Key) error {
+	s, err := ds.look(ctx, key, func() (*Type, error) { return ds.Of(key.App, key.Type) })
+	if err == nil && s.Lane == LaneStateless {
+		return &actor.ArgumentError{Field: "publisher", Problem: "is of the type " + key.Type + ", which is placed stateless: its actors publish no events"}
+	}
+	return err
+}
+
+// look returns what find finds of the type of an actor. If it does not find it, the deployments of
+// the app are read again first, since another host may have deployed it a moment ago.
+func (ds *Deployments) look(ctx context.Context, key actor.Key, find func() (*Type, error)) (*Type, error) {
+	s, err := find()
 	if now := time.Now(); err != nil && ds.MayBeNew(err, now) {
 		var refused error
 		engine.Outside(ctx, func() { refused = ds.Refresh(ctx, key.App) })
 		if refused != nil {
 			return nil, refused
 		}
-		if s, err = ds.takes(key, method); err != nil {
+		if s, err = find(); err != nil {
 			ds.NotNew(now)
 		}
 	}
 	if errors.Is(err, actor.ErrTypeNotFound) {
 		return nil, &actor.ReasonError{Condition: actor.ErrTypeNotFound, Reason: fmt.Sprintf("the app %s has no type %s; deploy a module that declares it, or check the name", key.App, key.Type)}
 	}
-	if s == nil {
-		return nil, err
-	}
-	return s, nil
+	return s, err
 }
 
 // takes returns what serves an actor's type, and an error if it does not have the method.

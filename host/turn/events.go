@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -19,6 +20,9 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	e := actor.EventWrite{Key: t.spec.Key, Life: t.spec.Life, Name: name, Payload: actor.Payload{ContentType: contentType, Data: payload}, Link: t.spec.Trace.Link()}
 	if err := e.Validate(); err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
+	}
+	if strings.HasPrefix(name, actor.ReservedEvents) {
+		return t.refuse(abi.CodeInvalid, "event name begins with "+actor.ReservedEvents+", as those of hosts do; choose another")
 	}
 	switch {
 	case len(t.done.Events) >= actor.MaxEvents:

@@ -1,11 +1,20 @@
 package turn
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 )
+
+// Types are the actor types that are deployed. Its methods may be called concurrently.
+type Types interface {
+	// CheckPublisher reports why an actor publishes no events: [actor.ErrTypeNotFound], or an
+	// [*actor.ArgumentError]. It looks in the store for a type that was deployed a moment ago.
+	CheckPublisher(ctx context.Context, key actor.Key) error
+}
 
 // EventSubscribe implements [engine.Calls].
 func (t *Turn) EventSubscribe(typ, id, method string) (abi.Code, error) {
@@ -26,11 +35,30 @@ func (t *Turn) EventSubscribe(typ, id, method string) (abi.Code, error) {
 	case found != nil:
 		cursor = *found.Cursor
 	default:
+		if code, err = mayPublish(t, publisher); code != 0 || err != nil {
+			return code, err
+		}
 		if cursor.After, code, err = subscribeFrom(t, publisher); code != 0 || err != nil {
 			return code, err
 		}
 	}
 	return setReminder(t, actor.CursorSpec(t.spec.Key, method, cursor)), nil
+}
+
+// mayPublish says why no subscription to a publisher begins; 0 if one may.
+func mayPublish(t *Turn, publisher actor.Key) (abi.Code, error) {
+	if t.env.Types == nil {
+		return 0, nil
+	}
+	err := t.env.Types.CheckPublisher(t.ctx, publisher)
+	var invalid *actor.ArgumentError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &invalid), errors.Is(err, actor.ErrTypeNotFound):
+		return t.refuse(abi.CodeInvalid, err.Error()), nil
+	}
+	return t.ask(func() error { return err })
 }
 
 // subscribeFrom returns the position after which a new subscription begins.
@@ -112,5 +140,10 @@ func fillEvent(frame *abi.Turn, f *actor.Firing) {
 		frame.Failed = abi.EventsGone
 		return
 	}
-	frame.CauseName, frame.DueUnixNano = p.Event.Name, nano(p.Event.At)
+	frame.DueUnixNano = nano(p.Event.At)
+	if p.Event.Name == actor.PassedAwayEvent {
+		frame.Failed = abi.PublisherPassedAway
+		return
+	}
+	frame.CauseName = p.Event.Name
 }

@@ -29,6 +29,8 @@ type Env struct {
 	Timers    Timers
 	// Outbox may be nil: then no messages are sent.
 	Outbox Outbox
+	// Types may be nil: then every type has actors that publish.
+	Types Types
 	// Services may be nil: then there are none.
 	Services Services
 	// Hosts may be nil: then all actors are here.
@@ -425,6 +427,9 @@ func (e *effects) Tells() []actor.Tell {
 	e.done.Tells, e.done.TellBytes = nil, 0
 	return tells
 }
+
+// Publishes adds an event that the host publishes with the turn.
+func (e *effects) Publishes(event actor.EventWrite) { e.done.Events = append(e.done.Events, event) }
 
 // Published returns the events that are published. The caller owns them.
 func (e *effects) Published() []actor.EventWrite {

@@ -3,6 +3,7 @@ package worker
 import (
 	"slices"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 )
@@ -15,8 +16,9 @@ type followUp struct {
 	answered call.Answers
 	doubtful call.Answers // failures that are to be looked up; each has one of Shard.Work
 	retired
-	others []retired                // others than retired
-	also   []*activation.Activation // others that have changed, by what was done to batches that they share
+	others   []retired                // others than retired
+	accepted []actor.ReminderID       // messages that waited for another method set
+	also     []*activation.Activation // others that have changed, by what was done to batches that they share
 }
 
 // retired is an activation that has no work any more.

@@ -33,6 +33,8 @@ type Config struct {
 	// and Unused the tokens of reminders that no commit sets.
 	Committed, Refused func(e *actor.ReminderEffects)
 	Unused             func(app string, tokens []actor.ReminderID)
+	// Accepted gets the messages that waited for a method set of an actor that has another one now.
+	Accepted func(messages []actor.ReminderID)
 	// Published gets the actors that an applied commit has published events of, and how many.
 	Published func(key actor.Key, events int)
 }

@@ -487,6 +487,7 @@ func (w *Workers) landed(b *activation.Batch, err error, now time.Time) {
 		}
 	}
 	then := w.land(b, err, now)
+	w.cfg.Accepted(then.accepted)
 	w.followThrough(&then)
 }
 
@@ -508,6 +509,9 @@ func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then foll
 			p.Activation.Weigh()
 			if p.Writes() {
 				w.cfg.Ownership.Advanced(p.Activation)
+			}
+			if row := &b.Rows[i]; row.MethodSet != nil || row.NewLife {
+				then.accepted = append(then.accepted, activation.TakeWaiting(p.Activation)...)
 			}
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {

@@ -36,6 +36,9 @@ func (r *setOnly) Prepare(_ context.Context, spec actor.ReminderSpec) (actor.Rem
 
 func (*setOnly) Unused(string, []actor.ReminderID) {}
 
+// Accepted implements [host.Reminders].
+func (*setOnly) Accepted([]actor.ReminderID) {}
+
 func (*setOnly) Committed(*actor.ReminderEffects) {}
 
 func (r *setOnly) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {

@@ -18,35 +18,45 @@ import (
 
 // TestGuarantee6EventOnce: actors of every lane subscribe to each other's events, on two hosts of one
 // store; each event is delivered to both hosts at once, deliveries and answers are lost, turns fail at
-// first, and the store meets every fault: each event takes effect once at each subscriber, in order.
+// first, and the store meets every fault: each event takes effect once at each subscriber, in order, and
+// so does the end of a publisher's life, between the last event of that life and the first of the next.
 func TestGuarantee6EventOnce(t *testing.T) { onEveryStore(t, subscriptions) }
 
 // publishedEach is how many events a turn publishes.
 const publishedEach = 3
 
-// subscriber is an actor that publishes numbers, and counts what it gets from each publisher.
+// heardEach is how many turns a life of the actor "mortal" is for each of its subscribers: its events
+// and its end.
+const heardEach = publishedEach + 1
+
+// subscriber is an actor that publishes numbers, and counts what it gets from each publisher: from the
+// actor "x", which lives on, and from "mortal", each of whose lives ends with the turn in which it begins.
 func subscriber(placement string) hosttest.Actor {
 	c := counter(placement)
 	c.Methods["Subscribe"] = func(t *hosttest.Turn) error {
 		for _, to := range lanes {
-			if code, err := t.Calls.EventSubscribe(to, "x", "Take"); err != nil {
-				t.End(err)
-			} else if code != 0 {
-				return hosttest.Fail(notNow)
+			for id, method := range map[string]string{"x": "Take", "mortal": "Hear"} {
+				if code, err := t.Calls.EventSubscribe(to, id, method); err != nil {
+					t.End(err)
+				} else if code != 0 {
+					return hosttest.Fail(notNow)
+				}
 			}
 		}
 		return t.ReplyNumber(0)
 	}
 	c.Methods["Leave"] = func(t *hosttest.Turn) error {
 		for _, to := range lanes {
-			subscribed, code, err := t.Calls.EventUnsubscribe(to, "x")
-			switch {
-			case err != nil:
-				t.End(err)
-			case code != 0:
-				return hosttest.Fail(notNow)
-			case !subscribed:
-				return hosttest.Fail("not_subscribed")
+			for _, id := range []string{"x", "mortal"} {
+				subscribed, code, err := t.Calls.EventUnsubscribe(to, id)
+				switch {
+				case err != nil:
+					t.End(err)
+				case code != 0:
+					return hosttest.Fail(notNow)
+				case !subscribed:
+					return hosttest.Fail("not_subscribed")
+				}
 			}
 		}
 		return t.ReplyNumber(0)
@@ -62,6 +72,37 @@ func subscriber(placement string) hosttest.Actor {
 			}
 		}
 		return t.ReplyNumber(0)
+	}
+	c.Methods["Finish"] = func(t *hosttest.Turn) error {
+		for n := range publishedEach {
+			if code := t.Calls.Publish("number", "", strconv.AppendInt(nil, int64(n)+1, 10)); code != 0 {
+				return hosttest.Fail(notNow)
+			}
+		}
+		if code := t.Calls.PassAway(); code != 0 {
+			return hosttest.Fail(notNow)
+		}
+		return t.ReplyNumber(0)
+	}
+	c.Methods["Hear"] = func(t *hosttest.Turn) error {
+		f := t.Frame
+		if f.Cause != abi.CauseEvent || f.CallerID != "mortal" || f.DueUnixNano == 0 || (f.CauseName == "number") != (f.Failed == "") {
+			return fmt.Errorf("cause %d of %s, event %q, %q", f.Cause, f.CallerType, f.CauseName, f.Failed)
+		}
+		ended := f.Failed == abi.PublisherPassedAway
+		if ended && f.Attempt == 1 {
+			return hosttest.Fail("on_purpose")
+		}
+		n, err := t.Add("heard of "+f.CallerType, 1)
+		if err != nil {
+			return err
+		}
+		// Each life says the numbers from 1 on, and its end comes behind them.
+		place := (n-1)%heardEach + 1
+		if inOrder := ended == (place == heardEach) && (ended || string(f.Payload) == fmt.Sprint(place)); !inOrder {
+			_, err = t.Add("disorder", 1)
+		}
+		return err
 	}
 	c.Methods["Take"] = func(t *hosttest.Turn) error {
 		f := t.Frame
@@ -89,6 +130,9 @@ func subscriber(placement string) hosttest.Actor {
 	return c
 }
 
+// eachWave is what a subscriber counts of each publisher, and how much of it a wave brings.
+var eachWave = map[string]int64{"got from ": publishedEach, "heard of ": heardEach}
+
 func subscriptions(t *testing.T, s store.Store) {
 	t.Parallel()
 	seed := seeded(t)
@@ -103,11 +147,12 @@ func subscriptions(t *testing.T, s store.Store) {
 	to, services, ended := startBoth(t, r, s)
 
 	key := func(typ string) actor.Key { return actor.Key{App: r.app, Type: typ, ID: "x"} }
-	anywhere := func(method, idem string) { // of an actor of each lane
+	mortal := func(typ string) actor.Key { return actor.Key{App: r.app, Type: typ, ID: "mortal"} }
+	anywhere := func(of func(string) actor.Key, method, idem string) { // of an actor of each lane
 		var group sync.WaitGroup
 		for _, typ := range lanes {
 			h := to.hosts[rand.IntN(len(to.hosts))]
-			group.Go(func() { tell(t, h, key(typ), method, idem) })
+			group.Go(func() { tell(t, h, of(typ), method, idem) })
 		}
 		group.Wait()
 	}
@@ -132,7 +177,7 @@ func subscriptions(t *testing.T, s store.Store) {
 		return n
 	}
 
-	anywhere("Subscribe", "subscribe")
+	anywhere(key, "Subscribe", "subscribe")
 	const most = 20
 	waves := int64(0)
 	for ; waves < 3 || waves < most && len(r.store.Pending()) > 0; waves++ {
@@ -142,19 +187,23 @@ func subscriptions(t *testing.T, s store.Store) {
 		r.store.Arm(faultstore.BucketFails, 1)
 		r.store.Arm(faultstore.BucketReplyLost, 1)
 		r.store.Arm(faultstore.ReminderReadFails, 1)
-		anywhere("Arm", fmt.Sprint("wave ", waves))
+		anywhere(key, "Arm", fmt.Sprint("wave ", waves))
+		anywhere(mortal, "Finish", fmt.Sprint("wave ", waves))
 		for _, svc := range services {
 			for _, typ := range lanes {
 				svc.Published(key(typ))
+				svc.Published(mortal(typ))
 			}
 		}
 		for _, at := range lanes {
 			for _, from := range lanes {
-				for got := count(at, "got from "+from); got < publishedEach*(waves+1); got = count(at, "got from "+from) {
-					select {
-					case <-ended:
-					case <-t.Context().Done():
-						t.Fatalf("%s got %d events from %s in %d waves", at, got, from, waves+1)
+				for what, each := range eachWave {
+					for got := count(at, what+from); got < each*(waves+1); got = count(at, what+from) {
+						select {
+						case <-ended:
+						case <-t.Context().Done():
+							t.Fatalf("%s: %s%s is %d in %d waves", at, what, from, got, waves+1)
+						}
 					}
 				}
 			}
@@ -168,12 +217,14 @@ func subscriptions(t *testing.T, s store.Store) {
 			t.Errorf("%s got %d events out of their order", at, n)
 		}
 		for _, from := range lanes {
-			if got := count(at, "got from "+from); got != publishedEach*waves {
-				t.Errorf("%d events of %s took effect at %s, of %d", got, from, at, publishedEach*waves)
+			for what, each := range eachWave {
+				if got := count(at, what+from); got != each*waves {
+					t.Errorf("%s: %s%s is %d, want %d", at, what, from, got, each*waves)
+				}
 			}
 		}
 	}
-	anywhere("Leave", "leave")
+	anywhere(key, "Leave", "leave")
 	for _, typ := range lanes {
 		names, err := s.ReminderNames(t.Context(), store.ReminderNameQuery{Key: key(typ), Prefix: actor.CursorNames, Limit: 10})
 		if len(names) > 0 || err != nil {

@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -16,6 +20,7 @@ type reader struct {
 	First    map[string]int `json:"first"`
 	Disorder int            `json:"disorder"`
 	Gone     int            `json:"gone"`
+	Ended    int            `json:"ended"`
 	Read     int            `json:"read"`
 	Cause    string         `json:"cause"`
 }
@@ -145,6 +150,56 @@ func TestEndsOfSubscriptions(t *testing.T) {
 		}
 		if seen := r.reader(t, "Reader", "ends"); seen.Read != 0 {
 			t.Errorf("an earlier life's subscription goes on: %+v", seen)
+		}
+	})
+}
+
+// TestEndsOfPublishers: a subscriber learns once that its publisher has passed away, after the last event
+// of that life and before the first one of the next, also if it fails at first. A stream of the
+// publisher's events shows the same, and the list of subscriptions that all is delivered.
+func TestEndsOfPublishers(t *testing.T) {
+	onPapers(t, func(t *testing.T, r *running, turns *turnEnds) {
+		for _, typ := range []string{"Reader", "Anywhere"} {
+			if _, err := r.call(t.Context(), "", typ, "r", "Subscribe", `{"paper":"p"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.mustCall(t, "", "Paper", "p", "Publish", "2", "2")
+		if _, err := r.call(t.Context(), "", "Paper", "p", "End", ""); err != nil {
+			t.Fatal(err)
+		}
+		r.mustCall(t, "", "Paper", "p", "Publish", "3", "3")
+		for _, typ := range []string{"Reader", "Anywhere"} {
+			seen := r.awaitReader(t, turns, typ, "r", func(seen reader) bool { return seen.Read == 5 })
+			if seen.Ended != 1 || seen.Last["p"] != 3 || seen.First["p"] != 1 || seen.Disorder != 0 {
+				t.Errorf("%s has %+v", typ, seen)
+			}
+			list, err := r.actors.ListSubscriptions(t.Context(), connect.NewRequest(&greenroomv1.ListSubscriptionsRequest{Type: typ, Id: "r"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := list.Msg.Subscriptions; len(all) != 1 || all[0].Behind || all[0].Newest == "" || all[0].Position != all[0].Newest || all[0].Publisher.GetId() != "p" || all[0].Method != "Issue" || all[0].PublisherTypeMissing {
+				t.Errorf("%s has the subscriptions %v", typ, all)
+			}
+		}
+		stream, err := r.actors.Subscribe(t.Context(), connect.NewRequest(&greenroomv1.SubscribeRequest{
+			Actor: &greenroomv1.ActorKey{Type: "Paper", Id: "p"}, From: &greenroomv1.SubscribeRequest_Start{Start: true}, KeptOnly: true,
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = stream.Close() }()
+		var got []string
+		for stream.Receive() {
+			for _, e := range stream.Msg().Events {
+				got = append(got, fmt.Sprint(e.Name, " ", e.Life, string(e.Payload)))
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"issue 01", "issue 02", "greenroom.passed_away 0", "issue 11", "issue 12", "issue 13"}; !slices.Equal(got, want) {
+			t.Errorf("streamed %q, want %q", got, want)
 		}
 	})
 }

@@ -173,6 +173,9 @@ func (r reminders) Prepare(_ context.Context, spec actor.ReminderSpec) (actor.Re
 // Unused implements [host.Reminders].
 func (reminders) Unused(string, []actor.ReminderID) {}
 
+// Accepted implements [host.Reminders].
+func (reminders) Accepted([]actor.ReminderID) {}
+
 // Committed implements [host.Reminders].
 func (reminders) Committed(*actor.ReminderEffects) {}
 

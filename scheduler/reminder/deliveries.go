@@ -263,6 +263,9 @@ func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
 	case cond == actor.ErrTypePaused:
 		ds.counters.delivered(d, DeliveryUnserved)
 		ds.waitForDeployment(d.reminder, err)
+	case cond == actor.ErrNotAcceptedYet:
+		ds.counters.delivered(d, DeliveryRetried)
+		ds.outcomes.awaitSet(id)
 	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// Not the actor's failure, or nobody knows whether it was committed: the same

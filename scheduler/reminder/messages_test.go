@@ -616,3 +616,89 @@ func TestCodesOfFailures(t *testing.T) {
 		}
 	}
 }
+
+// refusals has the turns of a message, which are refused as not accepted yet unless begun decides.
+type refusals struct {
+	mu    sync.Mutex
+	turns []time.Time
+	id    actor.ReminderID
+	begun func(n int) error // the turn of that number, if it is not nil
+}
+
+func (r *refusals) turn(f actor.Firing) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.id, r.turns = f.Reminder, append(r.turns, time.Now())
+	if r.begun != nil {
+		return r.begun(len(r.turns))
+	}
+	return &actor.TurnError{Key: f.Key, Err: &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: "it is closed"}}
+}
+
+// since returns the turns and the message, and has later turns be as begun says; nil: as before.
+func (r *refusals) since(begun func(n int) error) (turns []time.Time, id actor.ReminderID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if begun != nil {
+		r.begun = begun
+	}
+	return r.turns, r.id
+}
+
+// A message that its receiver does not accept yet is delivered at once when the receiver has another method
+// set, also if that comes while it is under way, and it has used up no attempt. Without notice it
+// is delivered after waits of up to longestWait.
+func TestMessageIsAccepted(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		var r refusals
+		w.host.turn = func(f actor.Firing) error {
+			if f.Attempt != 1 {
+				t.Errorf("attempt %d", f.Attempt)
+			}
+			return r.turn(f)
+		}
+		w.send(s, "ann", "bob", 1, true, nil)
+		after(10 * time.Minute)
+		turns, id := r.since(nil)
+		refused := len(turns)
+		if gap := turns[refused-1].Sub(turns[refused-2]); refused < 10 || refused > 100 || gap > longestWait {
+			t.Fatalf("%d turns, the last ones %v apart", refused, gap)
+		}
+		r.since(func(n int) error {
+			if n == refused+1 { // the receiver has chosen a set, which has the method only the next time
+				s.Accepted([]actor.ReminderID{id})
+				return actor.ErrNotAcceptedYet
+			}
+			return nil
+		})
+		s.Accepted([]actor.ReminderID{id})
+		after(time.Millisecond)
+		if turns, _ := r.since(nil); len(turns) != refused+2 || w.store.left() != 0 {
+			t.Errorf("%d turns after it was accepted, want 2; %d messages are left", len(turns)-refused, w.store.left())
+		}
+		s.Accepted([]actor.ReminderID{id}) // it is gone
+		after(10 * time.Minute)
+		if turns, _ := r.since(nil); len(turns) != refused+2 {
+			t.Errorf("%d turns of a message that is gone", len(turns)-refused-2)
+		}
+	})
+}
+
+// The owner of a message's bucket gets notice from the instance whose host has the receiver.
+func TestMessageIsAcceptedElsewhere(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b, _ := w.startPair(nil)
+		var r refusals
+		w.host.turn = r.turn
+		w.send(a, "ann", "bob", 1, true, nil)
+		after(10 * time.Minute)
+		turns, id := r.since(func(int) error { return nil })
+		refused := len(turns)
+		b.Accepted([]actor.ReminderID{id})
+		after(time.Millisecond)
+		if turns, _ := r.since(nil); len(turns) != refused+1 || w.store.left() != 0 {
+			t.Errorf("%d turns after it was accepted, want 1; %d messages are left", len(turns)-refused, w.store.left())
+		}
+	})
+}

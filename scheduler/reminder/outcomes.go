@@ -156,6 +156,19 @@ func (p outcomes) postpone(id actor.ReminderID, longest time.Duration) {
 	p.delay(id, backoff(id, n, longest), n+1)
 }
 
+// awaitSet is postpone for a message that its receiver does not accept yet: at once if there was notice
+// since it was loaded that the receiver accepts other methods.
+func (p outcomes) awaitSet(id actor.ReminderID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.tries[id]
+	wait := backoff(id, n, longestWait)
+	if !p.underWay.reminders[id].due.IsZero() {
+		wait = 0
+	}
+	p.delay(id, wait, n+1)
+}
+
 // setAside has a reminder wait until there is room for its delivery.
 func (p outcomes) setAside(id actor.ReminderID, of scope) {
 	p.mu.Lock()

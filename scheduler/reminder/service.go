@@ -214,6 +214,18 @@ func (s *Service) Committed(e *actor.ReminderEffects) {
 // not block.
 func (s *Service) Published(publisher actor.Key) { outcomes{s.pending}.published(publisher) }
 
+// Accepted has messages delivered at once that were refused with [actor.ErrNotAcceptedYet], here or by
+// the owner of their bucket: their receiver, whose turn was committed here, has chosen another set of
+// methods, or its life has ended. It does not block.
+func (s *Service) Accepted(ids []actor.ReminderID) {
+	heads := make([]store.ReminderHead, len(ids))
+	for i, id := range ids {
+		heads[i] = store.ReminderHead{ID: id, FireAt: s.clock.now()}
+	}
+	s.pending.noticed(heads)
+	s.takeovers.notify(heads)
+}
+
 // Stats returns what was done so far.
 func (s *Service) Stats() Stats {
 	st := s.counters.read()

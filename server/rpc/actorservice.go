@@ -48,6 +48,7 @@ func newActorService(s *Services) edge.Service {
 		greenroomv1connect.ActorServiceListActorsProcedure,
 		greenroomv1connect.ActorServiceListMessagesProcedure,
 		greenroomv1connect.ActorServiceListServicesProcedure,
+		greenroomv1connect.ActorServiceListSubscriptionsProcedure,
 		greenroomv1connect.ActorServiceGetStateProcedure)
 	sv.Serve(edge.RoleDeploy, edge.SmallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure, greenroomv1connect.ActorServiceCancelQueuedProcedure)
 	sv.Serve(edge.RoleRead, edge.StreamRoute(), h, greenroomv1connect.ActorServiceSubscribeProcedure, greenroomv1connect.ActorServiceWatchServicesProcedure)

@@ -27,7 +27,8 @@ type Backends struct {
 	Actors Lister
 	// Settings keeps the settings of apps. Without it there is no SettingsService.
 	Settings Settings
-	// Reminders sets and looks after reminders. Without it there is no ReminderService.
+	// Reminders sets and looks after reminders, among them the cursors of subscriptions. Without it
+	// there is no ReminderService, and subscriptions are not listed.
 	Reminders Reminders
 	// Queues are the mailboxes of this process. Without them CancelQueued is refused.
 	Queues Queues

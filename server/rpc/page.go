@@ -111,7 +111,7 @@ func afterReminder(list pageList, after string) (actor.ReminderName, error) {
 		return actor.ReminderName{}, errPagePosition
 	}
 	key, err := afterKey(list, parts[0], parts[1])
-	return actor.ReminderName{Key: key, Name: parts[2]}, errors.Join(err, actor.ValidateReminderName(parts[2]))
+	return actor.ReminderName{Key: key, Name: parts[2]}, errors.Join(err, actor.ValidateStoredName(parts[2]))
 }
 
 func afterMessage(_ pageList, after string) (string, error) {

@@ -58,11 +58,24 @@ func TestPagePositions(t *testing.T) {
 			t.Errorf("%s %q: %v", after, good, err)
 		}
 		for _, bad := range map[string][]string{
-			"generation": {"", "0", "1", "02", "+2", "-2"}, "reminder": {"T\x00y\x00", "T\x00\x00z"}, "bucket": {inside.String()},
+			"generation": {"", "0", "1", "02", "+2", "-2"}, "reminder": {"T\x00y\x00", "T\x00\x00z", "T\x00y\x00\x03z"}, "bucket": {inside.String()},
 		}[after] {
 			if reads(bad) == nil {
 				t.Errorf("%s %q was taken", after, bad)
 			}
+		}
+	}
+}
+
+// TestPagePositionsOfMessagesAndCursors: a list of reminders may go no further than to one of them.
+func TestPagePositionsOfMessagesAndCursors(t *testing.T) {
+	list, key := pageList{"/x/List", "default", "T"}, actor.Key{App: "default", Type: "T", ID: "y"}
+	id := actor.ReminderID{Prefix: 7, Token: 41, Vector: actor.Vector([]byte("abcdefgh"))}
+	for _, name := range []string{actor.CursorName(key), actor.UnorderedMessageName(id)} {
+		want := actor.ReminderName{Key: key, Name: name}
+		got, err := parsePageToken(list, pageToken(list, reminderPosition(want)), afterReminder)
+		if err != nil || got != want {
+			t.Errorf("%q: %+v, %v", name, got, err)
 		}
 	}
 }

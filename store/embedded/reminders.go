@@ -169,12 +169,10 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		prefix = append(prefix, q.Type+"\x00"...)
 	}
 	from := prefix
+	first, before := q.Names()
 	if q.ID != "" {
 		of := append(prefix, q.ID+"\x00"...)
-		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, actor.ReservedNamesEnd)...)
-		if q.Messages {
-			from = of
-		}
+		prefix, from = append(bytes.Clone(of), q.Prefix...), append(bytes.Clone(of), cmp.Or(q.Prefix, first)...)
 	}
 	if q.After.Name != "" {
 		after := q.After
@@ -184,8 +182,8 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		}
 	}
 	to := prefixEnd(prefix)
-	if q.ID != "" && q.Messages {
-		to = append(bytes.Clone(prefix), actor.MessageNamesEnd...)
+	if q.ID != "" && before != "" {
+		to = append(bytes.Clone(prefix), before...)
 	}
 	examined, most := 0, q.Limit
 	if q.Sifts() {
@@ -195,7 +193,7 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 		examined++
 		var r reminderRecord
 		// The list leaves out a damaged reminder; reading it by name reports the damage.
-		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && r.Cursor == nil && q.Due(time.UnixMicro(r.Due)) {
+		if err := decodeReminder(key, value, &r); err == nil && (r.Message != nil) == q.Messages && (r.Cursor != nil) == q.Cursors && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {

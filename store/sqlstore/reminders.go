@@ -233,12 +233,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	if q.ID != "" {
 		and("r.id = ?", q.ID)
 	}
-	kind, end := "r.name >= ?", actor.ReservedNamesEnd
-	if q.Messages {
-		kind, end = "r.name < ?", actor.MessageNamesEnd
-	}
+	from, before := q.Names()
 	if q.ID != "" && q.Prefix == "" {
-		and(kind, end)
+		and("r.name >= ?", from)
+		if before != "" {
+			and("r.name < ?", before)
+		}
 	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
@@ -265,8 +265,12 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 				return err
 			}
 			if q.ID == "" {
-				args = append(args, end)
-				where += " AND " + strings.Replace(kind, "?", "$"+itoa(len(args)), 1)
+				args = append(args, from)
+				where += " AND r.name >= $" + itoa(len(args))
+				if before != "" {
+					args = append(args, before)
+					where += " AND r.name < $" + itoa(len(args))
+				}
 			}
 			if !q.DueFrom.IsZero() {
 				args = append(args, q.DueFrom.UnixMicro())

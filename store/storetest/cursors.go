@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -70,6 +71,55 @@ var cursors = suite{"Cursors", []testCase{
 		}
 		_, _, err := f.s.ListReminders(f.ctx(), store.ReminderQuery{App: f.app, Type: f.key("ann").Type, ID: f.key("ann").ID, Prefix: actor.CursorNames, Limit: 1})
 		f.argument(err)
+	}},
+	{"a list has the cursors alone of an actor, a type or an app, in pages", func(f *fixture) {
+		b := f.bucket()
+		typ := f.key("ann").Type
+		f.place(f.reminder(b, 1, "ann", "!"))
+		f.place(message(f, b, 2, "bob", "ann", 7, 0))
+		f.place(f.reminder(b, 3, "bob", "!"))
+		bob := f.place(cursor(f, b, 4, "bob", "times"))
+		var all []actor.Reminder
+		for i, publisher := range []string{"times", "post", "sun"} {
+			all = append(all, f.place(cursor(f, b, uint32(5+i), "ann", publisher)))
+		}
+		slices.SortFunc(all, func(r, s actor.Reminder) int { return strings.Compare(r.Name, s.Name) })
+		anns := len(all)
+		all = append(all, bob)
+		for _, c := range []struct {
+			typ, id string
+			want    []actor.Reminder
+		}{{"", "", all}, {typ, "", all}, {"None", "", nil}, {typ, "ann", all[:anns]}, {typ, "bob", all[anns:]}, {typ, "cat", nil}} {
+			for _, limit := range []int{1, 2, 3, 100} {
+				q := store.ReminderQuery{App: f.app, Type: c.typ, Cursors: true, Limit: limit}
+				if c.id != "" {
+					q.ID = f.key(c.id).ID
+				}
+				var got []actor.Reminder
+				for {
+					page, next, err := f.s.ListReminders(f.ctx(), q)
+					f.ok(err)
+					if got = append(got, page...); next.Name == "" {
+						break
+					}
+					if c.id != "" && len(page) < limit {
+						f.Fatalf("%+v: a page of %d", q, len(page))
+					}
+					q.After = next
+				}
+				if len(got) != len(c.want) {
+					f.Fatalf("%+v: %d cursors, want %d", q, len(got), len(c.want))
+				}
+				for i := range got {
+					f.sameReminder(got[i], c.want[i])
+				}
+			}
+		}
+		for _, q := range []store.ReminderQuery{{Cursors: true, Messages: true}, {Cursors: true, Prefix: "p", Type: typ, ID: f.key("ann").ID}} {
+			q.App, q.Limit = f.app, 1
+			_, _, err := f.s.ListReminders(f.ctx(), q)
+			f.argument(err)
+		}
 	}},
 	{"it ends with the life of its subscriber, with its subscriber, and not with its publisher", func(f *fixture) {
 		b := f.bucket()

@@ -9,7 +9,7 @@ import { Tree } from "../tree";
 import { Badge, Confirm, Empty, Facts, Failure, Page, Section, Show, Table } from "../ui";
 import { Sender, WhatFailed } from "./reminders";
 import { marksOf } from "./type";
-import type { ActorEvent, ActorTimer, StateEntry } from "../gen/greenroom/v1/actor_pb";
+import type { ActorEvent, ActorTimer, StateEntry, Subscription } from "../gen/greenroom/v1/actor_pb";
 import type { LogLine } from "../gen/greenroom/v1/log_pb";
 import type { Method } from "../gen/greenroom/v1/module_pb";
 import { DeadLetterKind } from "../gen/greenroom/v1/reminder_pb";
@@ -77,6 +77,7 @@ export function Actor({ route }: { route: Route }) {
           {stored && version !== undefined && <State actor={actor} version={version} />}
           {stored && <Timers of={stored.timers} />}
           <Reminders actor={actor} />
+          <Subscriptions actor={actor} />
           <Inbox actor={actor} />
         </div>
         <div>
@@ -242,6 +243,51 @@ function Reminders({ actor }: { actor: Key }) {
         )}
       </Show>
     </Section>
+  );
+}
+
+// Subscriptions shows the actors whose events the actor gets, and nothing if it subscribes to none.
+function Subscriptions({ actor }: { actor: Key }) {
+  const { app, type, id } = actor;
+  const list = useLoad((signal) => actors.listSubscriptions({ app, type, id }, { signal }), [app, type, id], 5_000);
+  if (list.data?.subscriptions.length === 0 || list.problem?.code === Code.Unimplemented) return null;
+  return (
+    <Section title="Subscriptions">
+      <Show of={list}>
+        {(l) => (
+          <Table
+            label="Subscriptions"
+            keyOf={(s) => `${s.publisher?.type} ${s.publisher?.id}`}
+            rows={l.subscriptions}
+            empty=""
+            columns={[
+              {
+                name: "Publisher",
+                cell: (s) => s.publisher && (
+                  <a href={href(app, "actors", [s.publisher.type, s.publisher.id])}>
+                    {s.publisher.type} <Name of={s.publisher.id} />
+                  </a>
+                ),
+              },
+              { name: "Method", cell: (s) => <code>{s.method}</code> },
+              { name: "After", cell: (s) => (s.position ? <code>{s.position}</code> : "the beginning") },
+              { name: "Changed", cell: (s) => <Time at={s.updatedAt} /> },
+              { name: "Status", cell: (s) => <SubscriptionState of={s} /> },
+              { name: "Why", cell: (s) => s.lastError && <Text of={s.lastError} most={160} /> },
+            ]}
+          />
+        )}
+      </Show>
+    </Section>
+  );
+}
+
+function SubscriptionState({ of }: { of: Subscription }) {
+  return (
+    <>
+      {of.publisherTypeMissing && <Badge kind="warn">type not deployed</Badge>} {of.failures > 0 && <Badge kind="bad">failed {of.failures}×</Badge>}{" "}
+      {of.behind ? of.failures === 0 && <Badge kind="plain">behind</Badge> : <Badge kind="good">up to date</Badge>}
+    </>
   );
 }
 

@@ -1,5 +1,5 @@
-// Command desk is a guest whose actors store, log, publish, send and set reminders as their
-// payload says.
+// Command desk is a guest whose actors store, log, publish, subscribe, send and set reminders as
+// their payload says.
 package main
 
 import (
@@ -26,6 +26,7 @@ type Order struct {
 	Send   json.RawMessage `json:"send"`   // an order for the actor bob, as a message
 	Later  bool            `json:"later"`  // in an hour
 	Event  string          `json:"event"`  // name of an event that is published
+	Follow string          `json:"follow"` // the desk whose events are Done here
 }
 
 // Do carries out the operations of its payload.
@@ -48,6 +49,9 @@ func (d *Desk) Do(ctx *actor.Context, in Order) (string, error) {
 	}
 	if err == nil && in.Event != "" {
 		err = actor.Publish(ctx, in.Event, in.Value)
+	}
+	if err == nil && in.Follow != "" {
+		err = actor.Subscribe(ctx, actor.Ref{Type: "Desk", ID: in.Follow}, "Do")
 	}
 	if err == nil && in.Send != nil {
 		var delay time.Duration

@@ -61,6 +61,9 @@ func newMethod[S, In, Out any](spec abi.MethodSpec, fn func(*S, *Context, In) (O
 	run := func(ctx *Context) error {
 		var in In
 		if err := ctx.decodeInput(inputs, &in); err != nil {
+			if ctx.frame.Cause == abi.CauseEvent && ctx.frame.Failed == PublisherPassedAway {
+				return nil // the method takes events alone, and the next ones do not wait for it
+			}
 			return err
 		}
 		state, err := ctx.loadState()

@@ -230,7 +230,7 @@ type Cause struct {
 	// actor that sent the message on behalf of From; zero: From itself.
 	From, By Ref
 	// Cookie is that of a message, and Failed the code of the last failure of one that
-	// comes back, or why a watch has ended, or [EventsGone].
+	// comes back, or why a watch has ended, or of an event, [EventsGone] or [PublisherPassedAway].
 	Cookie uint64
 	Failed string
 	// Name is the reminder's, the timer's or the event's.

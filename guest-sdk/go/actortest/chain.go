@@ -167,17 +167,26 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 
 // method returns what a type says of a method.
 func (h *Harness) method(typ, name string) (abi.MethodSpec, error) {
-	spec, ok := h.types[typ]
+	spec := h.types[typ]
 	if at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == name }); at >= 0 {
 		return spec.Methods[at], nil
 	}
+	if problem := unknownType(h, typ); problem != "" {
+		return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "type_not_found", problem)
+	}
+	return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", typ, name))
+}
+
+// unknownType says that a type is neither registered nor faked; empty if it is.
+func unknownType(h *Harness, typ string) string {
+	_, ok := h.types[typ]
 	for of := range h.fakes {
 		ok = ok || of.typ == typ
 	}
-	if !ok {
-		return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered, and no method of it is faked", typ))
+	if ok {
+		return ""
 	}
-	return abi.MethodSpec{}, actor.NewError(actor.StatusNotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", typ, name))
+	return fmt.Sprintf("no actor type %q is registered, and no method of it is faked", typ)
 }
 
 func notReentrant(ref actor.Ref) error {
@@ -310,6 +319,9 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 		}
 		if s := by.event; s != nil {
 			turn.CallerType, turn.CallerID = s.to.Type, s.to.ID
+			if by.name == passedAwayEvent {
+				turn.CauseName, turn.Failed = "", abi.PublisherPassedAway
+			}
 		}
 	} else if n := len(c.open); n > 0 {
 		turn.Cause, turn.CallerType, turn.CallerID = abi.CauseCall, c.open[n-1].Type, c.open[n-1].ID

@@ -27,7 +27,7 @@ func (e Event) Decode(out any) error { return decodePayload(e.Data, out) }
 func (h *Harness) Events(typ, id string) []Event {
 	var list []Event
 	for _, e := range h.events {
-		if e.From == (actor.Ref{Type: typ, ID: id}) {
+		if e.From == (actor.Ref{Type: typ, ID: id}) && e.Name != passedAwayEvent {
 			list = append(list, e)
 		}
 	}
@@ -42,6 +42,13 @@ const (
 	maxEventName  = 128
 )
 
+// reservedEvents is what no name of a guest's event begins with, and passedAwayEvent the name of the
+// last event of a life.
+const (
+	reservedEvents  = "greenroom."
+	passedAwayEvent = reservedEvents + "passed_away"
+)
+
 // publish adds an event of an actor whose turn runs, or returns why it cannot be.
 func (c *chain) publish(from actor.Ref, o *overlay, name, contentType string, data []byte) (abi.Code, string) {
 	switch {
@@ -49,6 +56,8 @@ func (c *chain) publish(from actor.Ref, o *overlay, name, contentType string, da
 		return abi.CodeNoState, "a stateless actor publishes no events"
 	case name == "" || len(name) > maxEventName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		return abi.CodeInvalid, "the event name has " + strconv.Itoa(len(name)) + " bytes; give 1 to " + strconv.Itoa(maxEventName) + " of UTF-8 without control characters"
+	case strings.HasPrefix(name, reservedEvents):
+		return abi.CodeInvalid, "the event name begins with " + reservedEvents + ", as those of hosts do; choose another"
 	case len(data) > maxEvent:
 		return abi.CodeInvalid, "the event has " + strconv.Itoa(len(data)) + " bytes; at most " + strconv.Itoa(maxEvent) + " are allowed"
 	case o.published == maxEvents:

@@ -163,13 +163,10 @@ const maxSpawned = 64
 // spawn returns the ID of a new actor, or why there is none.
 func (c *chain) spawn(typ string) (id string, code abi.Code, problem string) {
 	h := c.harness
-	spec, known := h.types[typ]
-	for of := range h.fakes {
-		known = known || of.typ == typ
-	}
-	switch {
-	case !known:
-		return "", abi.CodeInvalid, "no actor type " + strconv.Quote(typ) + " is registered, and no method of it is faked"
+	spec := h.types[typ]
+	switch problem := unknownType(h, typ); {
+	case problem != "":
+		return "", abi.CodeInvalid, problem
 	case spec.Placement == abi.PlacementStateless:
 		return "", abi.CodeInvalid, typ + " is stateless: its actors need not be spawned"
 	case len(c.spawned) == maxSpawned:
@@ -236,6 +233,7 @@ func (c *chain) commitLife(waiting uint64) {
 	}
 	c.commitWatches()
 	commitSubscriptions(c)
+	h.events = append(h.events, c.events...)
 	for ref, m := range c.members {
 		if !m.written {
 			continue
@@ -249,7 +247,6 @@ func (c *chain) commitLife(waiting uint64) {
 			passAway(h, ref, waiting)
 		}
 	}
-	h.events = append(h.events, c.events...)
 	for _, m := range c.sent {
 		m.post(h)
 	}
@@ -270,6 +267,9 @@ func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 	h.inbox = nil
 	h.Delete(ref.Type, ref.ID)
 	h.inbox = kept
+	if slices.ContainsFunc(h.events, func(e Event) bool { return e.From == ref }) {
+		h.events = append(h.events, Event{From: ref, Name: passedAwayEvent, At: h.now})
+	}
 	for _, m := range ended {
 		m.undelivered(h, actor.ErrPassedAway)
 	}

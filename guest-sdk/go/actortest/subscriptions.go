@@ -113,8 +113,16 @@ func (h *turnHost) EventSubscribe(typ, id, method string) int32 {
 	}
 	c := h.harness.chain
 	list := subscribed(c, h.ref)
-	if _, known := list[to]; !known && len(list) == maxSubscriptions {
-		return int32(h.refusedFor(abi.CodeTooMany, "an actor subscribes to at most "+strconv.Itoa(maxSubscriptions)+" others"))
+	if _, known := list[to]; !known {
+		if problem := unknownType(h.harness, to.Type); problem != "" {
+			return int32(h.refuse(problem))
+		}
+		if h.harness.types[to.Type].Placement == abi.PlacementStateless {
+			return int32(h.refuse(to.Type + " is stateless: its actors publish no events"))
+		}
+		if len(list) == maxSubscriptions {
+			return int32(h.refusedFor(abi.CodeTooMany, "an actor subscribes to at most "+strconv.Itoa(maxSubscriptions)+" others"))
+		}
 	}
 	c.subscriptions = append(c.subscriptions, subscriptionChange{h.ref, to, strings.Clone(method)})
 	return 0

@@ -45,7 +45,8 @@ pub struct Cause {
     pub cookie: u64,
     /// The code of the last failure of a message that comes back; why a watch has ended,
     /// [`DISCONNECTED`](crate::watch::DISCONNECTED) or [`MOVED`](crate::watch::MOVED); or
-    /// [`GONE`](crate::event::GONE), if events were not kept until they could be delivered.
+    /// [`GONE`](crate::event::GONE), if events were not kept until they could be delivered, or
+    /// [`PASSED_AWAY`](crate::event::PASSED_AWAY), if their publisher has passed away.
     pub failed: String,
     /// The name of the reminder, the timer or the event.
     pub name: String,

@@ -1,6 +1,7 @@
 //! Events of an actor, and subscriptions to those of others: `abi/SPEC.md` section 5.
 
 use crate::address::Ref;
+use crate::cause::CauseKind;
 use crate::context::{direct, Context};
 use crate::convert::Output;
 use crate::error::Error;
@@ -14,6 +15,15 @@ pub const INVALID_SUBSCRIPTION: &str = "invalid_subscription";
 /// Events were not kept until they could be delivered to a subscriber: `failed` of a
 /// [`Cause`](crate::Cause) of the kind [`Event`](crate::CauseKind::Event).
 pub const GONE: &str = "position_gone";
+/// The publisher has passed away: `failed` of a [`Cause`](crate::Cause) of the kind
+/// [`Event`](crate::CauseKind::Event).
+pub const PASSED_AWAY: &str = "passed_away";
+
+/// Whether the turn reports that a publisher has passed away.
+pub(crate) fn is_end_of_publisher(ctx: &Context) -> bool {
+    let cause = ctx.cause();
+    cause.kind == CauseKind::Event && cause.failed == PASSED_AWAY
+}
 
 impl Context {
     /// Publishes an event of the actor. Like a change of the state it is part of the turn: it
@@ -24,7 +34,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`INVALID_EVENT`]: the name has more than 128 bytes, or the event more than 65536;
+    /// [`INVALID_EVENT`]: the name has more than 128 bytes or begins with `greenroom.`, or the event
+    /// has more than 65536 bytes;
     /// `too_many`, `too_large`: a turn publishes at most 256 events of 1 MiB together;
     /// `no_state`: the type is stateless; `read_only`.
     pub fn publish(&self, name: &str, event: impl Output) -> Result<(), Error> {
@@ -43,9 +54,12 @@ impl Context {
     /// event takes effect once: the turn's commit moves the subscription past it. If the turn
     /// fails, the method runs again later, and later events wait, for as long as the event is
     /// kept. If events are gone, the method runs once without input and with [`GONE`] in
-    /// `failed`, and the subscription goes on behind them. Have the method take an `Option`, which
-    /// is `None` then: a turn that cannot read the missing input fails like any other, and later
-    /// events wait.
+    /// `failed`, and the subscription goes on behind them. When the other actor passes away and has
+    /// published events, the method runs once without input and with [`PASSED_AWAY`] in `failed`,
+    /// after the last event of that life; the subscription goes on with the events of the next one.
+    /// Have the method take an `Option`, which is `None` in both cases. A method that needs an input
+    /// is not run for the end of a life; without the events that are gone it fails like any other,
+    /// and later events wait.
     ///
     /// Like a change of the state, a subscription is part of the turn. Subscribing again changes
     /// the method alone. A subscription ends with [`unsubscribe`](Context::unsubscribe), with
@@ -71,7 +85,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`INVALID_SUBSCRIPTION`]: the type has no such method, or a read-only one; `too_many`: an
+    /// [`INVALID_SUBSCRIPTION`]: the type has no such method, or a read-only one, or the app has
+    /// no type of the other actor's; `too_many`: an
     /// actor subscribes to at most 100 others; `not_ready`: the host cannot say now; `no_state`:
     /// the type is stateless; `read_only`; [`LIFE_OVER`](crate::life::LIFE_OVER).
     pub fn subscribe(&self, to: &Ref, method: &str) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! Actors that subscribe to the events of others, as the test kit delivers them.
 
-use greenroom::event::INVALID_SUBSCRIPTION;
+use greenroom::event::{INVALID_EVENT, INVALID_SUBSCRIPTION, PASSED_AWAY};
 use greenroom::life::LIFE_OVER;
 use greenroom::testing::Host;
 use greenroom::{Context, Error, ReadContext, Ref};
@@ -26,6 +26,18 @@ impl Herald {
     fn say(&self, ctx: &Context, text: String) -> Result<(), Error> {
         ctx.publish("said", text)
     }
+
+    fn say_as(&self, ctx: &Context, name: String) -> Result<(), Error> {
+        ctx.publish(&name, 1)
+    }
+
+    /// Says a last text, if there is one, and ends the herald's life.
+    fn end(&mut self, ctx: &Context, text: Option<String>) -> Result<(), Error> {
+        if let Some(text) = text {
+            ctx.publish("said", text)?;
+        }
+        ctx.pass_away()
+    }
 }
 
 fn herald(id: &str) -> Ref {
@@ -35,6 +47,20 @@ fn herald(id: &str) -> Ref {
 impl Listener {
     fn follow(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
         ctx.subscribe(&herald(&id), "Hear")
+    }
+
+    /// Subscribes with a method that takes texts alone.
+    fn follow_plainly(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
+        ctx.subscribe(&herald(&id), "HearPlainly")
+    }
+
+    fn hear_plainly(&mut self, _: &Context, text: String) -> Result<(), Error> {
+        self.heard.push(text);
+        Ok(())
+    }
+
+    fn follow_other(&mut self, ctx: &Context, of: String) -> Result<(), Error> {
+        ctx.subscribe(&Ref::new(of, "x"), "Hear")
     }
 
     fn mute(&mut self, ctx: &Context, id: String) -> Result<(), Error> {
@@ -59,9 +85,20 @@ impl Listener {
         Ok(())
     }
 
-    fn hear(&mut self, ctx: &Context, text: String) -> Result<(), Error> {
+    fn hear(&mut self, ctx: &Context, text: Option<String>) -> Result<(), Error> {
         let c = ctx.cause();
         let from = c.from.unwrap();
+        let text = match text {
+            Some(text) => text,
+            None => {
+                assert_eq!((c.failed.as_str(), c.name.as_str()), (PASSED_AWAY, ""));
+                if c.attempt < 2 {
+                    return Err(Error::failed_precondition("not_yet", "not at this attempt"));
+                }
+                self.heard.push(format!("{:?} of {from} ended", c.kind));
+                return Ok(());
+            }
+        };
         if text == "hard" && c.attempt < 3 {
             return Err(Error::failed_precondition("not_yet", "not at this attempt"));
         }
@@ -122,11 +159,14 @@ impl Passerby {
 
 greenroom::actors! {
     Herald {
-        methods: { "Say" => say },
+        methods: { "Say" => say, "SayAs" => say_as, "End" => end },
     }
     Listener {
         methods: {
             "Follow" => follow,
+            "FollowOther" => follow_other,
+            "FollowPlainly" => follow_plainly,
+            "HearPlainly" => private hear_plainly,
             "Mute" => mute,
             "Leave" => leave,
             "Fail" => fail,
@@ -394,4 +434,65 @@ fn subscriptions_that_cannot_be() {
     listener(&host, "Mute", "7");
     assert_eq!(l.call("Leave", "7"), Ok(true));
     listener(&host, "Follow", "x");
+}
+
+#[test]
+fn nobody_to_subscribe_to() {
+    let host = host();
+    let follow = |of: &str| {
+        let l = host.actor_named("Listener", "l");
+        l.call::<()>("FollowOther", of)
+    };
+    for (of, says) in [
+        ("Heralt", "no actor type \"Heralt\""),
+        ("Passerby", "publish no events"),
+    ] {
+        let refused = follow(of).unwrap_err();
+        assert_eq!(refused.code(), INVALID_SUBSCRIPTION);
+        assert!(refused.message().contains(says), "{refused}");
+    }
+    assert!(followed(&host).is_empty());
+    follow("Herald").unwrap();
+    assert_eq!(followed(&host).len(), 1);
+}
+
+#[test]
+fn the_ends_of_publishers_are_heard_once_and_in_order() {
+    let host = host();
+    let end = |id: &str, text: Option<&str>| {
+        let h = host.actor_named("Herald", id);
+        h.call::<()>("End", text).unwrap();
+    };
+    for id in ["a", "silent"] {
+        listener(&host, "Follow", id);
+    }
+    end("silent", None);
+    say(&host, "a", "one");
+    end("a", Some("last"));
+    say(&host, "a", "again");
+    end("a", None);
+    host.deliver();
+    host.advance(secs(2));
+    let ended = "Event of Herald||a ended";
+    let want = [
+        "Event said of Herald||a at 0: one",
+        "Event said of Herald||a at 0: last",
+        ended,
+        "Event said of Herald||a at 0: again",
+        ended,
+    ];
+    assert_eq!(heard(&host), want);
+    let plain = host.actor_named("Listener", "plain");
+    plain.call::<()>("FollowPlainly", "a").unwrap();
+    say(&host, "a", "one");
+    end("a", None);
+    say(&host, "a", "two");
+    host.deliver();
+    let heard: Vec<String> = plain.query("Look", ()).unwrap();
+    assert_eq!(heard, ["one", "two"]);
+    assert_eq!(host.events("Herald", "a").len(), 5);
+    assert_eq!(followed(&host).len(), 2);
+    let named = host.actor_named("Herald", "a");
+    let refused = named.call::<()>("SayAs", "greenroom.x").unwrap_err();
+    assert_eq!(refused.code(), INVALID_EVENT);
 }

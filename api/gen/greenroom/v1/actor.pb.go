@@ -1346,6 +1346,277 @@ func (x *MessageDetails) GetCookie() uint64 {
 	return 0
 }
 
+type ListSubscriptionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default.
+	App string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	// Type of the subscribers; empty: all.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// ID of the subscriber, with type; empty: all.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// At most this many, and 100; 0 means 100.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSubscriptionsRequest) Reset() {
+	*x = ListSubscriptionsRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSubscriptionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSubscriptionsRequest) ProtoMessage() {}
+
+func (x *ListSubscriptionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSubscriptionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSubscriptionsRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListSubscriptionsRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ListSubscriptionsRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ListSubscriptionsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListSubscriptionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSubscriptionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListSubscriptionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Fewer than page_size, or none, also on a page that is not the last: where many reminders in a
+	// row are no subscriptions. Those of one actor come without such gaps.
+	Subscriptions []*Subscription `protobuf:"bytes,1,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSubscriptionsResponse) Reset() {
+	*x = ListSubscriptionsResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSubscriptionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSubscriptionsResponse) ProtoMessage() {}
+
+func (x *ListSubscriptionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSubscriptionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSubscriptionsResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListSubscriptionsResponse) GetSubscriptions() []*Subscription {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+func (x *ListSubscriptionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Subscription is that of an actor to the events of another one, its publisher.
+type Subscription struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Subscriber *ActorKey              `protobuf:"bytes,1,opt,name=subscriber,proto3" json:"subscriber,omitempty"`
+	Publisher  *ActorKey              `protobuf:"bytes,2,opt,name=publisher,proto3" json:"publisher,omitempty"`
+	// The subscriber's method that runs for each event.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// After which the next event is delivered: the position of the last event that was delivered, or
+	// the one at which the subscription began. Empty: before the publisher's first event.
+	Position string `protobuf:"bytes,4,opt,name=position,proto3" json:"position,omitempty"`
+	// The position of the publisher's newest event. Empty: it has published none.
+	Newest string `protobuf:"bytes,5,opt,name=newest,proto3" json:"newest,omitempty"`
+	// There is something to deliver.
+	Behind bool `protobuf:"varint,6,opt,name=behind,proto3" json:"behind,omitempty"`
+	// The app has no type of the publisher's, so that nothing is published until one is deployed.
+	PublisherTypeMissing bool `protobuf:"varint,7,opt,name=publisher_type_missing,json=publisherTypeMissing,proto3" json:"publisher_type_missing,omitempty"`
+	// Counts the failed deliveries of the next event.
+	Failures uint32 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`
+	// What the last failed delivery ended with.
+	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// When the event that failed is delivered again; absent: it has not failed.
+	NextAttempt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_attempt,json=nextAttempt,proto3" json:"next_attempt,omitempty"`
+	// When the subscription was set, moved on, or failed last.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Subscription) Reset() {
+	*x = Subscription{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Subscription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Subscription) ProtoMessage() {}
+
+func (x *Subscription) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
+func (*Subscription) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Subscription) GetSubscriber() *ActorKey {
+	if x != nil {
+		return x.Subscriber
+	}
+	return nil
+}
+
+func (x *Subscription) GetPublisher() *ActorKey {
+	if x != nil {
+		return x.Publisher
+	}
+	return nil
+}
+
+func (x *Subscription) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Subscription) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *Subscription) GetNewest() string {
+	if x != nil {
+		return x.Newest
+	}
+	return ""
+}
+
+func (x *Subscription) GetBehind() bool {
+	if x != nil {
+		return x.Behind
+	}
+	return false
+}
+
+func (x *Subscription) GetPublisherTypeMissing() bool {
+	if x != nil {
+		return x.PublisherTypeMissing
+	}
+	return false
+}
+
+func (x *Subscription) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Subscription) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Subscription) GetNextAttempt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAttempt
+	}
+	return nil
+}
+
+func (x *Subscription) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 type SubscribeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Actor *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -1364,7 +1635,7 @@ type SubscribeRequest struct {
 
 func (x *SubscribeRequest) Reset() {
 	*x = SubscribeRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1647,7 @@ func (x *SubscribeRequest) String() string {
 func (*SubscribeRequest) ProtoMessage() {}
 
 func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1660,7 @@ func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SubscribeRequest) GetActor() *ActorKey {
@@ -1462,7 +1733,7 @@ type SubscribeResponse struct {
 
 func (x *SubscribeResponse) Reset() {
 	*x = SubscribeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1745,7 @@ func (x *SubscribeResponse) String() string {
 func (*SubscribeResponse) ProtoMessage() {}
 
 func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1758,7 @@ func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeResponse.ProtoReflect.Descriptor instead.
 func (*SubscribeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubscribeResponse) GetEvents() []*ActorEvent {
@@ -1509,12 +1780,15 @@ type ActorEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opaque. Positions of one actor are in the order of its events.
 	Position string `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	Name     string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Payload  []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	// "greenroom.passed_away", which no guest publishes, is the end of a life of the actor: its last
+	// event, without a payload.
+	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Media type of the payload; empty means application/json.
 	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
-	// How often the actor had passed away before.
+	// How often the actor had passed away before. An actor that has been without a life for an hour
+	// counts from 0 again.
 	Life          uint64 `protobuf:"varint,6,opt,name=life,proto3" json:"life,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1522,7 +1796,7 @@ type ActorEvent struct {
 
 func (x *ActorEvent) Reset() {
 	*x = ActorEvent{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1808,7 @@ func (x *ActorEvent) String() string {
 func (*ActorEvent) ProtoMessage() {}
 
 func (x *ActorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1821,7 @@ func (x *ActorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorEvent.ProtoReflect.Descriptor instead.
 func (*ActorEvent) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ActorEvent) GetPosition() string {
@@ -1607,7 +1881,7 @@ type InvokeResponse struct {
 
 func (x *InvokeResponse) Reset() {
 	*x = InvokeResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1893,7 @@ func (x *InvokeResponse) String() string {
 func (*InvokeResponse) ProtoMessage() {}
 
 func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1906,7 @@ func (x *InvokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeResponse.ProtoReflect.Descriptor instead.
 func (*InvokeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InvokeResponse) GetPayload() []byte {
@@ -1679,7 +1953,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1965,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[20]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1978,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueryRequest) GetActor() *ActorKey {
@@ -1769,7 +2043,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2055,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[21]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2068,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QueryResponse) GetPayload() []byte {
@@ -1840,7 +2114,7 @@ type InvokeStreamRequest struct {
 
 func (x *InvokeStreamRequest) Reset() {
 	*x = InvokeStreamRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2126,7 @@ func (x *InvokeStreamRequest) String() string {
 func (*InvokeStreamRequest) ProtoMessage() {}
 
 func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[22]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2139,7 @@ func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
 func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
@@ -1921,7 +2195,7 @@ type StreamInvocation struct {
 
 func (x *StreamInvocation) Reset() {
 	*x = StreamInvocation{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2207,7 @@ func (x *StreamInvocation) String() string {
 func (*StreamInvocation) ProtoMessage() {}
 
 func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[23]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2220,7 @@ func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
 func (*StreamInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StreamInvocation) GetId() uint64 {
@@ -2035,7 +2309,7 @@ type InvokeStreamResponse struct {
 
 func (x *InvokeStreamResponse) Reset() {
 	*x = InvokeStreamResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2321,7 @@ func (x *InvokeStreamResponse) String() string {
 func (*InvokeStreamResponse) ProtoMessage() {}
 
 func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[24]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2334,7 @@ func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
 func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
@@ -2096,7 +2370,7 @@ type StreamReply struct {
 
 func (x *StreamReply) Reset() {
 	*x = StreamReply{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2382,7 @@ func (x *StreamReply) String() string {
 func (*StreamReply) ProtoMessage() {}
 
 func (x *StreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[25]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2395,7 @@ func (x *StreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
 func (*StreamReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StreamReply) GetId() uint64 {
@@ -2188,7 +2462,7 @@ type StreamError struct {
 
 func (x *StreamError) Reset() {
 	*x = StreamError{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2474,7 @@ func (x *StreamError) String() string {
 func (*StreamError) ProtoMessage() {}
 
 func (x *StreamError) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[26]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2487,7 @@ func (x *StreamError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
 func (*StreamError) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StreamError) GetCode() uint32 {
@@ -2246,7 +2520,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2532,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[27]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2545,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -2290,7 +2564,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2576,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[28]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2589,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -2357,7 +2631,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2643,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[29]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2656,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -2494,7 +2768,7 @@ type ActorTimer struct {
 
 func (x *ActorTimer) Reset() {
 	*x = ActorTimer{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2780,7 @@ func (x *ActorTimer) String() string {
 func (*ActorTimer) ProtoMessage() {}
 
 func (x *ActorTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[30]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2793,7 @@ func (x *ActorTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorTimer.ProtoReflect.Descriptor instead.
 func (*ActorTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActorTimer) GetName() string {
@@ -2583,7 +2857,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2869,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[31]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2882,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{31}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -2691,7 +2965,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2977,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[32]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2990,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{32}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -2761,7 +3035,7 @@ type ActorScan struct {
 
 func (x *ActorScan) Reset() {
 	*x = ActorScan{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +3047,7 @@ func (x *ActorScan) String() string {
 func (*ActorScan) ProtoMessage() {}
 
 func (x *ActorScan) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[33]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +3060,7 @@ func (x *ActorScan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorScan.ProtoReflect.Descriptor instead.
 func (*ActorScan) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{33}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ActorScan) GetExamined() uint64 {
@@ -2840,7 +3114,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3126,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[34]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3139,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{34}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -2886,7 +3160,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3172,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[35]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3185,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -2940,7 +3214,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2952,7 +3226,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[36]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2965,7 +3239,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{36}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -2998,7 +3272,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3284,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[37]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3297,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{37}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -3041,7 +3315,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3327,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[38]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3340,7 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{38}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{41}
 }
 
 type ListServicesRequest struct {
@@ -3084,7 +3358,7 @@ type ListServicesRequest struct {
 
 func (x *ListServicesRequest) Reset() {
 	*x = ListServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3370,7 @@ func (x *ListServicesRequest) String() string {
 func (*ListServicesRequest) ProtoMessage() {}
 
 func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[39]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3383,7 @@ func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{39}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListServicesRequest) GetApp() string {
@@ -3151,7 +3425,7 @@ type ListServicesResponse struct {
 
 func (x *ListServicesResponse) Reset() {
 	*x = ListServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3437,7 @@ func (x *ListServicesResponse) String() string {
 func (*ListServicesResponse) ProtoMessage() {}
 
 func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[40]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3450,7 @@ func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{40}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListServicesResponse) GetServices() []*Service {
@@ -3204,7 +3478,7 @@ type WatchServicesRequest struct {
 
 func (x *WatchServicesRequest) Reset() {
 	*x = WatchServicesRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3490,7 @@ func (x *WatchServicesRequest) String() string {
 func (*WatchServicesRequest) ProtoMessage() {}
 
 func (x *WatchServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[41]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3503,7 @@ func (x *WatchServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchServicesRequest.ProtoReflect.Descriptor instead.
 func (*WatchServicesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{41}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchServicesRequest) GetApp() string {
@@ -3258,7 +3532,7 @@ type WatchServicesResponse struct {
 
 func (x *WatchServicesResponse) Reset() {
 	*x = WatchServicesResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +3544,7 @@ func (x *WatchServicesResponse) String() string {
 func (*WatchServicesResponse) ProtoMessage() {}
 
 func (x *WatchServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[42]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +3557,7 @@ func (x *WatchServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchServicesResponse.ProtoReflect.Descriptor instead.
 func (*WatchServicesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{42}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchServicesResponse) GetServices() []*Service {
@@ -3312,7 +3586,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3598,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[43]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3611,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{43}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Service) GetName() string {
@@ -3469,7 +3743,35 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\aforward\x18\x05 \x01(\v2\x16.greenroom.v1.ActorKeyR\aforward\x12*\n" +
 	"\x04path\x18\x06 \x03(\v2\x16.greenroom.v1.ActorKeyR\x04path\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x16\n" +
-	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\xb1\x01\n" +
+	"\x06cookie\x18\b \x01(\x04R\x06cookie\"\xea\x01\n" +
+	"\x18ListSubscriptionsRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
+	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x04type\x12\x18\n" +
+	"\x02id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x02id\x12'\n" +
+	"\tpage_size\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken\"\x85\x01\n" +
+	"\x19ListSubscriptionsResponse\x12@\n" +
+	"\rsubscriptions\x18\x01 \x03(\v2\x1a.greenroom.v1.SubscriptionR\rsubscriptions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcb\x03\n" +
+	"\fSubscription\x126\n" +
+	"\n" +
+	"subscriber\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyR\n" +
+	"subscriber\x124\n" +
+	"\tpublisher\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\tpublisher\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1a\n" +
+	"\bposition\x18\x04 \x01(\tR\bposition\x12\x16\n" +
+	"\x06newest\x18\x05 \x01(\tR\x06newest\x12\x16\n" +
+	"\x06behind\x18\x06 \x01(\bR\x06behind\x124\n" +
+	"\x16publisher_type_missing\x18\a \x01(\bR\x14publisherTypeMissing\x12\x1a\n" +
+	"\bfailures\x18\b \x01(\rR\bfailures\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\t \x01(\tR\tlastError\x12=\n" +
+	"\fnext_attempt\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt\x129\n" +
+	"\n" +
+	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb1\x01\n" +
 	"\x10SubscribeRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1f\n" +
 	"\x05start\x18\x02 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\x05start\x12!\n" +
@@ -3631,12 +3933,13 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\x8e\t\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xf9\t\n" +
 	"\fActorService\x12C\n" +
 	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12L\n" +
 	"\tInvokeAll\x12\x1e.greenroom.v1.InvokeAllRequest\x1a\x1f.greenroom.v1.InvokeAllResponse\x12=\n" +
 	"\x04Send\x12\x19.greenroom.v1.SendRequest\x1a\x1a.greenroom.v1.SendResponse\x12Z\n" +
-	"\fListMessages\x12!.greenroom.v1.ListMessagesRequest\x1a\".greenroom.v1.ListMessagesResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\fListMessages\x12!.greenroom.v1.ListMessagesRequest\x1a\".greenroom.v1.ListMessagesResponse\"\x03\x90\x02\x01\x12i\n" +
+	"\x11ListSubscriptions\x12&.greenroom.v1.ListSubscriptionsRequest\x1a'.greenroom.v1.ListSubscriptionsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\tSubscribe\x12\x1e.greenroom.v1.SubscribeRequest\x1a\x1f.greenroom.v1.SubscribeResponse\"\x03\x90\x02\x010\x01\x12Y\n" +
 	"\fInvokeStream\x12!.greenroom.v1.InvokeStreamRequest\x1a\".greenroom.v1.InvokeStreamResponse(\x010\x01\x12E\n" +
 	"\x05Query\x12\x1a.greenroom.v1.QueryRequest\x1a\x1b.greenroom.v1.QueryResponse\"\x03\x90\x02\x01\x12N\n" +
@@ -3662,145 +3965,155 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_greenroom_v1_actor_proto_goTypes = []any{
-	(Consistency)(0),              // 0: greenroom.v1.Consistency
-	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
-	(*InvokeRequest)(nil),         // 2: greenroom.v1.InvokeRequest
-	(*InvokeAllRequest)(nil),      // 3: greenroom.v1.InvokeAllRequest
-	(*ActorCall)(nil),             // 4: greenroom.v1.ActorCall
-	(*InvokeAllResponse)(nil),     // 5: greenroom.v1.InvokeAllResponse
-	(*CallReply)(nil),             // 6: greenroom.v1.CallReply
-	(*SendRequest)(nil),           // 7: greenroom.v1.SendRequest
-	(*OutgoingMessage)(nil),       // 8: greenroom.v1.OutgoingMessage
-	(*SendResponse)(nil),          // 9: greenroom.v1.SendResponse
-	(*SentMessage)(nil),           // 10: greenroom.v1.SentMessage
-	(*ListMessagesRequest)(nil),   // 11: greenroom.v1.ListMessagesRequest
-	(*CancelQueuedRequest)(nil),   // 12: greenroom.v1.CancelQueuedRequest
-	(*CancelQueuedResponse)(nil),  // 13: greenroom.v1.CancelQueuedResponse
-	(*ListMessagesResponse)(nil),  // 14: greenroom.v1.ListMessagesResponse
-	(*InboxMessage)(nil),          // 15: greenroom.v1.InboxMessage
-	(*MessageDetails)(nil),        // 16: greenroom.v1.MessageDetails
-	(*SubscribeRequest)(nil),      // 17: greenroom.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),     // 18: greenroom.v1.SubscribeResponse
-	(*ActorEvent)(nil),            // 19: greenroom.v1.ActorEvent
-	(*InvokeResponse)(nil),        // 20: greenroom.v1.InvokeResponse
-	(*QueryRequest)(nil),          // 21: greenroom.v1.QueryRequest
-	(*QueryResponse)(nil),         // 22: greenroom.v1.QueryResponse
-	(*InvokeStreamRequest)(nil),   // 23: greenroom.v1.InvokeStreamRequest
-	(*StreamInvocation)(nil),      // 24: greenroom.v1.StreamInvocation
-	(*InvokeStreamResponse)(nil),  // 25: greenroom.v1.InvokeStreamResponse
-	(*StreamReply)(nil),           // 26: greenroom.v1.StreamReply
-	(*StreamError)(nil),           // 27: greenroom.v1.StreamError
-	(*GetActorRequest)(nil),       // 28: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 29: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 30: greenroom.v1.Actor
-	(*ActorTimer)(nil),            // 31: greenroom.v1.ActorTimer
-	(*ListActorsRequest)(nil),     // 32: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 33: greenroom.v1.ListActorsResponse
-	(*ActorScan)(nil),             // 34: greenroom.v1.ActorScan
-	(*GetStateRequest)(nil),       // 35: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 36: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 37: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 38: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 39: greenroom.v1.DeleteActorResponse
-	(*ListServicesRequest)(nil),   // 40: greenroom.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),  // 41: greenroom.v1.ListServicesResponse
-	(*WatchServicesRequest)(nil),  // 42: greenroom.v1.WatchServicesRequest
-	(*WatchServicesResponse)(nil), // 43: greenroom.v1.WatchServicesResponse
-	(*Service)(nil),               // 44: greenroom.v1.Service
-	(*structpb.Value)(nil),        // 45: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*ErrorDetail)(nil),           // 48: greenroom.v1.ErrorDetail
+	(Consistency)(0),                  // 0: greenroom.v1.Consistency
+	(*ActorKey)(nil),                  // 1: greenroom.v1.ActorKey
+	(*InvokeRequest)(nil),             // 2: greenroom.v1.InvokeRequest
+	(*InvokeAllRequest)(nil),          // 3: greenroom.v1.InvokeAllRequest
+	(*ActorCall)(nil),                 // 4: greenroom.v1.ActorCall
+	(*InvokeAllResponse)(nil),         // 5: greenroom.v1.InvokeAllResponse
+	(*CallReply)(nil),                 // 6: greenroom.v1.CallReply
+	(*SendRequest)(nil),               // 7: greenroom.v1.SendRequest
+	(*OutgoingMessage)(nil),           // 8: greenroom.v1.OutgoingMessage
+	(*SendResponse)(nil),              // 9: greenroom.v1.SendResponse
+	(*SentMessage)(nil),               // 10: greenroom.v1.SentMessage
+	(*ListMessagesRequest)(nil),       // 11: greenroom.v1.ListMessagesRequest
+	(*CancelQueuedRequest)(nil),       // 12: greenroom.v1.CancelQueuedRequest
+	(*CancelQueuedResponse)(nil),      // 13: greenroom.v1.CancelQueuedResponse
+	(*ListMessagesResponse)(nil),      // 14: greenroom.v1.ListMessagesResponse
+	(*InboxMessage)(nil),              // 15: greenroom.v1.InboxMessage
+	(*MessageDetails)(nil),            // 16: greenroom.v1.MessageDetails
+	(*ListSubscriptionsRequest)(nil),  // 17: greenroom.v1.ListSubscriptionsRequest
+	(*ListSubscriptionsResponse)(nil), // 18: greenroom.v1.ListSubscriptionsResponse
+	(*Subscription)(nil),              // 19: greenroom.v1.Subscription
+	(*SubscribeRequest)(nil),          // 20: greenroom.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),         // 21: greenroom.v1.SubscribeResponse
+	(*ActorEvent)(nil),                // 22: greenroom.v1.ActorEvent
+	(*InvokeResponse)(nil),            // 23: greenroom.v1.InvokeResponse
+	(*QueryRequest)(nil),              // 24: greenroom.v1.QueryRequest
+	(*QueryResponse)(nil),             // 25: greenroom.v1.QueryResponse
+	(*InvokeStreamRequest)(nil),       // 26: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),          // 27: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),      // 28: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),               // 29: greenroom.v1.StreamReply
+	(*StreamError)(nil),               // 30: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),           // 31: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),          // 32: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                     // 33: greenroom.v1.Actor
+	(*ActorTimer)(nil),                // 34: greenroom.v1.ActorTimer
+	(*ListActorsRequest)(nil),         // 35: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),        // 36: greenroom.v1.ListActorsResponse
+	(*ActorScan)(nil),                 // 37: greenroom.v1.ActorScan
+	(*GetStateRequest)(nil),           // 38: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),          // 39: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),                // 40: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),        // 41: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),       // 42: greenroom.v1.DeleteActorResponse
+	(*ListServicesRequest)(nil),       // 43: greenroom.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),      // 44: greenroom.v1.ListServicesResponse
+	(*WatchServicesRequest)(nil),      // 45: greenroom.v1.WatchServicesRequest
+	(*WatchServicesResponse)(nil),     // 46: greenroom.v1.WatchServicesResponse
+	(*Service)(nil),                   // 47: greenroom.v1.Service
+	(*structpb.Value)(nil),            // 48: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 50: google.protobuf.Duration
+	(*ErrorDetail)(nil),               // 51: greenroom.v1.ErrorDetail
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	45, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	48, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
 	4,  // 2: greenroom.v1.InvokeAllRequest.calls:type_name -> greenroom.v1.ActorCall
-	45, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
+	48, // 3: greenroom.v1.ActorCall.json:type_name -> google.protobuf.Value
 	6,  // 4: greenroom.v1.InvokeAllResponse.replies:type_name -> greenroom.v1.CallReply
-	45, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
+	48, // 5: greenroom.v1.CallReply.json:type_name -> google.protobuf.Value
 	8,  // 6: greenroom.v1.SendRequest.messages:type_name -> greenroom.v1.OutgoingMessage
-	45, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
-	46, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
-	47, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
+	48, // 7: greenroom.v1.OutgoingMessage.json:type_name -> google.protobuf.Value
+	49, // 8: greenroom.v1.OutgoingMessage.at:type_name -> google.protobuf.Timestamp
+	50, // 9: greenroom.v1.OutgoingMessage.after:type_name -> google.protobuf.Duration
 	10, // 10: greenroom.v1.SendResponse.messages:type_name -> greenroom.v1.SentMessage
-	27, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
+	30, // 11: greenroom.v1.SentMessage.error:type_name -> greenroom.v1.StreamError
 	1,  // 12: greenroom.v1.ListMessagesRequest.actor:type_name -> greenroom.v1.ActorKey
 	15, // 13: greenroom.v1.ListMessagesResponse.messages:type_name -> greenroom.v1.InboxMessage
 	16, // 14: greenroom.v1.InboxMessage.details:type_name -> greenroom.v1.MessageDetails
-	46, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
-	46, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
-	46, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
-	46, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
+	49, // 15: greenroom.v1.InboxMessage.due:type_name -> google.protobuf.Timestamp
+	49, // 16: greenroom.v1.InboxMessage.fire_at:type_name -> google.protobuf.Timestamp
+	49, // 17: greenroom.v1.InboxMessage.sent_at:type_name -> google.protobuf.Timestamp
+	49, // 18: greenroom.v1.InboxMessage.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: greenroom.v1.MessageDetails.from:type_name -> greenroom.v1.ActorKey
 	1,  // 20: greenroom.v1.MessageDetails.by:type_name -> greenroom.v1.ActorKey
 	1,  // 21: greenroom.v1.MessageDetails.forward:type_name -> greenroom.v1.ActorKey
 	1,  // 22: greenroom.v1.MessageDetails.path:type_name -> greenroom.v1.ActorKey
-	1,  // 23: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
-	19, // 24: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
-	46, // 25: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
-	45, // 26: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
-	1,  // 27: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 28: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	45, // 29: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
-	45, // 30: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
-	24, // 31: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 32: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 33: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	26, // 34: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	27, // 35: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	48, // 36: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 37: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	30, // 38: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 39: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	46, // 40: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	31, // 41: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
-	46, // 42: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
-	47, // 43: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
-	30, // 44: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	34, // 45: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
-	1,  // 46: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	37, // 47: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 48: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	44, // 49: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
-	44, // 50: greenroom.v1.WatchServicesResponse.services:type_name -> greenroom.v1.Service
-	1,  // 51: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
-	46, // 52: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
-	2,  // 53: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	3,  // 54: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
-	7,  // 55: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
-	11, // 56: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
-	17, // 57: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
-	23, // 58: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	21, // 59: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	28, // 60: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	32, // 61: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	35, // 62: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	40, // 63: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
-	42, // 64: greenroom.v1.ActorService.WatchServices:input_type -> greenroom.v1.WatchServicesRequest
-	12, // 65: greenroom.v1.ActorService.CancelQueued:input_type -> greenroom.v1.CancelQueuedRequest
-	38, // 66: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	20, // 67: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 68: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
-	9,  // 69: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
-	14, // 70: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
-	18, // 71: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
-	25, // 72: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	22, // 73: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	29, // 74: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	33, // 75: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	36, // 76: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	41, // 77: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
-	43, // 78: greenroom.v1.ActorService.WatchServices:output_type -> greenroom.v1.WatchServicesResponse
-	13, // 79: greenroom.v1.ActorService.CancelQueued:output_type -> greenroom.v1.CancelQueuedResponse
-	39, // 80: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	67, // [67:81] is the sub-list for method output_type
-	53, // [53:67] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	19, // 23: greenroom.v1.ListSubscriptionsResponse.subscriptions:type_name -> greenroom.v1.Subscription
+	1,  // 24: greenroom.v1.Subscription.subscriber:type_name -> greenroom.v1.ActorKey
+	1,  // 25: greenroom.v1.Subscription.publisher:type_name -> greenroom.v1.ActorKey
+	49, // 26: greenroom.v1.Subscription.next_attempt:type_name -> google.protobuf.Timestamp
+	49, // 27: greenroom.v1.Subscription.updated_at:type_name -> google.protobuf.Timestamp
+	1,  // 28: greenroom.v1.SubscribeRequest.actor:type_name -> greenroom.v1.ActorKey
+	22, // 29: greenroom.v1.SubscribeResponse.events:type_name -> greenroom.v1.ActorEvent
+	49, // 30: greenroom.v1.ActorEvent.published_at:type_name -> google.protobuf.Timestamp
+	48, // 31: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 32: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 33: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	48, // 34: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	48, // 35: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	27, // 36: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 37: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 38: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	29, // 39: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	30, // 40: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	51, // 41: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 42: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	33, // 43: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 44: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	49, // 45: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	34, // 46: greenroom.v1.Actor.timers:type_name -> greenroom.v1.ActorTimer
+	49, // 47: greenroom.v1.ActorTimer.due:type_name -> google.protobuf.Timestamp
+	50, // 48: greenroom.v1.ActorTimer.every:type_name -> google.protobuf.Duration
+	33, // 49: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	37, // 50: greenroom.v1.ListActorsResponse.scan:type_name -> greenroom.v1.ActorScan
+	1,  // 51: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	40, // 52: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 53: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	47, // 54: greenroom.v1.ListServicesResponse.services:type_name -> greenroom.v1.Service
+	47, // 55: greenroom.v1.WatchServicesResponse.services:type_name -> greenroom.v1.Service
+	1,  // 56: greenroom.v1.Service.actor:type_name -> greenroom.v1.ActorKey
+	49, // 57: greenroom.v1.Service.claimed_at:type_name -> google.protobuf.Timestamp
+	2,  // 58: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	3,  // 59: greenroom.v1.ActorService.InvokeAll:input_type -> greenroom.v1.InvokeAllRequest
+	7,  // 60: greenroom.v1.ActorService.Send:input_type -> greenroom.v1.SendRequest
+	11, // 61: greenroom.v1.ActorService.ListMessages:input_type -> greenroom.v1.ListMessagesRequest
+	17, // 62: greenroom.v1.ActorService.ListSubscriptions:input_type -> greenroom.v1.ListSubscriptionsRequest
+	20, // 63: greenroom.v1.ActorService.Subscribe:input_type -> greenroom.v1.SubscribeRequest
+	26, // 64: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	24, // 65: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	31, // 66: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	35, // 67: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	38, // 68: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	43, // 69: greenroom.v1.ActorService.ListServices:input_type -> greenroom.v1.ListServicesRequest
+	45, // 70: greenroom.v1.ActorService.WatchServices:input_type -> greenroom.v1.WatchServicesRequest
+	12, // 71: greenroom.v1.ActorService.CancelQueued:input_type -> greenroom.v1.CancelQueuedRequest
+	41, // 72: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	23, // 73: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	5,  // 74: greenroom.v1.ActorService.InvokeAll:output_type -> greenroom.v1.InvokeAllResponse
+	9,  // 75: greenroom.v1.ActorService.Send:output_type -> greenroom.v1.SendResponse
+	14, // 76: greenroom.v1.ActorService.ListMessages:output_type -> greenroom.v1.ListMessagesResponse
+	18, // 77: greenroom.v1.ActorService.ListSubscriptions:output_type -> greenroom.v1.ListSubscriptionsResponse
+	21, // 78: greenroom.v1.ActorService.Subscribe:output_type -> greenroom.v1.SubscribeResponse
+	28, // 79: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	25, // 80: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	32, // 81: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	36, // 82: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	39, // 83: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	44, // 84: greenroom.v1.ActorService.ListServices:output_type -> greenroom.v1.ListServicesResponse
+	46, // 85: greenroom.v1.ActorService.WatchServices:output_type -> greenroom.v1.WatchServicesResponse
+	13, // 86: greenroom.v1.ActorService.CancelQueued:output_type -> greenroom.v1.CancelQueuedResponse
+	42, // 87: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	73, // [73:88] is the sub-list for method output_type
+	58, // [58:73] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -3813,7 +4126,7 @@ func file_greenroom_v1_actor_proto_init() {
 		(*OutgoingMessage_At)(nil),
 		(*OutgoingMessage_After)(nil),
 	}
-	file_greenroom_v1_actor_proto_msgTypes[16].OneofWrappers = []any{
+	file_greenroom_v1_actor_proto_msgTypes[19].OneofWrappers = []any{
 		(*SubscribeRequest_Start)(nil),
 		(*SubscribeRequest_After)(nil),
 	}
@@ -3823,7 +4136,7 @@ func file_greenroom_v1_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   44,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

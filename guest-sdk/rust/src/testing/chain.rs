@@ -12,6 +12,7 @@ use crate::codec::{self, MessageFrame, TurnFrame};
 use crate::context::Key;
 use crate::convert::Payload;
 use crate::error::{Error, Status};
+use crate::event;
 use crate::host::Code;
 use crate::life;
 use crate::spec::{MethodSpec, Placement, TypeSpec};
@@ -510,7 +511,11 @@ impl Chain {
             }
             Some(Asks::Event(notice)) => {
                 frame.cause = codec::CAUSE_EVENT;
-                frame.cause_name = &notice.event.name;
+                if notice.event.ends_life() {
+                    frame.failed = event::PASSED_AWAY;
+                } else {
+                    frame.cause_name = &notice.event.name;
+                }
                 frame.due_unix_nano = notice.published;
                 frame.attempt = notice.attempt;
                 frame.caller_type = &notice.event.from.actor_type;
@@ -598,6 +603,7 @@ impl Chain {
         }
         self.commit_watches(host);
         self.commit_subscriptions(host); // before the events of the chain, which are new
+        host.0.society.keep(self.published.take());
         for (key, member) in self.members.borrow().iter() {
             if member.written.get() {
                 world.awake.borrow_mut().insert(key.clone());
@@ -607,7 +613,6 @@ impl Chain {
                 }
             }
         }
-        host.0.society.keep(self.published.take());
         for letter in self.sent.take() {
             host.post(letter);
         }

@@ -1,7 +1,7 @@
 //! What a turn does beside its actor's state: messages, events, spawned actors, services.
 
 use super::chain::{Chain, Member};
-use super::messages::{key_of, Event, Letter};
+use super::messages::{key_of, Event, Letter, RESERVED_EVENTS};
 use super::reminders::TurnReminders;
 use super::Host;
 use crate::codec;
@@ -170,6 +170,10 @@ impl Acts<'_> {
             );
             return self.turn.refuse(problem);
         }
+        if name.starts_with(RESERVED_EVENTS) {
+            let problem = format!("the event name begins with {RESERVED_EVENTS}; choose another");
+            return self.turn.refuse(problem);
+        }
         let size = payload.body.len();
         if size > MAX_MESSAGE {
             let problem = format!("the event has {size} bytes; at most {MAX_MESSAGE} are allowed");
@@ -193,19 +197,7 @@ impl Acts<'_> {
     pub(super) fn spawn(&self, actor_type: &str) -> Result<String, Code> {
         self.may_live()?;
         let world = &self.host.0;
-        let entry = world.types.borrow().get(actor_type).copied();
-        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
-        match entry {
-            None if !faked => {
-                let problem = format!("there is no actor type {actor_type:?} here");
-                return self.turn.refuse(problem);
-            }
-            Some(entry) if entry.spec.placement == Placement::Stateless => {
-                let problem = format!("{actor_type} is stateless: its actors need not be spawned");
-                return self.turn.refuse(problem);
-            }
-            _ => {}
-        }
+        self.check_type(actor_type, "need not be spawned")?;
         let mut spawned = self.chain.spawned.borrow_mut();
         if spawned.len() == MAX_SPAWNED {
             let problem = format!("a turn may spawn {MAX_SPAWNED} actors");
@@ -217,6 +209,24 @@ impl Acts<'_> {
         );
         spawned.push(key_of(actor_type, &id));
         Ok(id)
+    }
+
+    /// Refuses a type that the host does not have, and a stateless one, whose actors say so.
+    pub(super) fn check_type(&self, actor_type: &str, stateless: &str) -> Result<(), Code> {
+        let world = &self.host.0;
+        let entry = world.types.borrow().get(actor_type).copied();
+        let faked = world.fakes.borrow().keys().any(|(of, _)| of == actor_type);
+        match entry {
+            None if !faked => {
+                let problem = format!("there is no actor type {actor_type:?} here");
+                self.turn.refuse(problem)
+            }
+            Some(entry) if entry.spec.placement == Placement::Stateless => {
+                let problem = format!("{actor_type} is stateless: its actors {stateless}");
+                self.turn.refuse(problem)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn become_(&self, set: &str) -> Result<(), Code> {

@@ -73,6 +73,19 @@ pub struct Event {
     pub at: SystemTime,
 }
 
+/// What no name of a guest's event begins with.
+pub(super) const RESERVED_EVENTS: &str = "greenroom.";
+
+/// The name of the last event of a life.
+const PASSED_AWAY_EVENT: &str = "greenroom.passed_away";
+
+impl Event {
+    /// Whether the host has published it with the end of a life.
+    pub(super) fn ends_life(&self) -> bool {
+        self.name == PASSED_AWAY_EVENT
+    }
+}
+
 /// A message of an inbox.
 #[derive(Clone)]
 pub(super) struct Letter {
@@ -238,7 +251,8 @@ impl Host {
     pub fn events(&self, actor_type: &str, id: &str) -> Vec<Event> {
         let key = key_of(actor_type, id);
         let all = self.0.society.events.borrow();
-        all.iter().filter(|e| e.from == key).cloned().collect()
+        let own = all.iter().filter(|e| e.from == key && !e.ends_life());
+        own.cloned().collect()
     }
 
     /// The messages that nobody has consumed, oldest first.
@@ -472,6 +486,15 @@ impl Host {
         self.0.reminders.remove(key);
         society.services.borrow_mut().retain(|_, by| by != key);
         society.end_ties(key);
+        let has_published = society.events.borrow().iter().any(|e| e.from == *key);
+        if has_published {
+            society.keep(vec![Event {
+                from: key.clone(),
+                name: PASSED_AWAY_EVENT.to_string(),
+                payload: Payload::default(),
+                at: time(self.0.now.get()),
+            }]);
+        }
         let (ended, kept) = society
             .inbox
             .take()

@@ -93,9 +93,12 @@ impl Acts<'_> {
         let to = self.publisher(of, id)?;
         self.turn.check_method("subscription", method)?;
         let seen = self.subscribed();
-        if seen.len() >= MAX_SUBSCRIPTIONS && !seen.contains(&to) {
-            let problem = format!("an actor subscribes to at most {MAX_SUBSCRIPTIONS} others");
-            return self.refuse(Code::TOO_MANY, problem);
+        if !seen.contains(&to) {
+            self.check_type(of, "publish no events")?;
+            if seen.len() >= MAX_SUBSCRIPTIONS {
+                let problem = format!("an actor subscribes to at most {MAX_SUBSCRIPTIONS} others");
+                return self.refuse(Code::TOO_MANY, problem);
+            }
         }
         self.change_subscription(to, method);
         Ok(())

@@ -19,15 +19,21 @@ func (p *Paper) Publish(ctx *actor.Context, n int) (int, error) {
 	return p.Issues, nil
 }
 
+// End ends the paper's life. Its next one begins with the first issue.
+func (p *Paper) End(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	return actor.None{}, actor.PassAway(ctx)
+}
+
 // Reader reads papers.
 type Reader struct {
 	// Last is the last issue that was read of each paper, and First the first one.
 	Last  map[string]int `json:"last"`
 	First map[string]int `json:"first"`
 	// Disorder counts the issues that came before an earlier one, or again, or with a gap that was not
-	// reported; Gone counts the reports of gaps.
+	// reported; Gone counts the reports of gaps, and Ended those of papers that have passed away.
 	Disorder int  `json:"disorder"`
 	Gone     int  `json:"gone"`
+	Ended    int  `json:"ended"`
 	Skips    bool `json:"skips"` // the next issue may be any later one
 	Read     int  `json:"read"`
 	// Stops is after how many issues it unsubscribes; 0: never.
@@ -81,6 +87,14 @@ func (r *Reader) Issue(ctx *actor.Context, in actor.Payload) (actor.None, error)
 		r.Skips = true
 		return actor.None{}, nil
 	}
+	if c.Failed == actor.PublisherPassedAway {
+		if c.Attempt == 1 {
+			return actor.None{}, actor.Errorf("not_yet", "not at this attempt")
+		}
+		r.Ended++
+		delete(r.Last, c.From.ID)
+		return actor.None{}, nil
+	}
 	n := 0
 	for _, digit := range in.Data {
 		n = 10*n + int(digit-'0')
@@ -117,7 +131,7 @@ func (r *Reader) End(ctx *actor.Context, _ actor.None) (actor.None, error) {
 func (r *Reader) View(*actor.Context, actor.None) (Reader, error) { return *r, nil }
 
 func init() {
-	actor.Register("Paper", actor.EventPolicy{Count: 40}, actor.Method("Publish", (*Paper).Publish))
+	actor.Register("Paper", actor.EventPolicy{Count: 40}, actor.Method("Publish", (*Paper).Publish), actor.Method("End", (*Paper).End))
 	actor.Register("Reader",
 		actor.Method("Subscribe", (*Reader).Subscribe), actor.Method("Many", (*Reader).Many), actor.Method("Unsubscribe", (*Reader).Unsubscribe),
 		actor.Method("Issue", (*Reader).Issue), actor.Method("End", (*Reader).End), actor.ReadOnly("View", (*Reader).View))

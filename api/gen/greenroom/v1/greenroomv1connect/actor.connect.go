@@ -42,6 +42,9 @@ const (
 	// ActorServiceListMessagesProcedure is the fully-qualified name of the ActorService's ListMessages
 	// RPC.
 	ActorServiceListMessagesProcedure = "/greenroom.v1.ActorService/ListMessages"
+	// ActorServiceListSubscriptionsProcedure is the fully-qualified name of the ActorService's
+	// ListSubscriptions RPC.
+	ActorServiceListSubscriptionsProcedure = "/greenroom.v1.ActorService/ListSubscriptions"
 	// ActorServiceSubscribeProcedure is the fully-qualified name of the ActorService's Subscribe RPC.
 	ActorServiceSubscribeProcedure = "/greenroom.v1.ActorService/Subscribe"
 	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
@@ -96,6 +99,9 @@ type ActorServiceClient interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// ListSubscriptions lists the subscriptions of actors to the events of other actors, in byte order of
+	// the subscribers' types and IDs: those of an app, of the actors of a type, or of one actor.
+	ListSubscriptions(context.Context, *connect.Request[v1.ListSubscriptionsRequest]) (*connect.Response[v1.ListSubscriptionsResponse], error)
 	// Subscribe streams the events that an actor publishes, in their order, each once, until the
 	// caller ends it or the server stops, or, if kept_only asks for it, until all that are kept were
 	// sent. A caller whose stream breaks subscribes again, at any
@@ -192,6 +198,13 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listSubscriptions: connect.NewClient[v1.ListSubscriptionsRequest, v1.ListSubscriptionsResponse](
+			httpClient,
+			baseURL+ActorServiceListSubscriptionsProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("ListSubscriptions")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		subscribe: connect.NewClient[v1.SubscribeRequest, v1.SubscribeResponse](
 			httpClient,
 			baseURL+ActorServiceSubscribeProcedure,
@@ -263,20 +276,21 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // actorServiceClient implements ActorServiceClient.
 type actorServiceClient struct {
-	invoke        *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
-	invokeAll     *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
-	send          *connect.Client[v1.SendRequest, v1.SendResponse]
-	listMessages  *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
-	subscribe     *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
-	invokeStream  *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
-	query         *connect.Client[v1.QueryRequest, v1.QueryResponse]
-	getActor      *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
-	listActors    *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
-	getState      *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
-	listServices  *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	watchServices *connect.Client[v1.WatchServicesRequest, v1.WatchServicesResponse]
-	cancelQueued  *connect.Client[v1.CancelQueuedRequest, v1.CancelQueuedResponse]
-	deleteActor   *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
+	invoke            *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
+	invokeAll         *connect.Client[v1.InvokeAllRequest, v1.InvokeAllResponse]
+	send              *connect.Client[v1.SendRequest, v1.SendResponse]
+	listMessages      *connect.Client[v1.ListMessagesRequest, v1.ListMessagesResponse]
+	listSubscriptions *connect.Client[v1.ListSubscriptionsRequest, v1.ListSubscriptionsResponse]
+	subscribe         *connect.Client[v1.SubscribeRequest, v1.SubscribeResponse]
+	invokeStream      *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
+	query             *connect.Client[v1.QueryRequest, v1.QueryResponse]
+	getActor          *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
+	listActors        *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
+	getState          *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
+	listServices      *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	watchServices     *connect.Client[v1.WatchServicesRequest, v1.WatchServicesResponse]
+	cancelQueued      *connect.Client[v1.CancelQueuedRequest, v1.CancelQueuedResponse]
+	deleteActor       *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
 // Invoke calls greenroom.v1.ActorService.Invoke.
@@ -297,6 +311,11 @@ func (c *actorServiceClient) Send(ctx context.Context, req *connect.Request[v1.S
 // ListMessages calls greenroom.v1.ActorService.ListMessages.
 func (c *actorServiceClient) ListMessages(ctx context.Context, req *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
 	return c.listMessages.CallUnary(ctx, req)
+}
+
+// ListSubscriptions calls greenroom.v1.ActorService.ListSubscriptions.
+func (c *actorServiceClient) ListSubscriptions(ctx context.Context, req *connect.Request[v1.ListSubscriptionsRequest]) (*connect.Response[v1.ListSubscriptionsResponse], error) {
+	return c.listSubscriptions.CallUnary(ctx, req)
 }
 
 // Subscribe calls greenroom.v1.ActorService.Subscribe.
@@ -376,6 +395,9 @@ type ActorServiceHandler interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// ListMessages lists the messages to an actor that it has not consumed.
 	ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error)
+	// ListSubscriptions lists the subscriptions of actors to the events of other actors, in byte order of
+	// the subscribers' types and IDs: those of an app, of the actors of a type, or of one actor.
+	ListSubscriptions(context.Context, *connect.Request[v1.ListSubscriptionsRequest]) (*connect.Response[v1.ListSubscriptionsResponse], error)
 	// Subscribe streams the events that an actor publishes, in their order, each once, until the
 	// caller ends it or the server stops, or, if kept_only asks for it, until all that are kept were
 	// sent. A caller whose stream breaks subscribes again, at any
@@ -468,6 +490,13 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	actorServiceListSubscriptionsHandler := connect.NewUnaryHandler(
+		ActorServiceListSubscriptionsProcedure,
+		svc.ListSubscriptions,
+		connect.WithSchema(actorServiceMethods.ByName("ListSubscriptions")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	actorServiceSubscribeHandler := connect.NewServerStreamHandler(
 		ActorServiceSubscribeProcedure,
 		svc.Subscribe,
@@ -544,6 +573,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 			actorServiceSendHandler.ServeHTTP(w, r)
 		case ActorServiceListMessagesProcedure:
 			actorServiceListMessagesHandler.ServeHTTP(w, r)
+		case ActorServiceListSubscriptionsProcedure:
+			actorServiceListSubscriptionsHandler.ServeHTTP(w, r)
 		case ActorServiceSubscribeProcedure:
 			actorServiceSubscribeHandler.ServeHTTP(w, r)
 		case ActorServiceInvokeStreamProcedure:
@@ -587,6 +618,10 @@ func (UnimplementedActorServiceHandler) Send(context.Context, *connect.Request[v
 
 func (UnimplementedActorServiceHandler) ListMessages(context.Context, *connect.Request[v1.ListMessagesRequest]) (*connect.Response[v1.ListMessagesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListMessages is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) ListSubscriptions(context.Context, *connect.Request[v1.ListSubscriptionsRequest]) (*connect.Response[v1.ListSubscriptionsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.ListSubscriptions is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeResponse]) error {

@@ -1,6 +1,6 @@
 //! A guest whose readers subscribe to the events of papers, as that of ../paper in Go.
 
-use greenroom::event::GONE;
+use greenroom::event::{GONE, PASSED_AWAY};
 use greenroom::prelude::*;
 use greenroom::Ref;
 use std::collections::BTreeMap;
@@ -21,6 +21,11 @@ impl Paper {
         }
         Ok(self.issues)
     }
+
+    /// Ends the paper's life. Its next one begins with the first issue.
+    fn end(&mut self, ctx: &Context) -> Result<(), Error> {
+        ctx.pass_away()
+    }
 }
 
 /// Reads papers.
@@ -35,6 +40,8 @@ pub struct Reader {
     disorder: i64,
     /// Counts the reports of gaps.
     gone: i64,
+    /// Counts the reports of papers that have passed away.
+    ended: i64,
     /// Whether the next issue may be any later one.
     skips: bool,
     read: i64,
@@ -93,6 +100,17 @@ impl Reader {
         let cause = ctx.cause();
         let n = match n {
             Some(n) => n,
+            None if cause.failed == PASSED_AWAY => {
+                ensure!(
+                    cause.attempt > 1,
+                    Error::failed_precondition("not_yet", "not at this attempt")
+                );
+                self.ended += 1;
+                if let Some(from) = cause.from {
+                    self.last.remove(&from.id);
+                }
+                return Ok(());
+            }
             None => {
                 let message = format!("an issue without a number: {:?}", cause.failed);
                 ensure!(cause.failed == GONE, Error::internal("no_issue", message));
