@@ -26,6 +26,7 @@ func generateCommand(c *cli) *cobra.Command {
 		Long: `Generate what a guest needs to serve a service of Protobuf: its messages with their codec, the
 methods that an actor type has for its rpcs, as an interface in Go and a trait in Rust, what
 registers them with the service's descriptor, and references, by which other actors call them.
+For each rpc that returns a stream, a function publishes the events that its clients get.
 
 --lang go writes a package for Go and TinyGo, whose codec needs no reflection, into the folder
 --out. --lang rust writes the module whose file --out is. Its codec is that of the crate prost,
