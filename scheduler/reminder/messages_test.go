@@ -702,3 +702,43 @@ func TestMessageIsAcceptedElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// However often the receiver of a message chooses another method set that does not have the message either,
+// it is in memory once, and waits as long as others do afterwards. Once it is accepted, nothing of it is left.
+func TestNoticesOfSetsDoNotAddUp(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		var r refusals
+		w.host.turn = r.turn
+		w.send(s, "ann", "bob", 1, true, nil)
+		after(time.Minute)
+		_, id := r.since(nil)
+		const sets = 100
+		for range sets {
+			s.Accepted([]actor.ReminderID{id})
+			after(3 * time.Second)
+		}
+		s.Accepted([]actor.ReminderID{id, id}) // twice, before it is read
+		func() {                               // and, as when it has left the wheel and is not read yet
+			s.pending.mu.Lock()
+			defer s.pending.mu.Unlock()
+			s.pending.put(s.pending.owned[id.Bucket()], id, s.pending.clock.now().Add(time.Millisecond))
+		}()
+		after(time.Minute)
+		before, _ := r.since(nil)
+		after(10 * longestWait)
+		turns, _ := r.since(nil)
+		if n := len(turns) - len(before); n < 10 || n > 15 {
+			t.Errorf("%d deliveries in %v after %d notices", n, 10*longestWait, sets)
+		}
+		if st := s.Stats(); st.InMemory != 1 {
+			t.Errorf("one message is in memory %d times", st.InMemory)
+		}
+		r.since(func(int) error { return nil })
+		s.Accepted([]actor.ReminderID{id})
+		after(time.Millisecond)
+		if st, use := s.Stats(), s.pending.memory.apps.Used(); st.InMemory != 0 || use != 0 || w.store.left() != 0 {
+			t.Errorf("it is accepted, and in memory %d times, which count as %d; %d are in the store", st.InMemory, use, w.store.left())
+		}
+	})
+}

@@ -166,7 +166,10 @@ func (p outcomes) awaitSet(id actor.ReminderID) {
 	if !p.underWay.reminders[id].due.IsZero() {
 		wait = 0
 	}
-	p.delay(id, wait, n+1)
+	p.unwaitSet(id)
+	if e := p.delay(id, wait, n+1); e != 0 {
+		p.waits.sets[id] = e
+	}
 }
 
 // setAside has a reminder wait until there is room for its delivery.

@@ -38,7 +38,7 @@ func newPending(clock *dbClock, maxInMemory int) *pending {
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		underWay: underWay{map[actor.ReminderID]loaded{}, map[actor.Bucket]int{}}, retried: map[actor.ReminderID]struct{}{},
 		tries: map[actor.ReminderID]uint32{}, deferred: newDeferred(), unread: newUnread(), lines: newLines(),
-		waits: waits{map[actor.ReminderID]struct{}{}, newCursors()},
+		waits: waits{map[actor.ReminderID]struct{}{}, newCursors(), map[actor.ReminderID]Entry{}},
 		memory: memoryUse{
 			apps:    fair.NewAccount(fair.Bounds{Name: "reminders in memory", Total: int64(maxInMemory)}),
 			buckets: map[actor.Bucket]*bucketUse{}, space: make(chan struct{}, 1),
@@ -182,6 +182,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) (in bool) {
 		b.passed[id.Token] = struct{}{}
 	}
 	if in {
+		p.unwaitSet(id)
 		p.put(b, id, at)
 		p.rouse()
 	}
@@ -245,6 +246,16 @@ func (p *pending) put(b *ownedBucket, id actor.ReminderID, at time.Time) Entry {
 	return p.wheel.Insert(id, at)
 }
 
+// unwaitSet removes the entry of a message that waits in the wheel to be accepted, and is to be there at another
+// time: with two entries it would be delivered, and wait again, twice as often from then on. p.mu is held.
+func (p *pending) unwaitSet(id actor.ReminderID) {
+	if e, waits := p.waits.sets[id]; waits {
+		delete(p.waits.sets, id)
+		p.wheel.Cancel(e)
+		p.memory.remove(id)
+	}
+}
+
 // due takes what is due from the wheel, to be dealt by app, and returns when something is due
 // next; false if nothing is. If more is due, it is called again: what is due at one instant does
 // not keep the lock until all of it was taken.
@@ -255,6 +266,9 @@ func (p *pending) due() (now, next time.Time, some, more bool) {
 	due := p.wheel.Advance(now, nil, loadGroup)
 	for _, d := range due {
 		p.waits.events.due(d.ID)
+		if e, waits := p.waits.sets[d.ID]; waits && !p.wheel.holds(e) {
+			delete(p.waits.sets, d.ID)
+		}
 		if b := p.owned[d.ID.Bucket()]; b != nil {
 			p.unread.add(b.row.App, d)
 			p.retried[d.ID] = struct{}{}
@@ -333,14 +347,15 @@ func (p *pending) forget(id actor.ReminderID) (due time.Time) {
 	return p.underWay.end(id)
 }
 
-// delay has a reminder read again after a while; p.mu is held.
-func (p *pending) delay(id actor.ReminderID, after time.Duration, tries uint32) {
+// delay has a reminder read again after a while, and returns its entry in the wheel; 0 if another instance has its
+// bucket. p.mu is held.
+func (p *pending) delay(id actor.ReminderID, after time.Duration, tries uint32) Entry {
 	b := p.keep(id, tries)
 	if b == nil {
-		return
+		return 0
 	}
-	p.put(b, id, p.clock.now().Add(after))
-	p.rouse()
+	defer p.rouse()
+	return p.put(b, id, p.clock.now().Add(after))
 }
 
 // keep forgets a reminder that was loaded and is to be read again, but for how often it was

@@ -7,6 +7,8 @@ import "github.com/greenroom-run/greenroom/actor"
 type waits struct {
 	subscribers map[actor.ReminderID]struct{} // for these
 	events      cursors
+	// sets are messages that their receivers do not accept yet, with their entries in the wheel.
+	sets map[actor.ReminderID]Entry
 }
 
 // cursors are the cursors of this instance that wait for an event of a publisher, or that are being

@@ -117,6 +117,10 @@ func (w *Wheel) idOf(x *entry) actor.ReminderID {
 	return actor.ReminderID{Prefix: l.prefix, Token: x.token, Vector: l.vector}
 }
 
+// holds reports whether an entry that was in the wheel when Advance was called is still there. Nothing was inserted
+// since.
+func (w *Wheel) holds(e Entry) bool { return w.entries[e].slot != outside }
+
 // Cancel removes a reminder that is in the wheel.
 func (w *Wheel) Cancel(e Entry) {
 	w.unlink(e)
