@@ -202,6 +202,51 @@ func TestMessagesThatMayBeAccepted(t *testing.T) {
 	}
 }
 
+// TestMessagesStayOutsideASet: the host reports nothing while the actor chooses the set anew in which the
+// messages wait, as actors do in each turn, also if it had another one meanwhile that it did not keep.
+func TestMessagesStayOutsideASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		door := doorActor()
+		door.Methods["Lock"] = func(t *hosttest.Turn) error { return t.Become("locked") }
+		door.Life.Sets["Unlock"] = []string{"locked"}
+		door.Methods["Unlock"] = func(t *hosttest.Turn) error { return t.Become("closed") }
+		door.Methods["Slam"] = func(t *hosttest.Turn) error { return errors.Join(t.Become("open"), t.Become("closed")) }
+		s.world.Deploy("app", "T", door)
+		s.mustCall(t, "a", "Close", "")
+		refuse := func(m *actor.Firing) {
+			t.Helper()
+			if err := s.fire(t.Context(), m); !errors.Is(err, actor.ErrNotAcceptedYet) {
+				t.Errorf("outside the set: %v", err)
+			}
+		}
+		reported := func(after string, want ...actor.ReminderID) {
+			t.Helper()
+			synctest.Wait()
+			rems.mu.Lock()
+			defer rems.mu.Unlock()
+			if !slices.Equal(rems.accepted, want) {
+				t.Errorf("after %s: reported %v, want %v", after, rems.accepted, want)
+			}
+			rems.accepted = nil
+		}
+		first, second := sent(t, rems, "Enter"), sent(t, rems, "Pass")
+		refuse(first)
+		s.mustCall(t, "a", "Close", "")
+		s.mustCall(t, "a", "Slam", "")
+		refuse(second)
+		s.mustCall(t, "a", "Close", "")
+		reported("the same set")
+		s.mustCall(t, "a", "Lock", "")
+		reported("another set", first.Reminder, second.Reminder)
+		refuse(first)
+		s.mustCall(t, "a", "Lock", "")
+		reported("the same set again")
+		s.mustCall(t, "a", "Unlock", "")
+		reported("the first set", first.Reminder)
+	})
+}
+
 // TestMessagesThatMayBeAcceptedAreBounded: of an actor that refuses many, the host reports as many as it
 // remembers; others are delivered again after their wait.
 func TestMessagesThatMayBeAcceptedAreBounded(t *testing.T) {

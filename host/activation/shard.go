@@ -147,8 +147,8 @@ type Activation struct {
 	Working bool  // a worker exists; always, while a call can be run
 	usage
 	Member  Member
-	Drained chan struct{}      // if not nil, closed when there is no batch any more
-	waiting []actor.ReminderID // messages that wait for another method set; at most maxWaiting
+	Drained chan struct{} // if not nil, closed when there is no batch any more
+	waiting waiting
 	tenure
 	residency.Known
 	// confirmation is the question whether what readers see is still the newest; nil if
@@ -156,6 +156,12 @@ type Activation struct {
 	confirmation *confirmation
 	equipment
 	routine
+}
+
+// waiting are messages that an actor does not accept in its method set; at most maxWaiting.
+type waiting struct {
+	messages []actor.ReminderID
+	set      string // in which none of them is accepted; empty: they were refused in several
 }
 
 // usage is when an activation was used.
@@ -476,7 +482,7 @@ const waitingCost = 32
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.
 func (a *Activation) weight() int64 {
-	w := activationCost + int64(len(a.Key.ID)) + int64(len(a.waiting))*waitingCost + a.Cost()
+	w := activationCost + int64(len(a.Key.ID)) + int64(len(a.waiting.messages))*waitingCost + a.Cost()
 	if f := a.Member.Flight(); f != nil {
 		if after := f.Payload.After(a); after != a.Tip && after != a.Loaded {
 			w += after.Cost()

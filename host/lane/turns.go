@@ -244,7 +244,7 @@ func (ts *Turns) warm(ctx *call.Context, a *activation.Activation, c *call.Call,
 			if s.WaitsOutsideSet && errors.Is(err, actor.ErrNotAccepted) {
 				if c.Cause == actor.CauseMessage {
 					o.Err = &actor.ReasonError{Condition: actor.ErrNotAcceptedYet, Reason: err.Error()}
-					activation.KeepWaiting(a, c.Inv.Firing)
+					activation.KeepWaiting(a, c.Inv.Firing, l.MethodSet)
 				} else if !m.ReadOnly && c.Inv.Origin == nil {
 					o.Waits = c.Outside.Until.IsZero() || now.Before(c.Outside.Until)
 				}

@@ -510,9 +510,7 @@ func (w *Workers) land(b *activation.Batch, err error, now time.Time) (then foll
 			if p.Writes() {
 				w.cfg.Ownership.Advanced(p.Activation)
 			}
-			if row := &b.Rows[i]; row.MethodSet != nil || row.NewLife {
-				then.accepted = append(then.accepted, activation.TakeWaiting(p.Activation)...)
-			}
+			then.accepted = append(then.accepted, activation.TakeWaiting(p.Activation, &b.Rows[i])...)
 		}
 		if errors.Is(err, actor.ErrAmbiguous) {
 			p.Activation.GaveUp(now)
