@@ -449,7 +449,7 @@ func TestBoundsOfMessages(t *testing.T) {
 		clear(rems.reminders)
 		time.Sleep(2 * time.Second)
 		call("One")
-		if _, err := s.Message(context.Background(), &inbox.Request{To: key("b"), Method: "Take"}); err != nil {
+		if _, err := s.Outbox().Message(context.Background(), &inbox.Request{To: key("b"), Method: "Take"}); err != nil {
 			t.Errorf("from outside: %v", err)
 		}
 	})
@@ -481,4 +481,31 @@ func TestForgedSender(t *testing.T) {
 			t.Errorf("the delayed one is %q, after %v", list[3].Name, list[3].Schedule.After)
 		}
 	})
+}
+
+// TestCheckReceiver: what another host has deployed a moment ago takes messages, a type and a method of one; others are
+// refused as the message is.
+func TestCheckReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := remind(t, host.Config{})
+		take := func(*hosttest.Turn) error { return nil }
+		check := func(method string, want error) {
+			t.Helper()
+			if err := s.Outbox().CheckReceiver(t.Context(), key("a"), method); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", method, err, want)
+			}
+		}
+		check("Take", actor.ErrTypeNotFound)
+		s.world.DeployElsewhere("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Take": take, "Hidden": take}, Private: []string{"Hidden"}})
+		time.Sleep(time.Second) // of the bubble
+		check("Take", nil)
+		check("Hidden", actor.ErrMethodPrivate)
+		check("More", actor.ErrMethodNotFound)
+		s.world.DeployElsewhere("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"More": take}})
+		time.Sleep(time.Second)
+		check("More", nil)
+	})
+	if err := newStage(t, host.Config{}).Outbox().CheckReceiver(t.Context(), key("a"), "Take"); !errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("without messages: %v", err)
+	}
 }

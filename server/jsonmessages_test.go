@@ -1,16 +1,22 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/modules"
 )
 
 // payloads returns the payloads of the messages that were sent, and forgets them.
@@ -143,5 +149,86 @@ func TestJSONMessagesAreWeighed(t *testing.T) {
 	}
 	if used := f.edge.Requests.Bodies.Used(); used != 0 {
 		t.Errorf("%d bytes are counted", used)
+	}
+}
+
+// What another server has deployed a moment ago is looked for, so that JSON to it becomes the binary form: of messages,
+// which would be stored and fail, and of calls. Of a type, and of a method of a type that is known. What is looked for
+// in vain is refused to the sender of a message; a call is left to the host.
+func TestJSONToWhatWasDeployedElsewhere(t *testing.T) {
+	messages := new(fakeMessages)
+	f := start(t, func(c *Config) { c.Messages = messages })
+	served, item := cart(t, "")
+	now := map[string]modules.ServedType{"default/" + cartService: served}
+	older, spec := served, *served.Spec
+	spec.Methods = spec.Methods[1:] // without Add
+	set := new(descriptorpb.FileDescriptorSet)
+	if err := proto.Unmarshal(spec.Protobuf.Descriptor, set); err != nil {
+		t.Fatal(err)
+	}
+	rpcs := set.File[0].Service[0]
+	rpcs.Method = rpcs.Method[1:]
+	spec.Protobuf.Descriptor, _ = proto.Marshal(set)
+	older.Spec, older.Deployment.Digest = &spec, actor.DigestOf([]byte("older"))
+	const text = `{"amount":5}`
+	binary := itemOf(t, item, text)
+	api := greenroomv1connect.NewActorServiceClient(client(t, false), f.url)
+	sendTo := func(typ, method string) error {
+		_, err := api.Send(t.Context(), connect.NewRequest(&greenroomv1.SendRequest{Messages: []*greenroomv1.OutgoingMessage{{Type: typ, Id: "a", Method: method, Payload: []byte(text)}}}))
+		return err
+	}
+	send := func() error { return sendTo("Cart", "Add") }
+	messages.check = func(key actor.Key, method string) error {
+		t.Errorf("looked for %s of %s, which is known", method, key.Type)
+		return nil
+	}
+	more := *served.Spec
+	more.Methods = append(slices.Clip(more.Methods), abi.MethodSpec{Name: "Sweep"})
+	known := served
+	known.Spec = &more
+	f.modules.serve(map[string]modules.ServedType{"default/" + cartService: known, "default/none": {Spec: &abi.TypeSpec{Name: "Plain"}}})
+	if err := errors.Join(sendTo("Cart", "Add"), sendTo("Cart", "Sweep"), sendTo("Plain", "Add")); err != nil || len(messages.payloads()) != 3 {
+		t.Errorf("what is known: %v", err)
+	}
+	for name, before := range map[string]map[string]modules.ServedType{"type": nil, "method": {"default/" + cartService: older}} {
+		looked := 0
+		messages.check = func(key actor.Key, method string) error {
+			if looked++; key.Type != "Cart" || method != "Add" {
+				t.Errorf("looked for %s of %s", method, key.Type)
+			}
+			f.modules.serve(now)
+			return nil
+		}
+		f.modules.serve(before)
+		if err := send(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := messages.payloads(); len(got) != 1 || string(got[0].Data) != binary || got[0].ContentType != abi.ContentTypeProtobuf {
+			t.Errorf("%s: stored are %q", name, got)
+		}
+		f.modules.serve(before)
+		res, err := api.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{Type: "Cart", Id: "a"}, Method: "Add", Payload: []byte(text)}))
+		inv, _ := f.host.last()
+		if err != nil || string(inv.Payload.Data) != binary || !strings.Contains(string(res.Msg.GetPayload()), "amount") {
+			t.Errorf("%s: called with %q: %q, %v", name, inv.Payload.Data, res.Msg.GetPayload(), err)
+		}
+		if looked != 2 {
+			t.Errorf("%s: looked %d times, want 2", name, looked)
+		}
+		if err := errors.Join(send(), send()); err != nil || looked != 2 || len(messages.payloads()) != 2 {
+			t.Errorf("%s: once it is known, looked %d times: %v", name, looked-2, err)
+		}
+		messages.check = func(actor.Key, string) error { return fmt.Errorf("%w: none", actor.ErrMethodNotFound) }
+		f.modules.serve(before)
+		wantError(t, send(), connect.CodeNotFound, "method_not_found")
+		if got := messages.payloads(); len(got) > 0 {
+			t.Errorf("%s: stored are %q", name, got)
+		}
+		if _, err := api.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{Type: "Cart", Id: "a"}, Method: "Add", Payload: []byte(text)})); err != nil {
+			t.Errorf("%s: the call that is left to the host: %v", name, err)
+		}
+		if inv, _ := f.host.last(); string(inv.Payload.Data) != text {
+			t.Errorf("%s: the host gets %q", name, inv.Payload.Data)
+		}
 	}
 }

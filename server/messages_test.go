@@ -25,9 +25,18 @@ import (
 
 // fakeMessages keeps what is sent. Methods that begin with "No" are refused.
 type fakeMessages struct {
-	mu   sync.Mutex
-	sent []inbox.Request
-	keys map[string]actor.ReminderID
+	mu    sync.Mutex
+	sent  []inbox.Request
+	keys  map[string]actor.ReminderID
+	check func(key actor.Key, method string) error // of receivers; nil: all are deployed
+}
+
+// CheckReceiver implements [rpc.Messages].
+func (m *fakeMessages) CheckReceiver(_ context.Context, key actor.Key, method string) error {
+	if m.check == nil {
+		return nil
+	}
+	return m.check(key, method)
 }
 
 func (m *fakeMessages) Send(_ context.Context, r *inbox.Request, key string) (id actor.ReminderID, repeated bool, err error) {

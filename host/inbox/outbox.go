@@ -8,7 +8,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Outbox makes messages of what senders ask for. Its methods may be called concurrently.
+// Outbox makes messages of what senders ask for; a nil one makes none, and its errors are [actor.ErrUnavailable]. Its
+// methods may be called concurrently.
 type Outbox struct {
 	Types Types
 	// Inboxes bounds what receivers have; nil: they have no bound.
@@ -89,6 +90,9 @@ func (r *Request) Delayed() bool { return !r.At.IsZero() || r.After != 0 }
 // [actor.ErrMethodPrivate], [actor.ErrInboxFull], [actor.ErrPayloadTooLarge], and those of the
 // store, which is asked now and then.
 func (o *Outbox) Message(ctx context.Context, r *Request) (actor.ReminderSpec, error) {
+	if o == nil {
+		return actor.ReminderSpec{}, errNoMessages()
+	}
 	outside := r.From.ID == ""
 	policy, err := o.check(ctx, r, outside)
 	if err != nil {
@@ -114,6 +118,18 @@ func (o *Outbox) Message(ctx context.Context, r *Request) (actor.ReminderSpec, e
 	}
 	return s, nil
 }
+
+// CheckReceiver reports why a message from outside cannot run a method of an actor. It looks in the store for a
+// type, or a method of it, that was deployed a moment ago. Errors are those of Message.
+func (o *Outbox) CheckReceiver(ctx context.Context, key actor.Key, method string) error {
+	if o == nil {
+		return errNoMessages()
+	}
+	_, err := o.receiver(ctx, key, method, true)
+	return err
+}
+
+func errNoMessages() error { return fmt.Errorf("%w: this host has no messages", actor.ErrUnavailable) }
 
 // check reports what keeps a message from being sent, and returns the policy of the receiver's type.
 func (o *Outbox) check(ctx context.Context, r *Request, outside bool) (Policy, error) {

@@ -21,9 +21,10 @@ type messages struct {
 	hosts *hostCheck // nil: this process is alone
 }
 
-// outbox checks messages; [*host.Host] does.
+// outbox checks messages; [*inbox.Outbox] does.
 type outbox interface {
 	Message(ctx context.Context, r *inbox.Request) (actor.ReminderSpec, error)
+	CheckReceiver(ctx context.Context, key actor.Key, method string) error
 }
 
 // sender stores messages; [*reminder.Admin] does.
@@ -44,6 +45,11 @@ func (m *messages) Send(ctx context.Context, r *inbox.Request, idempotencyKey st
 		return id, false, err
 	}
 	return m.admin.Send(ctx, spec, idempotencyKey)
+}
+
+// CheckReceiver implements [rpc.Messages].
+func (m *messages) CheckReceiver(ctx context.Context, key actor.Key, method string) error {
+	return m.host.CheckReceiver(ctx, key, method)
 }
 
 // List implements [rpc.Messages].

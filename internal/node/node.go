@@ -233,7 +233,7 @@ func (n *Node) start(ctx context.Context) error {
 	admin := reminder.NewAdmin(reminders, st)
 	admin.Grow, cfg.Stored = host.QuotasOf(h).Grow, host.QuotasOf(h).Stored
 	cfg.Reminders, guests.Service = admin, reminders
-	outside := &messages{host: h, admin: admin, store: st}
+	outside := &messages{host: h.Outbox(), admin: admin, store: st}
 	if c != nil {
 		outside.hosts = &hostCheck{store: st}
 	}

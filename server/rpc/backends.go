@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/events"
 	"github.com/greenroom-run/greenroom/server/query"
+	"github.com/greenroom-run/greenroom/server/transcode"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -123,6 +124,7 @@ type PeerService struct {
 
 // Messages stores and lists messages to actors.
 type Messages interface {
+	transcode.Receivers
 	// Send stores a message from outside, with an idempotency key once: repeated reports
 	// whether an earlier call stored it. Errors are those of [inbox.Outbox.Message] and of the
 	// store.

@@ -50,7 +50,7 @@ func streamBounds(name string, limit int64) fair.Bounds {
 // New adds to an edge the services that the backends allow. Streams end when draining ends.
 func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s := &Services{Backends: to, edge: e, Health: newHealth(e.Log), draining: draining, compiler: query.NewCompiler(), queries: fair.NewPlaces(runtime.GOMAXPROCS(0) / queryShare)}
-	s.Calls = &transcode.Host{To: to.Host, Types: to.Modules, Services: transcode.NewServices(e.Log), MaxPayload: e.Conf.MaxPayloadBytes}
+	s.Calls = &transcode.Host{To: to.Host, Types: to.Modules, Receivers: to.Messages, Services: transcode.NewServices(e.Log), MaxPayload: e.Conf.MaxPayloadBytes}
 	limit := int64(e.Conf.Bounds.Streams)
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")

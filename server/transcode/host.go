@@ -2,6 +2,8 @@ package transcode
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -18,6 +20,8 @@ type Host struct {
 	To Runner
 	// Types says what serves a type.
 	Types Types
+	// Receivers looks for types and methods that Types does not have. Nil: there are no others.
+	Receivers Receivers
 	// Services has the services of the types.
 	Services *Services
 	// MaxPayload bounds requests, in the binary form as in JSON, in bytes.
@@ -35,10 +39,17 @@ type Types interface {
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 }
 
+// Receivers knows which types are deployed.
+type Receivers interface {
+	// CheckReceiver reports why an actor takes no message to a method. It reads the store for what another
+	// server has deployed a moment ago, which Types has from then on.
+	CheckReceiver(ctx context.Context, key actor.Key, method string) error
+}
+
 // Invoke is [host.Host.Invoke] for a request of a client, whose memory counts what translating takes.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
 	count := countOf(ctx)
-	rpcs, err := h.translate(&inv, count)
+	rpcs, err := h.translate(ctx, &inv, count)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -49,10 +60,14 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 	return reply, err
 }
 
-// Prepare puts the binary form into a message of a client in JSON, if its method is an rpc. It is not
+// Prepare puts the binary form into a message of a client in JSON, if its method is an rpc. It refuses a
+// message to what is not deployed: what this server learns of afterwards may take another form. It is not
 // called concurrently for messages of one request, whose memory counts what translating takes.
 func (h *Host) Prepare(ctx context.Context, r *inbox.Request) error {
-	_, err := h.translateOne(r.To, r.Method, &r.Payload, countOf(ctx))
+	_, unknown, err := h.translateOne(ctx, r.To, r.Method, &r.Payload, countOf(ctx))
+	if unknown != nil {
+		return unknown
+	}
 	return err
 }
 
@@ -60,7 +75,7 @@ func (h *Host) Prepare(ctx context.Context, r *inbox.Request) error {
 // takes while it lasts.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
 	memory := streamCount{ctx: ctx, app: inv.Key.App}
-	rpcs, err := h.translate(&inv, memory.count)
+	rpcs, err := h.translate(ctx, &inv, memory.count)
 	memory.release()
 	if err != nil {
 		to.Answer(actor.Reply{}, err)
@@ -139,11 +154,11 @@ type rpcs []*typed.Method
 
 // translate puts the binary form into an invocation in JSON of an rpc, or into each such call of
 // [actor.MethodAll]. It returns what to do with the reply; nil: nothing.
-func (h *Host) translate(inv *actor.Invocation, count Count) (rpcs, error) {
+func (h *Host) translate(ctx context.Context, inv *actor.Invocation, count Count) (rpcs, error) {
 	if inv.Method == actor.MethodAll {
-		return h.translateAll(inv, count)
+		return h.translateAll(ctx, inv, count)
 	}
-	m, err := h.translateOne(inv.Key, inv.Method, &inv.Payload, count)
+	m, _, err := h.translateOne(ctx, inv.Key, inv.Method, &inv.Payload, count)
 	if err != nil {
 		return nil, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: err}
 	}
@@ -153,7 +168,7 @@ func (h *Host) translate(inv *actor.Invocation, count Count) (rpcs, error) {
 	return rpcs{m}, nil
 }
 
-func (h *Host) translateAll(inv *actor.Invocation, count Count) (rpcs, error) {
+func (h *Host) translateAll(ctx context.Context, inv *actor.Invocation, count Count) (rpcs, error) {
 	calls, err := actor.DecodeCalls(inv.Key.App, inv.Payload.Data)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the host refuses it
@@ -162,7 +177,7 @@ func (h *Host) translateAll(inv *actor.Invocation, count Count) (rpcs, error) {
 	any := false
 	for i := range calls {
 		c := &calls[i]
-		if found[i], err = h.translateOne(c.Key, c.Method, &c.Payload, count); err != nil {
+		if found[i], _, err = h.translateOne(ctx, c.Key, c.Method, &c.Payload, count); err != nil {
 			return nil, &actor.CallError{Index: i, Key: c.Key, Method: c.Method, Err: err}
 		}
 		any = any || found[i] != nil
@@ -175,30 +190,55 @@ func (h *Host) translateAll(inv *actor.Invocation, count Count) (rpcs, error) {
 }
 
 // translateOne puts the binary form into the JSON payload of an rpc, and returns the rpc; nil for
-// any other method and payload. A payload without bytes is an empty message.
-func (h *Host) translateOne(key actor.Key, method string, p *actor.Payload, count Count) (*typed.Method, error) {
-	d, spec, err := h.Types.Current(key.App, key.Type)
-	if err != nil || spec == nil || spec.Protobuf.IsZero() || !isJSON(*p) {
-		return nil, nil //nolint:nilerr // the host refuses it
+// any other method and payload. A payload without bytes is an empty message. unknown says why the type
+// or the method is not known, which the host refuses as well.
+func (h *Host) translateOne(ctx context.Context, key actor.Key, method string, p *actor.Payload, count Count) (m *typed.Method, unknown, err error) {
+	if !isJSON(*p) {
+		return nil, nil, nil
 	}
-	service, ok := h.Services.Of(d, spec)
-	if !ok {
-		return nil, nil // the method says what it needs
+	m, known := h.rpc(key, method)
+	if !known && h.Receivers != nil {
+		unknown = h.Receivers.CheckReceiver(ctx, key, method)
+		if m, known = h.rpc(key, method); !known {
+			return nil, unknown, nil
+		}
 	}
-	m := service.Method(method)
-	if m == nil || m.Streaming { // events serve a streaming rpc; a method of its name is an ordinary one
-		return nil, nil
+	if m == nil {
+		return nil, nil, nil
 	}
 	if len(p.Data) > 0 {
 		if p.Data, err = Request(m, p.Data, count); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if int64(len(p.Data)) > h.MaxPayload {
-			return nil, edge.ErrPayloadTooLarge(h.MaxPayload)
+			return nil, nil, edge.ErrPayloadTooLarge(h.MaxPayload)
 		}
 	}
 	p.ContentType = abi.ContentTypeProtobuf
-	return m, nil
+	return m, nil, nil
+}
+
+// rpc returns the rpc that a method is; nil: it is none. known is false if this server knows of no such type
+// or method.
+func (h *Host) rpc(key actor.Key, method string) (m *typed.Method, known bool) {
+	d, spec, err := h.Types.Current(key.App, key.Type)
+	switch {
+	case err != nil || spec == nil:
+		return nil, !errors.Is(err, actor.ErrTypeNotFound)
+	case spec.Protobuf.IsZero():
+		return nil, true
+	}
+	service, ok := h.Services.Of(d, spec)
+	if !ok {
+		return nil, true // the method says what it needs
+	}
+	if m = service.Method(method); m == nil {
+		return nil, slices.ContainsFunc(spec.Methods, func(s abi.MethodSpec) bool { return s.Name == method })
+	}
+	if m.Streaming { // events serve a streaming rpc; a method of its name is an ordinary one
+		return nil, true
+	}
+	return m, true
 }
 
 // translate puts the JSON form into the reply of an invocation whose payload was translated.
