@@ -190,7 +190,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 			return cs.callbacks.recorded(t, c, reply, err)
 		}
 	}
-	if err := m.Served.Rules.Admit(c.Ctx, lane.RuledBy(c, time.Now())); err != nil {
+	if err := admit(t, m, c); err != nil {
 		return cs.failed(t, c, nil, recorded, err)
 	}
 	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
@@ -207,6 +207,21 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		}
 	}
 	return reply, err
+}
+
+// admit admits a call of the turn t by the rules of the type of m.
+func admit(t *lane.Run, m *activation.Enlisted, c *call.Call) error {
+	ruled := lane.RuledBy(c, time.Now())
+	if t.Of.Op != call.OpAll {
+		return m.Served.Rules.Admit(c.Ctx, ruled)
+	}
+	record := recordOf(t)
+	ruled.Admitted = record.IsAdmitted()
+	err := m.Served.Rules.Admit(c.Ctx, ruled)
+	if err == nil {
+		record.Admitted()
+	}
+	return err
 }
 
 // find returns what serves a call of the turn t. s is nil if the chain has read the actor, which is m

@@ -284,6 +284,37 @@ func TestRatesOfLists(t *testing.T) {
 	})
 }
 
+// TestRatesOfListsThatRunAgain: a list that runs again, since its commit was lost, counts each of its calls once.
+func TestRatesOfListsThatRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(turn *hosttest.Turn) error {
+			_, err := turn.Add("n", 1)
+			return err
+		}}})
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Rate: actor.Rate{PerSecond: 1, Burst: 3}}}})
+		all := func(ids ...string) error {
+			var list []actor.Call
+			for _, id := range ids {
+				list = append(list, actor.Call{Key: key(id), Method: "Add"})
+			}
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: list[0].Key, Method: actor.MethodAll, Payload: actor.Payload{Data: actor.EncodeCalls(list)}})
+			return err
+		}
+		s.store.plan("commit", "lost", "lost")
+		if err := all("a", "b"); err != nil {
+			t.Errorf("two calls within a limit of three, which run three times: %v", err)
+		}
+		if err := all("a"); err != nil {
+			t.Errorf("the third call: %v", err)
+		}
+		if err := all("a"); !errors.Is(err, actor.ErrRateLimited) {
+			t.Errorf("the fourth call: %v", err)
+		}
+	})
+}
+
 // TestChainGoesBeforeTurnsThatWait: a turn that waits for a place of a concurrency, or for the end of a pause, does not hold
 // up a chain that waits for its actor and may have the place. The calls of the actor keep their order.
 func TestChainGoesBeforeTurnsThatWait(t *testing.T) {

@@ -28,6 +28,8 @@ type ChainRecord struct {
 	Unsettled []actor.KeyedCall
 	// waits is what the last run waited for when its time was over; empty: for nothing.
 	waits string
+	// listed counts the calls of a list that the last run has admitted, and admitted the most that any run has.
+	listed, admitted int
 }
 
 // calledTurn is one call of the last run, in the order of their beginnings.
@@ -44,7 +46,17 @@ const maxTree = 64
 // Begin readies the record for the chain of one more run.
 func (r *ChainRecord) Begin() {
 	r.Actors, r.Calls, r.Depth, r.tree = 1, 0, 0, r.tree[:0]
-	r.waits = ""
+	r.waits, r.listed = "", 0
+}
+
+// IsAdmitted reports whether an earlier run has admitted the call of a list that is next: the calls are the same in
+// each run, and each counts once.
+func (r *ChainRecord) IsAdmitted() bool { return r.listed < r.admitted }
+
+// Admitted records that the next call of a list was admitted.
+func (r *ChainRecord) Admitted() {
+	r.listed++
+	r.admitted = max(r.admitted, r.listed)
 }
 
 // Began records that a call begins, and returns its place.

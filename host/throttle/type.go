@@ -33,8 +33,9 @@ type Call struct {
 	Called bool
 	// Firing means that the call is the delivery of a reminder or of a message, which is delivered again.
 	Firing bool
-	// List means that the call is a list of calls, each of which is admitted when it runs.
-	List bool
+	// List means that the call is a list of calls, each of which is admitted when it runs, and Admitted that
+	// the call was admitted before, and runs again. Neither counts.
+	List, Admitted bool
 }
 
 // scopes are those of a call's limits.
@@ -68,7 +69,7 @@ func (t *Type) Admit(ctx context.Context, c Call) error {
 	if t == nil {
 		return nil
 	}
-	if err := t.Pausing(ctx, &c); err != nil || c.List {
+	if err := t.Pausing(ctx, &c); err != nil || c.List || c.Admitted {
 		return err
 	}
 	r := t.app.current.Load()
