@@ -320,7 +320,7 @@ func (t *Run) endLives() error {
 			return err
 		}
 		if published {
-			m.Effects.Events = append(slices.Clip(m.Effects.Events), actor.EndOfLife(key, m.Row.Life))
+			m.Effects.Events = append(slices.Clip(m.Effects.Events), actor.EndOfLife(key, m.Row.Life, t.Of.Inv.Trace.Link()))
 		}
 	}
 	return nil
@@ -342,7 +342,7 @@ func (t *Run) endLife(a *activation.Activation) error {
 func (t *Run) publishEnd() error {
 	published, err := t.hasPublished(t.Of.Inv.Key, t.SideEffects().Events)
 	if published {
-		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life))
+		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life, t.Of.Inv.Trace.Link()))
 	}
 	return err
 }
