@@ -347,10 +347,10 @@ func (t *Run) publishEnd() error {
 	return err
 }
 
-// hasPublished reports whether an actor has published events, now or before: only then may subscribers
+// hasPublished reports whether an actor has published events, in the turn or before: only then may subscribers
 // wait for more, and an actor that never does leaves no event behind.
-func (t *Run) hasPublished(key actor.Key, now []actor.EventWrite) (bool, error) {
-	if len(now) > 0 {
+func (t *Run) hasPublished(key actor.Key, inTurn []actor.EventWrite) (bool, error) {
+	if len(inTurn) > 0 {
 		return true, nil
 	}
 	newest, err := t.by.reminders.NewestEvent(t.Context(), key)
