@@ -264,6 +264,9 @@ func TestGuestStreamBegins(t *testing.T) {
 			if got := l.ResponseHeader().Get(edge.HeaderPosition); got != tt.begins {
 				t.Errorf("it begins at %q, want %q", got, tt.begins)
 			}
+			if h := l.ResponseHeader(); h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+				t.Errorf("proxies may keep it or hold it back: %v", h)
+			}
 			third := r.play("third")
 			l.wants(tt.wants...)
 			r.mu.Lock()
@@ -505,6 +508,9 @@ func TestGuestStreamAtAStop(t *testing.T) {
 	r.edge.Metrics.Handler().ServeHTTP(counted, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if !strings.Contains(counted.Body.String(), `greenroom_http_requests_total{route="guest stream",status="200"} 1`) {
 		t.Error("no stream is counted")
+	}
+	if log := r.log.String(); !strings.Contains(log, `route="guest stream"`) {
+		t.Errorf("the log names no stream: %s", log)
 	}
 }
 
