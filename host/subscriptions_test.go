@@ -16,8 +16,8 @@ import (
 )
 
 // TestSubscribeToNobody: a subscription begins only to an actor that may publish. What another host
-// has deployed a moment ago is found, and a subscription that is there stays if its publisher's type is
-// not deployed any more.
+// has deployed a moment ago is found, unless the deployments cannot be read, and a subscription that is
+// there stays if its publisher's type is not deployed any more.
 func TestSubscribeToNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := remind(t, host.Config{})
@@ -46,6 +46,9 @@ func TestSubscribeToNobody(t *testing.T) {
 		follow("Stateless On", refused, "publisher is of the type Stateless, which is placed stateless")
 		s.world.DeployElsewhere("app", "Late", hosttest.Actor{Methods: map[string]hosttest.Func{"On": idle}})
 		time.Sleep(time.Second)
+		s.world.FailRefresh(actor.ErrUnavailable)
+		follow("Late On", fmt.Sprint(int(abi.CodeNotReady)), "cannot read the store now")
+		s.world.FailRefresh(nil)
 		follow("Late On", "0", "")
 		s.world.Remove("app", "Late")
 		follow("Late Other", "0", "")
