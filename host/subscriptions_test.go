@@ -15,10 +15,10 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// TestSubscribeToNobody: a subscription begins only to an actor that may publish. What another host
+// TestSubscribeToUnknownTypes: a subscription begins only to an actor that may publish. What another host
 // has deployed a moment ago is found, unless the deployments cannot be read, and a subscription that is
 // there stays if its publisher's type is not deployed any more.
-func TestSubscribeToNobody(t *testing.T) {
+func TestSubscribeToUnknownTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := remind(t, host.Config{})
 		idle := func(*hosttest.Turn) error { return nil }

@@ -141,8 +141,8 @@ func (f heldFeed) Newest(context.Context, actor.Key) (actor.EventPosition, error
 	return actor.EventPosition{}, nil
 }
 
-// TestSubscriptionPagesAreBounded: a page has at most 100 subscriptions, whatever was asked for, eight of
-// whose publishers are read at the same time, and no cache keeps it.
+// TestSubscriptionPagesAreBounded: a page has at most 100 subscriptions also if a caller asks for
+// more, at most eight of their publishers are read at the same time, and no cache keeps the page.
 func TestSubscriptionPagesAreBounded(t *testing.T) {
 	backend := &someCursors{}
 	for n := range 150 {

@@ -90,7 +90,7 @@ func BenchmarkUnsampledCall(b *testing.B) {
 	}
 }
 
-// BenchmarkSampledCall is a call with its turn and three phases, encoded for nobody.
+// BenchmarkSampledCall is a call with its turn and three phases, which are encoded and thrown away.
 func BenchmarkSampledCall(b *testing.B) {
 	r := New(sdk.AlwaysSample(), sdk.WithBatcher(tracetest.NewNoopExporter()))
 	observed := r.Observer().TurnEnd
