@@ -29,6 +29,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 const radioService = "radio.v1.RadioService"
@@ -299,12 +300,25 @@ func TestGuestStreamRefuses(t *testing.T) {
 			{"another app", "one", []string{edge.HeaderApp, "other"}, connect.CodeUnimplemented, "path_not_found", ""},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
-				_, err := r.listen(t.Context(), t, client(t, true), tt.station, tt.headers, opts...).end()
+				trailer, err := r.listen(t.Context(), t, client(t, true), tt.station, tt.headers, opts...).end()
 				wantError(t, err, tt.code, tt.kind)
-				if !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("got %v, want %s", err, tt.want)
+				began := tt.kind == "position_gone" // of others a client has nothing to go on from
+				if !strings.Contains(err.Error(), tt.want) || (trailer != "") != began {
+					t.Errorf("got %v at %q, want %s", err, trailer, tt.want)
 				}
 			})
+		}
+	}
+}
+
+// A stream that is refused before it begins has no position: a client would go on from there.
+func TestRefusedGuestStream(t *testing.T) {
+	r := startRadio(t, func(c *Config) { c.Feed = nil })
+	for _, opts := range [][]connect.ClientOption{nil, {connect.WithGRPC()}} {
+		trailer, err := r.listen(t.Context(), t, client(t, true), "one", nil, opts...).end()
+		wantError(t, err, connect.CodeUnimplemented, failure.KindNotImplemented)
+		if trailer != "" {
+			t.Errorf("it ended at %s", trailer)
 		}
 	}
 }
