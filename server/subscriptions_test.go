@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -125,59 +126,53 @@ func TestSubscriptionsAreListed(t *testing.T) {
 	wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 }
 
-// heldFeed has each read of a newest event wait, and counts those that wait at the same time.
+// heldFeed has each read of a newest event wait, and counts those that have begun.
 type heldFeed struct {
 	newestFeed
-	begun, release chan struct{}
-	open, most     *atomic.Int32 // most is what open has been
+	begun   *atomic.Int32
+	release chan struct{}
 }
 
 func (f heldFeed) Newest(context.Context, actor.Key) (actor.EventPosition, error) {
-	for n, most := f.open.Add(1), f.most.Load(); n > most && !f.most.CompareAndSwap(most, n); most = f.most.Load() {
-	}
-	f.begun <- struct{}{}
+	f.begun.Add(1)
 	<-f.release
-	f.open.Add(-1)
 	return actor.EventPosition{}, nil
 }
 
 // TestSubscriptionPagesAreBounded: a page has at most 100 subscriptions also if a caller asks for
 // more, at most eight of their publishers are read at the same time, and no cache keeps the page.
 func TestSubscriptionPagesAreBounded(t *testing.T) {
-	backend := &someCursors{}
-	for n := range 150 {
-		c := actor.Cursor{Publisher: actor.Key{App: "default", Type: "Counter", ID: "p"}}
-		backend.list = append(backend.list, actor.Reminder{ReminderSpec: actor.CursorSpec(actor.Key{App: "default", Type: "Counter", ID: fmt.Sprintf("%03d", n)}, "On", c)})
-	}
-	feed := heldFeed{begun: make(chan struct{}, len(backend.list)), release: make(chan struct{}), open: new(atomic.Int32), most: new(atomic.Int32)}
-	f := start(t, func(c *Config) { c.Reminders, c.Feed = backend, feed })
-	api := greenroomv1connect.NewActorServiceClient(client(t, false), f.url)
-	go func() {
-		defer close(feed.release)
-		for n := range 100 {
-			if n >= 8 { // one of those that wait ends, and another begins
-				feed.release <- struct{}{}
-			}
-			select {
-			case <-feed.begun:
-			case <-t.Context().Done():
+	synctest.Test(t, func(t *testing.T) {
+		backend := &someCursors{}
+		for n := range 150 {
+			c := actor.Cursor{Publisher: actor.Key{App: "default", Type: "Counter", ID: "p"}}
+			backend.list = append(backend.list, actor.Reminder{ReminderSpec: actor.CursorSpec(actor.Key{App: "default", Type: "Counter", ID: fmt.Sprintf("%03d", n)}, "On", c)})
+		}
+		feed := heldFeed{begun: new(atomic.Int32), release: make(chan struct{})}
+		f, network := startInBubble(t, func(c *Config) { c.Reminders, c.Feed = backend, feed })
+		api := greenroomv1connect.NewActorServiceClient(network.client(t, false), f.url)
+		listed := make(chan struct{})
+		go func() {
+			defer close(listed)
+			res, err := api.ListSubscriptions(t.Context(), connect.NewRequest(&greenroomv1.ListSubscriptionsRequest{PageSize: 1000}))
+			if err != nil {
+				t.Error(err)
 				return
 			}
+			if n := len(res.Msg.Subscriptions); n != 100 || res.Msg.NextPageToken == "" {
+				t.Errorf("a page of %d, and the token %q", n, res.Msg.NextPageToken)
+			}
+			if cc := res.Header().Get("Cache-Control"); cc != "no-store" {
+				t.Errorf("Cache-Control is %q", cc)
+			}
+		}()
+		synctest.Wait()
+		if n := feed.begun.Load(); n != 8 {
+			t.Errorf("%d publishers are read at the same time, want 8", n)
 		}
-	}()
-	res, err := api.ListSubscriptions(t.Context(), connect.NewRequest(&greenroomv1.ListSubscriptionsRequest{PageSize: 1000}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(res.Msg.Subscriptions); n != 100 || res.Msg.NextPageToken == "" {
-		t.Errorf("a page of %d, and the token %q", n, res.Msg.NextPageToken)
-	}
-	if most := feed.most.Load(); most > 8 {
-		t.Errorf("%d reads at the same time", most)
-	}
-	if cc := res.Header().Get("Cache-Control"); cc != "no-store" {
-		t.Errorf("Cache-Control is %q", cc)
-	}
+		close(feed.release)
+		<-listed
+	})
 }
 
 // TestSubscriptionsCannotBeListed without reminders or events, and while a store does not answer.
