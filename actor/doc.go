@@ -31,8 +31,8 @@
 //   - bucket: a range of tokens that one host creates from, and that one scheduler
 //     instance at a time delivers ([Bucket]).
 //   - version: the fence. Every commit names the version that it read, and the
-//     store refuses any other. A new row starts at a version of its time and random bits, so
-//     that a version is never met twice by accident.
+//     store refuses any other. A new row starts at a version that is made of the
+//     time and of random bits, so that no version is met twice by accident.
 //
 // # Errors
 //

@@ -19,16 +19,16 @@ const (
 	MaxEventBytes = 1 << 20
 )
 
-// ReservedEvents is what the names of events begin with that hosts publish; no guest's does.
+// ReservedEvents begins the names of the events that hosts publish. Guests cannot publish such names.
 const ReservedEvents = "greenroom."
 
 // PassedAwayEvent is the name of the last event of a life of an actor that has published: its host
 // publishes it with the commit of the end, without a payload.
 const PassedAwayEvent = ReservedEvents + "passed_away"
 
-// EndOfLife returns the last event of a life of an actor.
-func EndOfLife(key Key, life uint64) EventWrite {
-	return EventWrite{Key: key, Life: life, Name: PassedAwayEvent}
+// EndOfLife returns the last event of a life of an actor, with the link of the call that ends it.
+func EndOfLife(key Key, life uint64, link SpanLink) EventWrite {
+	return EventWrite{Key: key, Life: life, Name: PassedAwayEvent, Link: link}
 }
 
 // Event is something that an actor has published, in the commit of a turn.

@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// SpanLink names the span that has caused something of another trace: of the turn that has set a
-// reminder, sent a message or published an event. The zero value names none.
+// SpanLink names the span of the call that set a reminder, sent a message or published an event, for the
+// trace of what the call caused. The zero value names none.
 type SpanLink struct {
 	TraceID trace.TraceID
 	SpanID  trace.SpanID

@@ -21,11 +21,11 @@ func NewCommitID() CommitID {
 func (id CommitID) String() string { return hex.EncodeToString(id[:]) }
 
 // FirstVersion returns the version at which a new row starts: 62 bits, the seconds since 1970 before
-// 30 random ones. A row counts on more slowly than that, so a row that begins where an earlier row of
-// the same key was swept, an hour after its end, is above all versions of the earlier one: a writer that
-// remembers the earlier row never meets its version again, and events of the new row come behind those
-// that are kept of the earlier one. A clock that was set back by more than that breaks the order of events
-// alone. It is never 0 and leaves room to count on.
+// 29 random bits and a one. A row has fewer turns in a second than 2^30, and its tombstone is swept an
+// hour after its end. So a later row of the same key starts above all versions of the earlier one: a
+// writer that remembers the earlier row never meets its version again, and the events of the new row
+// come behind those that are kept of the earlier one. If the clock was set back by more than that hour,
+// the order of those events is lost, and nothing else. FirstVersion is never 0 and leaves room to count on.
 func FirstVersion() uint64 {
 	var b [4]byte
 	rand.Read(b[:])

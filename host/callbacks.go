@@ -267,7 +267,7 @@ func newCalled(t *lane.Run, what actor.Call) *call.Call {
 		Ctx: t.Context(), Op: call.OpEnlist, Cause: actor.CauseCall, Arrived: time.Now(),
 		Inv: actor.Invocation{ID: t.Of.Inv.ID, Key: what.Key, Method: what.Method, Payload: what.Payload, Trace: t.Of.Inv.Trace.Child()},
 	}}
-	if t.Of.Op == call.OpAll {
+	if t.Of.Op == call.OpAll { // its calls are those of the caller from outside, with that one's token
 		c.Inv.Token = t.Of.Inv.Token
 	}
 	c.Stats.Runs = earlierRuns(t)

@@ -47,8 +47,8 @@ type Config struct {
 	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
-	// NewTrace returns the trace of the turn of a volatile message, nil for none. Defaults to none
-	// for all.
+	// NewTrace returns the trace for one delivery of a volatile message, or nil. Defaults to nil for
+	// all.
 	NewTrace func() *actor.Trace
 	// Peers calls actors that other hosts hold, for guests. Defaults to none: guests call
 	// only what this host holds.

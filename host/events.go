@@ -37,8 +37,8 @@ type Events struct {
 	Published func(Published)
 	// TellFailed is called for each volatile message that no turn has consumed.
 	TellFailed func(TellFailed)
-	// Told is called for each volatile message whose turn is in a sampled trace that its delivery has
-	// begun, when it is consumed or given up.
+	// Told is called when a volatile message has been consumed or given up, if Config.NewTrace has
+	// returned a sampled trace for its delivery.
 	Told func(Told)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)

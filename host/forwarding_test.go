@@ -34,6 +34,7 @@ type hosts struct {
 	// locating, if not nil, happens before an actor is located.
 	locating func()
 	ends     []host.TurnEnd
+	told     []host.Told
 	methods  map[string]hosttest.Func // that are deployed
 	sessions [2]session               // to each of the hosts
 	rems     *fakeReminders
@@ -242,15 +243,23 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, NewTrace: sampledTrace, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
+			hs.mu.Unlock()
+		}, Told: func(m host.Told) {
+			hs.mu.Lock()
+			hs.told = append(hs.told, m)
 			hs.mu.Unlock()
 		}}}})
 		hs.stages[n].store = hs.store
 		hs.stages[n].world.Deploy("app", "T", a)
 	}
 	return hs
+}
+
+func sampledTrace() *actor.Trace {
+	return actor.ParseTrace("00-2af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01").Child()
 }
 
 // forward invokes Forward of an actor, with an idempotency key if it is not empty.

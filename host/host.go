@@ -115,7 +115,7 @@ func New(cfg Config) (*Host, error) {
 			Published: h.events.published,
 		},
 	}
-	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed, newTrace: cfg.NewTrace, heard: h.events.Told}
+	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed, newTrace: cfg.NewTrace, told: h.events.Told}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
 		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,

@@ -315,6 +315,27 @@ func TestRatesOfListsThatRunAgain(t *testing.T) {
 	})
 }
 
+// TestRatesOfCalledTurns: turns that a guest calls have no token, and so are one key of a limit per token.
+func TestRatesOfCalledTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &rulebook{}
+		s := newStage(t, host.Config{Rules: book})
+		s.world.Deploy("app", "T", hosttest.ScriptedActor())
+		book.rule(t, s, actor.Rules{Limits: map[actor.LimitScope]actor.Limit{{Type: "T"}: {Rate: actor.Rate{PerSecond: 1, Burst: 2}, Per: actor.PerToken}}})
+		calls := func(token string) error {
+			ops := script(op{Do: "must", ID: "b", Ops: []op{{Do: "add", N: 1}}}, op{Do: "must", ID: "c", Ops: []op{{Do: "add", N: 1}}})
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Do", Payload: actor.Payload{Data: []byte(ops)}, Token: token})
+			return err
+		}
+		if err := calls("one"); err != nil {
+			t.Errorf("one turn of the token and two without a token: %v", err)
+		}
+		if err := calls("two"); err == nil {
+			t.Error("four turns without a token are within the limit of two")
+		}
+	})
+}
+
 // TestChainGoesBeforeTurnsThatWait: a turn that waits for a place of a concurrency, or for the end of a pause, does not hold
 // up a chain that waits for its actor and may have the place. The calls of the actor keep their order.
 func TestChainGoesBeforeTurnsThatWait(t *testing.T) {

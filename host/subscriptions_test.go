@@ -15,10 +15,10 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// TestSubscribeToNobody: a subscription begins only to an actor that may publish. What another host
-// has deployed a moment ago is found, and a subscription that is there stays if its publisher's type is
-// not deployed any more.
-func TestSubscribeToNobody(t *testing.T) {
+// TestSubscribeToUnknownTypes: a subscription begins only to an actor that may publish. What another host
+// has deployed a moment ago is found, unless the deployments cannot be read, and a subscription that is
+// there stays if its publisher's type is not deployed any more.
+func TestSubscribeToUnknownTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := remind(t, host.Config{})
 		idle := func(*hosttest.Turn) error { return nil }
@@ -46,6 +46,9 @@ func TestSubscribeToNobody(t *testing.T) {
 		follow("Stateless On", refused, "publisher is of the type Stateless, which is placed stateless")
 		s.world.DeployElsewhere("app", "Late", hosttest.Actor{Methods: map[string]hosttest.Func{"On": idle}})
 		time.Sleep(time.Second)
+		s.world.FailRefresh(actor.ErrUnavailable)
+		follow("Late On", fmt.Sprint(int(abi.CodeNotReady)), "cannot read the store now")
+		s.world.FailRefresh(nil)
 		follow("Late On", "0", "")
 		s.world.Remove("app", "Late")
 		follow("Late Other", "0", "")
@@ -149,4 +152,45 @@ func TestReservedEvents(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	})
+}
+
+// TestEndsOfPublishersHaveLinks: the end of a life has the link of the sampled call that ends it, as
+// what a turn publishes has.
+func TestEndsOfPublishersHaveLinks(t *testing.T) {
+	publish, pass := op{Do: "publish", ID: "said", N: 7}, op{Do: "pass"}
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny} {
+		for name, ops := range map[string][]op{
+			"own":      {publish, pass},
+			"called":   {{Do: "call", ID: "b", Ops: []op{publish, pass}}},
+			"unlinked": {publish, pass},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := remind(t, host.Config{})
+				a := hosttest.ScriptedActor()
+				a.Placement = placement
+				s.world.Deploy("app", "T", a)
+				var trace *actor.Trace
+				if name != "unlinked" {
+					trace = actor.ParseTrace("00-2af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01")
+				}
+				ends := 0
+				s.store.applying = func(c *actor.Commit) {
+					for _, e := range c.Events {
+						if e.Name == actor.PassedAwayEvent {
+							ends++
+							if e.Link != trace.Link() {
+								t.Errorf("%s, %s: the end has the link %v, want %v", placement, name, e.Link, trace.Link())
+							}
+						}
+					}
+				}
+				if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Do", Payload: actor.Payload{Data: []byte(script(ops...))}, Trace: trace}); err != nil {
+					t.Fatal(err)
+				}
+				if ends != 1 {
+					t.Errorf("%s, %s: %d lives have ended, want 1", placement, name, ends)
+				}
+			})
+		}
+	}
 }

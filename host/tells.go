@@ -22,7 +22,7 @@ type tells struct {
 	logger    *slog.Logger
 	failed    func(TellFailed)
 	newTrace  func() *actor.Trace // nil: messages have no traces
-	heard     func(Told)
+	told      func(Told)
 
 	mu sync.Mutex
 	// away has what goes to other hosts, by app: an app may have to wait for another host.
@@ -98,7 +98,7 @@ func (r *told) Answer(_ actor.Reply, err error) {
 		return
 	}
 	if r.trace != nil {
-		r.by.heard(Told{To: r.tell.To, Method: r.tell.Method, Trace: r.trace, Link: r.tell.Link, Began: r.began, Err: err})
+		r.by.told(Told{To: r.tell.To, Method: r.tell.Method, Trace: r.trace, Link: r.tell.Link, Began: r.began, Err: err})
 	}
 	if err != nil {
 		r.by.undelivered(&r.tell, err)

@@ -283,7 +283,8 @@ func TestTellStateless(t *testing.T) {
 	})
 }
 
-// What is told to an actor of another host goes there, in order, and comes back if it fails there.
+// What is told to an actor of another host goes there, in order, and comes back if it fails there. The
+// sender's host reports each delivery with its link.
 func TestTellOfAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHosts(t, host.Limits{})
@@ -305,9 +306,10 @@ func TestTellOfAnotherHost(t *testing.T) {
 		for _, s := range hs.stages {
 			s.world.Deploy("app", "U", a)
 		}
+		call := sampledTrace()
 		say := func(method string) {
 			t.Helper()
-			if _, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "U", ID: "a"}, Method: method}); err != nil {
+			if _, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "U", ID: "a"}, Method: method, Trace: call}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -317,6 +319,18 @@ func TestTellOfAnotherHost(t *testing.T) {
 			want[i] = fmt.Sprint("U/a: ", i)
 		}
 		h.want(t, want...)
+		synctest.Wait()
+		hs.mu.Lock()
+		told := hs.told
+		hs.mu.Unlock()
+		if len(told) != len(many) {
+			t.Errorf("%d deliveries are reported, want %d", len(told), len(many))
+		}
+		for _, m := range told {
+			if m.To.ID != "b" || m.Link != call.Link() || m.Err != nil {
+				t.Errorf("reported %+v", m)
+			}
+		}
 		for _, inv := range hs.invocations() {
 			if inv.IdempotencyKey != "" || inv.Message == nil {
 				t.Errorf("sent %+v", inv)

@@ -29,6 +29,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/edge"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 const radioService = "radio.v1.RadioService"
@@ -264,6 +265,9 @@ func TestGuestStreamBegins(t *testing.T) {
 			if got := l.ResponseHeader().Get(edge.HeaderPosition); got != tt.begins {
 				t.Errorf("it begins at %q, want %q", got, tt.begins)
 			}
+			if h := l.ResponseHeader(); h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+				t.Errorf("proxies may keep it or hold it back: %v", h)
+			}
 			third := r.play("third")
 			l.wants(tt.wants...)
 			r.mu.Lock()
@@ -296,12 +300,25 @@ func TestGuestStreamRefuses(t *testing.T) {
 			{"another app", "one", []string{edge.HeaderApp, "other"}, connect.CodeUnimplemented, "path_not_found", ""},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
-				_, err := r.listen(t.Context(), t, client(t, true), tt.station, tt.headers, opts...).end()
+				trailer, err := r.listen(t.Context(), t, client(t, true), tt.station, tt.headers, opts...).end()
 				wantError(t, err, tt.code, tt.kind)
-				if !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("got %v, want %s", err, tt.want)
+				began := tt.kind == "position_gone" // of others a client has nothing to go on from
+				if !strings.Contains(err.Error(), tt.want) || (trailer != "") != began {
+					t.Errorf("got %v at %q, want %s", err, trailer, tt.want)
 				}
 			})
+		}
+	}
+}
+
+// A stream that is refused before it begins has no position: a client would go on from there.
+func TestRefusedGuestStream(t *testing.T) {
+	r := startRadio(t, func(c *Config) { c.Feed = nil })
+	for _, opts := range [][]connect.ClientOption{nil, {connect.WithGRPC()}} {
+		trailer, err := r.listen(t.Context(), t, client(t, true), "one", nil, opts...).end()
+		wantError(t, err, connect.CodeUnimplemented, failure.KindNotImplemented)
+		if trailer != "" {
+			t.Errorf("it ended at %s", trailer)
 		}
 	}
 }
@@ -505,6 +522,9 @@ func TestGuestStreamAtAStop(t *testing.T) {
 	r.edge.Metrics.Handler().ServeHTTP(counted, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if !strings.Contains(counted.Body.String(), `greenroom_http_requests_total{route="guest stream",status="200"} 1`) {
 		t.Error("no stream is counted")
+	}
+	if log := r.log.String(); !strings.Contains(log, `route="guest stream"`) {
+		t.Errorf("the log names no stream: %s", log)
 	}
 }
 

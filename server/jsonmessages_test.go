@@ -30,7 +30,7 @@ func (m *fakeMessages) payloads() (all []actor.Payload) {
 	return all
 }
 
-// Whatever form a message of a client has, an rpc gets JSON in the binary form.
+// TestJSONMessagesToRPCs: JSON that a client sends to an rpc is stored in the binary form, by every API.
 func TestJSONMessagesToRPCs(t *testing.T) {
 	messages := new(fakeMessages)
 	f := start(t, func(c *Config) { c.Messages = messages })
@@ -127,7 +127,7 @@ func TestJSONMessagesAreWeighed(t *testing.T) {
 	f := start(t, func(c *Config) { c.Messages, c.MaxRequestsBytes = messages, 1<<20 })
 	withCarts(t, f, "", "default")
 	req := new(greenroomv1.SendRequest)
-	for range 10 { // of which two have room
+	for range 10 { // two have room
 		req.Messages = append(req.Messages, &greenroomv1.OutgoingMessage{Type: "Cart", Id: "a", Method: "Add", Payload: []byte(`{"parts":[{}` + strings.Repeat(",{}", 700) + `]}`)})
 	}
 	res, err := greenroomv1connect.NewActorServiceClient(client(t, false), f.url).Send(t.Context(), connect.NewRequest(req))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -122,6 +124,55 @@ func TestSubscriptionsAreListed(t *testing.T) {
 	}
 	_, err := api.ListSubscriptions(t.Context(), connect.NewRequest(&greenroomv1.ListSubscriptionsRequest{Id: "c"}))
 	wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
+}
+
+// heldFeed has each read of a newest event wait, and counts those that have begun.
+type heldFeed struct {
+	newestFeed
+	begun   *atomic.Int32
+	release chan struct{}
+}
+
+func (f heldFeed) Newest(context.Context, actor.Key) (actor.EventPosition, error) {
+	f.begun.Add(1)
+	<-f.release
+	return actor.EventPosition{}, nil
+}
+
+// TestSubscriptionPagesAreBounded: a page has at most 100 subscriptions also if a caller asks for
+// more, at most eight of their publishers are read at the same time, and no cache keeps the page.
+func TestSubscriptionPagesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &someCursors{}
+		for n := range 150 {
+			c := actor.Cursor{Publisher: actor.Key{App: "default", Type: "Counter", ID: "p"}}
+			backend.list = append(backend.list, actor.Reminder{ReminderSpec: actor.CursorSpec(actor.Key{App: "default", Type: "Counter", ID: fmt.Sprintf("%03d", n)}, "On", c)})
+		}
+		feed := heldFeed{begun: new(atomic.Int32), release: make(chan struct{})}
+		f, network := startInBubble(t, func(c *Config) { c.Reminders, c.Feed = backend, feed })
+		api := greenroomv1connect.NewActorServiceClient(network.client(t, false), f.url)
+		listed := make(chan struct{})
+		go func() {
+			defer close(listed)
+			res, err := api.ListSubscriptions(t.Context(), connect.NewRequest(&greenroomv1.ListSubscriptionsRequest{PageSize: 1000}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := len(res.Msg.Subscriptions); n != 100 || res.Msg.NextPageToken == "" {
+				t.Errorf("a page of %d, and the token %q", n, res.Msg.NextPageToken)
+			}
+			if cc := res.Header().Get("Cache-Control"); cc != "no-store" {
+				t.Errorf("Cache-Control is %q", cc)
+			}
+		}()
+		synctest.Wait()
+		if n := feed.begun.Load(); n != 8 {
+			t.Errorf("%d publishers are read at the same time, want 8", n)
+		}
+		close(feed.release)
+		<-listed
+	})
 }
 
 // TestSubscriptionsCannotBeListed without reminders or events, and while a store does not answer.

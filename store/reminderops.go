@@ -192,7 +192,7 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 	case q.Prefix != "" && q.ID == "":
 		return &actor.ArgumentError{Field: "actor id", Problem: "is empty, and the beginning of a name is given; give both"}
 	case q.Prefix != "" && (q.Messages || q.Cursors):
-		return &actor.ArgumentError{Field: "prefix", Problem: "is given, and messages or cursors are asked for, whose names nobody chooses; leave it out"}
+		return &actor.ArgumentError{Field: "prefix", Problem: "is given, and the query asks for messages or cursors, whose names no caller chooses; leave it out"}
 	case q.Messages && q.Cursors:
 		return &actor.ArgumentError{Field: "query", Problem: "asks for messages and for cursors; ask for one kind"}
 	}

@@ -122,8 +122,8 @@ type ReminderQuery struct {
 	Type   string // empty: all
 	ID     string // of the actor, with Type; empty: all
 	Prefix string // of names, with Type and ID; empty: all
-	// Messages asks for messages in the place of reminders, and Cursors for cursors: one of them,
-	// without a Prefix.
+	// Messages asks for messages in the place of reminders, and Cursors for cursors. A query has
+	// one of the two at most, and then no Prefix.
 	Messages, Cursors bool
 	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
 	DueFrom, DueBefore time.Time
@@ -136,8 +136,8 @@ type ReminderQuery struct {
 // ByDue reports whether due times select.
 func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
 
-// Names returns the bounds of the names of what the query asks for, of which from is inclusive and
-// before exclusive; empty: no bound.
+// Names returns the bounds of the names that the query asks for: from is inclusive, before is
+// exclusive, and an empty one is no bound.
 func (q *ReminderQuery) Names() (from, before string) {
 	switch {
 	case q.Messages:

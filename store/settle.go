@@ -75,7 +75,7 @@ func (e Evidence) Of(c *actor.Commit) Verdict {
 
 // overtaken reports whether another writer took the place of an update: it would
 // have left its new version and its own ID, and versions only go up. Of an insert
-// nothing can be said: versions of new rows are random.
+// nothing can be said: two rows that start in the same second do so in any order.
 func overtaken(read, written, found uint64) bool {
 	return read > 0 && read < found && found <= written
 }

@@ -49,7 +49,7 @@ On a terminal, JSON replies are indented. Otherwise they are written as they
 came. With -o json the result is an object: payload (or payload_base64 if it is
 not JSON), content_type, version (the actor's version after the call) and fuel
 (the work of the turn, in units of about one simple instruction); -v prints the
-last two to standard error. A version begins at a random number and rises with
+last two to standard error. A version begins at a large number and rises with
 each change: use it to order versions, not to count changes.
 
 With --all the calls are those of a file, or of standard input for -:

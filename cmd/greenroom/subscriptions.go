@@ -58,7 +58,7 @@ the last event that was delivered. STATE is empty if all events are delivered; i
 			if err != nil {
 				return err
 			}
-			if len(list.Subscriptions) == 0 && req.Type != "" && !c.wantsJSON() {
+			if len(list.Subscriptions) == 0 && req.Type != "" {
 				noteUnknownType(cmd.Context(), c, a, req.Type)
 			}
 			rows := mapped(list.Subscriptions, func(s *greenroomv1.Subscription) []string {

@@ -38,6 +38,15 @@ func (s *subscriptionServer) ListSubscriptions(_ context.Context, req *connect.R
 	return connect.NewResponse(msg), nil
 }
 
+// typelessServer serves no types.
+type typelessServer struct {
+	greenroomv1connect.UnimplementedModuleServiceHandler
+}
+
+func (typelessServer) ListTypes(context.Context, *connect.Request[greenroomv1.ListTypesRequest]) (*connect.Response[greenroomv1.ListTypesResponse], error) {
+	return connect.NewResponse(&greenroomv1.ListTypesResponse{}), nil
+}
+
 // TestSubscriptionsList shows what actors subscribe to, and how each subscription fares.
 func TestSubscriptionsList(t *testing.T) {
 	key := func(typ, id string) *greenroomv1.ActorKey {
@@ -51,6 +60,7 @@ func TestSubscriptionsList(t *testing.T) {
 	}}
 	mux := http.NewServeMux()
 	mux.Handle(greenroomv1connect.NewActorServiceHandler(s))
+	mux.Handle(greenroomv1connect.NewModuleServiceHandler(typelessServer{}))
 	srv := httptest.NewServer(mux)
 	defer srv.Close()
 	list := func(args ...string) (stdout, stderr string) {
@@ -87,6 +97,17 @@ func TestSubscriptionsList(t *testing.T) {
 	list("Invoice", "1")
 	if s.asks[0] != "shop Invoice" || s.asks[len(s.asks)-1] != "shop Invoice 1" {
 		t.Errorf("asked for %q", s.asks)
+	}
+
+	s.list = nil
+	const unknown = "nothing serves the type Invoce in app shop"
+	for _, tt := range []struct {
+		args  []string
+		noted bool
+	}{{nil, false}, {[]string{"Invoce"}, true}, {[]string{"Invoce", "-o", "json"}, false}} {
+		if _, note := list(tt.args...); strings.Contains(note, unknown) != tt.noted {
+			t.Errorf("%v of none: %q", tt.args, note)
+		}
 	}
 }
 

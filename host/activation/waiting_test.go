@@ -60,3 +60,28 @@ func TestMessagesThatWaitForASet(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingMessagesAreWeighed: what an activation remembers of messages counts in the table's memory
+// until they are taken, each message once, and no more than maxWaiting.
+func TestWaitingMessagesAreWeighed(t *testing.T) {
+	k := newKnown()
+	k.Weigh()
+	empty := k.States.Load()
+	become := &actor.RowWrite{NewLife: true}
+	KeepWaiting(k.Activation, nil, "a")
+	for n := range 2 * maxWaiting {
+		f := &actor.Firing{Reminder: actor.ReminderID{Token: uint32(n)}}
+		for range 2 {
+			KeepWaiting(k.Activation, f, "a")
+		}
+		if got, want := k.States.Load(), empty+int64(min(n+1, maxWaiting))*waitingCost; got != want {
+			t.Fatalf("after %d messages %d bytes count, want %d", n+1, got, want)
+		}
+	}
+	if taken := TakeWaiting(k.Activation, become); len(taken) != maxWaiting || k.States.Load() != empty {
+		t.Errorf("%d were taken, and %d bytes count, want %d", len(taken), k.States.Load(), empty)
+	}
+	if again := TakeWaiting(k.Activation, become); len(again) != 0 {
+		t.Errorf("%d were taken twice", len(again))
+	}
+}

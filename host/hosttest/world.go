@@ -101,6 +101,7 @@ type World struct {
 	types    map[host.Scope]*serving // what Current shows
 	newest   map[host.Scope]*serving // what Refresh will show
 	programs map[actor.Digest]*program
+	unread   error // what Refresh fails with
 	changes  atomic.Uint64
 	open     atomic.Int64
 }
@@ -178,10 +179,20 @@ func (w *World) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error
 // Changes implements host.ModuleSource.
 func (w *World) Changes() uint64 { return w.changes.Load() }
 
+// FailRefresh has Refresh fail with err from now on; nil: it succeeds.
+func (w *World) FailRefresh(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unread = err
+}
+
 // Refresh implements host.ModuleSource.
 func (w *World) Refresh(_ context.Context, app string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.unread != nil {
+		return w.unread
+	}
 	w.changes.Add(1)
 	for scope, s := range w.newest {
 		if scope.App == app && !s.removed {

@@ -69,7 +69,7 @@ func (rs *Reminders) Committed(e *actor.ReminderEffects) {
 	}
 }
 
-// Accepted passes on which messages may be accepted now that were not before.
+// Accepted reports messages that their receiver did not accept before and may accept now.
 func (rs *Reminders) Accepted(messages []actor.ReminderID) {
 	if rs != nil && len(messages) > 0 {
 		rs.Keeper.Accepted(messages)

@@ -320,7 +320,7 @@ func (t *Run) endLives() error {
 			return err
 		}
 		if published {
-			m.Effects.Events = append(slices.Clip(m.Effects.Events), actor.EndOfLife(key, m.Row.Life))
+			m.Effects.Events = append(slices.Clip(m.Effects.Events), actor.EndOfLife(key, m.Row.Life, t.Of.Inv.Trace.Link()))
 		}
 	}
 	return nil
@@ -342,15 +342,15 @@ func (t *Run) endLife(a *activation.Activation) error {
 func (t *Run) publishEnd() error {
 	published, err := t.hasPublished(t.Of.Inv.Key, t.SideEffects().Events)
 	if published {
-		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life))
+		t.Publishes(actor.EndOfLife(t.Of.Inv.Key, t.row.Life, t.Of.Inv.Trace.Link()))
 	}
 	return err
 }
 
-// hasPublished reports whether an actor has published events, now or before: only then may subscribers
+// hasPublished reports whether an actor has published events, in the turn or before: only then may subscribers
 // wait for more, and an actor that never does leaves no event behind.
-func (t *Run) hasPublished(key actor.Key, now []actor.EventWrite) (bool, error) {
-	if len(now) > 0 {
+func (t *Run) hasPublished(key actor.Key, inTurn []actor.EventWrite) (bool, error) {
+	if len(inTurn) > 0 {
 		return true, nil
 	}
 	newest, err := t.by.reminders.NewestEvent(t.Context(), key)

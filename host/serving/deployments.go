@@ -98,8 +98,8 @@ func (ds *Deployments) CheckPublisher(ctx context.Context, key actor.Key) error 
 	return err
 }
 
-// look returns what find finds of the type of an actor. If it does not find it, the deployments of
-// the app are read again first, since another host may have deployed it a moment ago.
+// look returns what find returns for the type of an actor. If find fails, look reads the deployments of
+// the app again and calls find once more, since another host may have deployed the type a moment ago.
 func (ds *Deployments) look(ctx context.Context, key actor.Key, find func() (*Type, error)) (*Type, error) {
 	s, err := find()
 	if now := time.Now(); err != nil && ds.MayBeNew(err, now) {

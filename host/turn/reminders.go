@@ -257,8 +257,8 @@ func (t *Turn) ask(question func() error) (abi.Code, error) {
 	case t.ctx.Err() != nil:
 		return 0, actor.ErrCanceled
 	}
-	t.Log(int32(slog.LevelWarn), "cannot read reminders now: "+err.Error())
-	return t.refuse(abi.CodeNotReady, "the host cannot read reminders now"), nil
+	t.Log(int32(slog.LevelWarn), "cannot read the store now: "+err.Error())
+	return t.refuse(abi.CodeNotReady, "the host cannot read the store now"), nil
 }
 
 // ReminderNames implements [engine.Calls].

@@ -153,6 +153,33 @@ func TestAdminSets(t *testing.T) {
 	})
 }
 
+// TestAdminLinks: the firing of a reminder and the delivery of a message that a sampled call from outside
+// has set or sent have the link of that call; those of other calls have none.
+func TestAdminLinks(t *testing.T) {
+	for _, flags := range []string{"01", "00"} {
+		withAdmin(t, func(w *world, a *Admin, _ *adminStore) {
+			trace := actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-" + flags)
+			var got []actor.SpanLink
+			w.host.turn = func(f actor.Firing) error {
+				got = append(got, f.Link)
+				return nil
+			}
+			ctx := trace.Context(w.Context())
+			if _, _, err := a.Set(ctx, asked("n", once(time.Millisecond))); err != nil {
+				t.Fatal(err)
+			}
+			after(time.Second)
+			if _, _, err := a.Send(ctx, actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, ""); err != nil {
+				t.Fatal(err)
+			}
+			after(time.Second)
+			if want := trace.Link(); len(got) != 2 || got[0] != want || got[1] != want {
+				t.Errorf("with the flags %s: the links are %v, want %v twice", flags, got, want)
+			}
+		})
+	}
+}
+
 func TestAdminRefusesBeforeItsServiceStarts(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s, err := New(w.config())

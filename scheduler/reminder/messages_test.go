@@ -677,6 +677,9 @@ func TestMessageIsAccepted(t *testing.T) {
 		if turns, _ := r.since(nil); len(turns) != refused+2 || w.store.left() != 0 {
 			t.Errorf("%d turns after it was accepted, want 2; %d messages are left", len(turns)-refused, w.store.left())
 		}
+		if st := s.Stats(); st.Retried != uint64(refused+1) || st.Failed != 0 || st.Fired != 1 { //nolint:gosec // of a test
+			t.Errorf("after %d refusals, %d deliveries count as retried, %d as failed and %d as fired", refused+1, st.Retried, st.Failed, st.Fired)
+		}
 		s.Accepted([]actor.ReminderID{id}) // it is gone
 		after(10 * time.Minute)
 		if turns, _ := r.since(nil); len(turns) != refused+2 {

@@ -156,8 +156,8 @@ func (p outcomes) postpone(id actor.ReminderID, longest time.Duration) {
 	p.delay(id, backoff(id, n, longest), n+1)
 }
 
-// awaitSet is postpone for a message that its receiver does not accept yet: at once if there was notice
-// since it was loaded that the receiver accepts other methods.
+// awaitSet postpones a message that its receiver does not accept yet. The message is delivered again at
+// once if notice came, since it was loaded, that the receiver accepts other methods.
 func (p outcomes) awaitSet(id actor.ReminderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

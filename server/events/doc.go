@@ -1,3 +1,3 @@
-// Package events is what rpc and dapr share about subscriptions to the events of actors: who may
-// have how many of them, where one begins, and when it ends.
+// Package events serves subscriptions to the events of actors for rpc, with the streams of typed
+// actors, and dapr: how many an app may have, where one begins, and when it ends.
 package events

@@ -132,8 +132,8 @@ func (r *Recorder) Observer() host.Events {
 	return host.Events{TurnEnd: r.turn, Egress: r.egress, Told: r.told}
 }
 
-// turn records a turn, as a child of the span of its call, and its phases. A turn that another one has
-// called has a trace of its own and no other span: its span has the ID that the trace had all along.
+// turn records a turn, as a child of the span of its call, and its phases. A called turn
+// has no other span than its own, which has the ID of its trace: links and later spans name that ID.
 func (r *Recorder) turn(e host.TurnEnd) {
 	if !e.Trace.IsSampled() {
 		return

@@ -57,6 +57,11 @@ func TestWhatIsSampled(t *testing.T) {
 		if parent == nil && !tt.want && got != nil {
 			t.Errorf("%s: a trace that nobody records: %+v", tt.name, got)
 		}
+		for _, begun := range []*actor.Trace{got, r.Begin()} {
+			if parent == nil && begun != nil && begun.TraceFlags()&trace.FlagsRandom == 0 {
+				t.Errorf("%s: samplers further on do not learn that the ID is random: %v", tt.name, begun.TraceFlags())
+			}
+		}
 	}
 	if r := (*Recorder)(nil); r.Arrived(nil) != nil || !r.Arrived(actor.ParseTrace(sampled)).IsSampled() || r.Begin().IsSampled() || r.Stop(t.Context()) != nil {
 		t.Error("a nil Recorder does not pass traces on as they are")
@@ -85,7 +90,7 @@ func BenchmarkUnsampledCall(b *testing.B) {
 	}
 }
 
-// BenchmarkSampledCall is a call with its turn and three phases, encoded for nobody.
+// BenchmarkSampledCall is a call with its turn and three phases, which are encoded and thrown away.
 func BenchmarkSampledCall(b *testing.B) {
 	r := New(sdk.AlwaysSample(), sdk.WithBatcher(tracetest.NewNoopExporter()))
 	observed := r.Observer().TurnEnd
@@ -164,6 +169,32 @@ func TestSpansOfATurn(t *testing.T) {
 	r.Record(Span{})
 	if got := to.GetSpans(); len(got) != 0 {
 		t.Errorf("of no trace: %v", got)
+	}
+}
+
+// TestSpansOfTells: the delivery of a volatile message is the span of its trace, with the message's link,
+// and says why it failed.
+func TestSpansOfTells(t *testing.T) {
+	r, to := record(sdk.ParentBased(sdk.AlwaysSample()))
+	link := actor.ParseTrace(sampled).Link()
+	m := host.Told{To: actor.Key{App: "shop", Type: "Cart", ID: "ann"}, Method: "Add", Trace: r.Begin(), Link: link, Began: time.Now()}
+	for _, m.Err = range []error{nil, errors.New("no")} {
+		to.Reset()
+		r.Observer().Told(m)
+		got := to.GetSpans()
+		if len(got) != 1 {
+			t.Fatalf("%d spans", len(got))
+		}
+		s := got[0]
+		if s.Name != "message Cart.Add" || s.SpanKind != trace.SpanKindConsumer || s.SpanContext.SpanID() != m.Trace.SpanID() || !s.StartTime.Equal(m.Began) || s.EndTime.Before(m.Began) {
+			t.Errorf("the delivery: %+v", s)
+		}
+		if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != link.SpanID || s.Links[0].SpanContext.TraceID() != link.TraceID {
+			t.Errorf("the links are %v", s.Links)
+		}
+		if failed := s.Status.Description == "no"; failed != (m.Err != nil) {
+			t.Errorf("after %v the status is %v", m.Err, s.Status)
+		}
 	}
 }
 

@@ -257,12 +257,12 @@ func (m *model) settle(r *rapid.T) {
 		r.Fatalf("settle answered %v, want %v", err, want)
 	}
 	if fenced && read == 0 {
-		// The version of the tombstone that settling left is random.
+		// Settling chose the version of the tombstone.
 		m.rows[id] = m.adopt(r, id)
 	}
 }
 
-// adopt takes over a tombstone's random version and commit ID.
+// adopt takes over the version and the commit ID of a tombstone that settling left.
 func (m *model) adopt(r *rapid.T, id string) actor.Row {
 	rows, err := m.s.LoadActors(m.ctx, []actor.Key{m.key(id)}, actor.LoadOptions{})
 	if err != nil || rows[0].Version == 0 || !rows[0].Deleted {

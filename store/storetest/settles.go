@@ -93,7 +93,7 @@ var settles = suite{"Settle", []testCase{
 		f.same(f.load(f.key("a")), row)
 	}},
 	{"an insert that was deleted, swept and made again cannot be told", func(f *fixture) {
-		for i := range 20 { // versions are random: a guess is right half the time
+		for i := range 20 { // which version is higher is random within a second: a guess is right half the time
 			c := write(f.key(manyID(i)), actor.Row{}, `{"n":1}`)
 			f.apply(remove(c.Anchor().Key, f.apply(c)))
 			f.sweepAll()

@@ -15,7 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/server/spans"
 )
 
-// TracesRole makes turns without a stop, whose traces are recorded in different ways by turns.
+// TracesRole runs turns without a pause, and changes the way in which their traces are recorded.
 const TracesRole = "in-host-traces"
 
 // TracesSpec says how to load the host. The plan's Duration is how long each way is measured, all its
@@ -43,7 +43,7 @@ const (
 	exportEvery = "50"
 )
 
-// orders are those in which the ways follow each other: each follows each other one equally often.
+// orders are those of the ways in a round. In the rounds, each way follows each other one equally often.
 var orders = [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
 
 // Traces plays [TracesRole].
@@ -105,8 +105,8 @@ func (s TracesSpec) recorder(ctx context.Context, sampler, ratio string) *spans.
 	return r
 }
 
-// beginTraced is begin for calls whose traces the recorder of the moment begins, as it does for those
-// that come to a server; nil: they have none. It counts the calls that have ended.
+// beginTraced is begin for calls that get their traces from the recorder in of, as calls that come to a
+// server do; without a recorder they have none. It counts the calls that have ended.
 func (s TracesSpec) beginTraced(h *host.Host, of *atomic.Pointer[spans.Recorder], ended *atomic.Int64) load.Begin {
 	invocation := s.invocations()
 	return func(ctx context.Context, worker, target, n int, done func(error)) {

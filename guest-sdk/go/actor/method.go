@@ -62,7 +62,7 @@ func newMethod[S, In, Out any](spec abi.MethodSpec, fn func(*S, *Context, In) (O
 		var in In
 		if err := ctx.decodeInput(inputs, &in); err != nil {
 			if ctx.frame.Cause == abi.CauseEvent && ctx.frame.Failed == PublisherPassedAway {
-				return nil // the method takes events alone, and the next ones do not wait for it
+				return nil // the method takes events alone; later events do not wait
 			}
 			return err
 		}

@@ -42,8 +42,8 @@ const (
 	maxEventName  = 128
 )
 
-// reservedEvents is what no name of a guest's event begins with, and passedAwayEvent the name of the
-// last event of a life.
+// reservedEvents begins the names of the events that hosts publish and guests cannot. passedAwayEvent is
+// the name of the last event of a life.
 const (
 	reservedEvents  = "greenroom."
 	passedAwayEvent = reservedEvents + "passed_away"

@@ -139,9 +139,9 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsToNobody: a type that is neither registered nor faked has no actors to subscribe to,
+// TestSubscriptionsToUnknownTypes: a type that is neither registered nor faked has no actors to subscribe to,
 // and those of a stateless one publish nothing.
-func TestSubscriptionsToNobody(t *testing.T) {
+func TestSubscriptionsToUnknownTypes(t *testing.T) {
 	h := actortest.New(t)
 	for typ, want := range map[string]string{"Heralt": "no actor type \"Heralt\"", "Crier": "publish no events"} {
 		err := h.Call("Listener", "l", "FollowOther", typ, nil)
