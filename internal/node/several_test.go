@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,18 +146,24 @@ func twoBanks(t *testing.T, number int) (first, second *running, held map[string
 		}
 		return true
 	})
-	held = map[string][]string{}
-	for i := 0; len(held[first.URL]) < number || len(held[second.URL]) < number; i++ {
-		id := fmt.Sprint("acc", i)
-		res := put(t, first.URL+"/v2.0/actors/default/Account/"+id+"/method/Deposit", "100")
+	at := func(id, amount string) string {
+		res := put(t, first.URL+"/v2.0/actors/default/Account/"+id+"/method/Deposit", amount)
 		if res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, res.body)
 		}
-		at := first.URL
 		if host := res.Header.Get("Greenroom-Host"); host != "" {
-			at = "http://" + host
+			return "http://" + host
 		}
-		held[at] = append(held[at], id)
+		return first.URL
+	}
+	held = map[string][]string{}
+	for i := 0; len(held[first.URL]) < number || len(held[second.URL]) < number; i++ {
+		id := fmt.Sprint("acc", i)
+		by := at(id, "100")
+		held[by] = append(held[by], id)
+		for by, list := range held { // while the first server hands its part over, it still runs some
+			held[by] = slices.DeleteFunc(list, func(id string) bool { return at(id, "0") != by })
+		}
 	}
 	return first, second, held
 }
