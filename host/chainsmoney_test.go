@@ -18,9 +18,9 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// TestMoneyIsConserved runs concurrent transfers between accounts, with every outcome of a
-// commit and with versions of other writers. The sum must be unchanged in every answer that
-// shows all accounts, and in the store.
+// TestMoneyIsConserved runs concurrent transfers between accounts. Commits end in every way, and other
+// writers change versions. The sum must be unchanged in every answer that shows all accounts, and in
+// the store.
 func TestMoneyIsConserved(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for seed := range uint64(4) {

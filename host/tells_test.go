@@ -283,8 +283,8 @@ func TestTellStateless(t *testing.T) {
 	})
 }
 
-// What is told to an actor of another host goes there, in order, and comes back if it fails there. The
-// sender's host reports each delivery with its link.
+// TestTellOfAnotherHost: volatile messages to an actor of another host arrive there in order, and come back
+// if they fail there. The sender's host reports each delivery with its link.
 func TestTellOfAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHosts(t, host.Limits{})

@@ -33,8 +33,8 @@ type Call struct {
 	Called bool
 	// Firing means that the call is the delivery of a reminder or of a message, which is delivered again.
 	Firing bool
-	// List means that the call is a list of calls, each of which is admitted when it runs, and Admitted that
-	// the call was admitted before, and runs again. Neither counts.
+	// List marks a list of calls: each call in it is admitted when it runs. Admitted marks a call that was
+	// admitted before and runs again. Neither counts.
 	List, Admitted bool
 }
 

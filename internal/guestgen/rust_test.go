@@ -273,7 +273,7 @@ func (h *sinkHost) call(t *testing.T, method string, request, response proto.Mes
 	return proto.Unmarshal(reply.Payload.Data, response)
 }
 
-// clearNegativeZeros clears fields without presence that are -0, of which prost makes 0.
+// clearNegativeZeros clears fields without presence that are -0: prost sends those as 0.
 func clearNegativeZeros(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
