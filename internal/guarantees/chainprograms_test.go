@@ -172,7 +172,9 @@ func (r *programRig) program(t *testing.T, what, id string, place int, ops []hos
 	} else {
 		after, tells, want, code = r.m.Run(id, ops)
 	}
-	if fault != "" && (len(tells) == 0 || after.Durable() != r.m.Durable()) { // what is told comes with commits of its own
+	// What is told comes with commits of its own, which must not meet the fault: a turn that commits
+	// nothing would leave it to them, and so would one under the lock of a row, which meets other faults.
+	if fault != "" && (len(tells) == 0 || after.Durable() != r.m.Durable() && programType(id) != "Loose") {
 		r.store.Arm(fault, 1)
 	}
 	reply, err := h.Invoke(t.Context(), inv)
