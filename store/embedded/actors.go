@@ -125,9 +125,10 @@ func (s *actors) ScanActors(ctx context.Context, q store.ActorScan, visit func(r
 		to = append(bytes.Clone(prefix), q.Before...)
 	}
 	var scanned int64
+	var row store.ScannedActor // one for all: a scan of many rows is no work for the garbage collector
 	err = s.list(ctx, from, to, func(key, value []byte) (more bool, err error) {
 		more = true
-		row := store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}}}
+		row = store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}}}
 		stored := decodeRow(key, value)
 		switch r := &stored.row; {
 		case stored.damage != "":

@@ -41,6 +41,7 @@ func (r *scan) read(ctx context.Context, conn querier, asOf string) error {
 	var format int16
 	var id, set string
 	var state pgtype.DriverBytes // it is not copied
+	var row store.ScannedActor
 	for rows.Next() {
 		err := rows.Scan(&n, &full, &wanted, &id, &version, &generation, &schema, &format, &size, &at, &life, &spawned, &set, &sound, &state)
 		if err != nil {
@@ -53,7 +54,7 @@ func (r *scan) read(ctx context.Context, conn querier, asOf string) error {
 		if !wanted {
 			continue
 		}
-		row := store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: r.App, Type: r.Type, ID: id}}}
+		row = store.ScannedActor{ActorInfo: store.ActorInfo{Key: actor.Key{App: r.App, Type: r.Type, ID: id}}}
 		if sound {
 			row.Version, row.Generation, row.StateSchema, row.UpdatedAt = uint64(version), uint64(generation), uint32(schema), at.UTC()
 			row.StateSize, row.Life, row.Spawned, row.MethodSet = size, uint64(life), spawned, set

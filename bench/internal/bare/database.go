@@ -37,3 +37,17 @@ func Database(ctx context.Context, raw json.RawMessage, say func(any) error) err
 	<-ctx.Done()
 	return nil
 }
+
+// Settle has a database do at once what it would do for newly written rows of a table while it is
+// measured: vacuum and analyze them, and write them to its data files.
+func Settle(ctx context.Context, url, table string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `VACUUM ANALYZE `+pgx.Identifier{table}.Sanitize())
+	if err == nil {
+		_, err = conn.Exec(ctx, `CHECKPOINT`)
+	}
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+}

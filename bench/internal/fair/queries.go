@@ -12,6 +12,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/must"
@@ -57,6 +58,7 @@ func queries(b *bar.B) {
 	})
 	url, _ := b.Postgres()
 	fill(inhost.Spec{StoreURL: url})
+	must.Check(bare.Settle(b.Context(), url, "greenroom_actor"))
 	eachQuery(b, onPostgres, postgresRate, n, "--store", url)
 }
 
