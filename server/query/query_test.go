@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -334,6 +335,28 @@ func TestBounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A store that leaves rows out works for the query as well: the query rests for half as long, and not
+// after its last step.
+func TestRestsBetweenSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := page()
+		p.Now, p.Bounds.Rows = time.Now, 3
+		began := time.Now()
+		r := run(t, compile(t, `state.total == 0`), slow{}, p)
+		if took := time.Since(began); r.Examined != 3 || took != (3*60+2*30)*time.Millisecond {
+			t.Fatalf("%d rows in %v", r.Examined, took)
+		}
+	})
+}
+
+// slow is a store that takes 60 ms for a row, and leaves it out.
+type slow struct{}
+
+func (slow) ScanActors(_ context.Context, q store.ActorScan, _ func(*store.ScannedActor) bool) (examined int, next string, err error) {
+	time.Sleep(60 * time.Millisecond)
+	return 1, q.After + "a", nil
 }
 
 func TestCountsFindNothing(t *testing.T) {

@@ -104,7 +104,8 @@ func (q *Query) Run(ctx context.Context, s Scanner, p Page) (*Result, error) {
 		return &r.Result, nil
 	}
 	after := p.After
-	for {
+	for step := began; ; {
+		r.rests = 0
 		examined, next, err := s.ScanActors(ctx, store.ActorScan{
 			App: p.App, Type: p.Type, After: after, From: from, Before: before, Limit: min(store.MaxExamined, p.Bounds.Rows-r.Examined),
 			States: q.needsState, MaxBytes: p.Bounds.StateBytes, Exclusions: q.narrowed.exclusions, AllowStale: p.AllowStale,
@@ -117,9 +118,17 @@ func (q *Query) Run(ctx context.Context, s Scanner, p Page) (*Result, error) {
 		}
 		r.Examined += examined
 		r.Next, after = next, next
-		if next == "" || r.full || r.Examined >= p.Bounds.Rows || !p.Now().Before(r.deadline) {
+		now := p.Now()
+		if next == "" || r.full || r.Examined >= p.Bounds.Rows || !now.Before(r.deadline) {
 			return &r.Result, nil
 		}
+		// The database may share its processors with the turns of others, and what it leaves out is
+		// work that visit does not see.
+		if worked := now.Sub(step) - r.rests; worked*rest/stretch > r.rests {
+			r.rest(now, worked*rest/stretch-r.rests)
+			now = r.rested
+		}
+		step = now
 	}
 }
 
@@ -131,7 +140,8 @@ type run struct {
 	page     Page
 	vars     row
 	deadline time.Time
-	rested   time.Time // the end of the latest rest
+	rested   time.Time     // the end of the latest rest
+	rests    time.Duration // in this step of the store
 	visited  int
 	bytes    int
 	full     bool
@@ -140,9 +150,10 @@ type run struct {
 const (
 	// breath is after how many rows a run looks at the time: some 50 µs.
 	breath = 32
-	// stretch is how long a run works before it rests, and rest how long it rests then. A thread
-	// that works all the time waits for its next turn at a processor behind all others, and with it
-	// the goroutines that the Go scheduler gives it.
+	// stretch is how long a run works before it rests, and rest how long it rests then; after a step
+	// of the store it rests in the same proportion. A thread that works all the time waits for its
+	// next turn at a processor behind all others, and with it the goroutines that the Go scheduler
+	// gives it.
 	stretch, rest = time.Millisecond, 500 * time.Microsecond
 )
 
@@ -155,14 +166,20 @@ func (r *run) visit(row *store.ScannedActor) (more bool) {
 		now := r.page.Now()
 		r.full = !now.Before(r.deadline)
 		if !r.full && now.Sub(r.rested) >= stretch {
-			select {
-			case <-time.After(rest):
-			case <-r.ctx.Done():
-			}
-			r.rested = r.page.Now()
+			r.rest(now, rest)
 		}
 	}
 	return !r.full && r.ctx.Err() == nil
+}
+
+// rest returns after that long, or when the context ends.
+func (r *run) rest(now time.Time, long time.Duration) {
+	select {
+	case <-time.After(long):
+	case <-r.ctx.Done():
+	}
+	r.rested = r.page.Now()
+	r.rests += r.rested.Sub(now)
 }
 
 func (r *run) evaluate(row *store.ScannedActor) {
