@@ -355,7 +355,7 @@ func TestRestsBetweenSteps(t *testing.T) {
 type slow struct{}
 
 func (slow) ScanActors(_ context.Context, q store.ActorScan, _ func(*store.ScannedActor) bool) (examined int, next string, err error) {
-	time.Sleep(60 * time.Millisecond)
+	<-time.After(60 * time.Millisecond)
 	return 1, q.After + "a", nil
 }
 

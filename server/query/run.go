@@ -124,8 +124,8 @@ func (q *Query) Run(ctx context.Context, s Scanner, p Page) (*Result, error) {
 		}
 		// The database may share its processors with the turns of others, and what it leaves out is
 		// work that visit does not see.
-		if worked := now.Sub(step) - r.rests; worked*rest/stretch > r.rests {
-			r.rest(now, worked*rest/stretch-r.rests)
+		if owed := (now.Sub(step)-r.rests)/works - r.rests; owed > 0 {
+			r.rest(now, owed)
 			now = r.rested
 		}
 		step = now
@@ -150,11 +150,10 @@ type run struct {
 const (
 	// breath is after how many rows a run looks at the time: some 50 µs.
 	breath = 32
-	// stretch is how long a run works before it rests, and rest how long it rests then; after a step
-	// of the store it rests in the same proportion. A thread that works all the time waits for its
-	// next turn at a processor behind all others, and with it the goroutines that the Go scheduler
-	// gives it.
-	stretch, rest = time.Millisecond, 500 * time.Microsecond
+	// stretch is how long a run works before it rests, and works how many times as long as it rests;
+	// it rests after a step of the store as well. A thread that works all the time waits for its next
+	// turn at a processor behind all others, and with it the goroutines that the Go scheduler gives it.
+	stretch, works = time.Millisecond, 2
 )
 
 // visit evaluates a row.
@@ -166,7 +165,7 @@ func (r *run) visit(row *store.ScannedActor) (more bool) {
 		now := r.page.Now()
 		r.full = !now.Before(r.deadline)
 		if !r.full && now.Sub(r.rested) >= stretch {
-			r.rest(now, rest)
+			r.rest(now, stretch/works)
 		}
 	}
 	return !r.full && r.ctx.Err() == nil
