@@ -39,6 +39,8 @@ func (w *following) actor(placement string) hosttest.Actor {
 	a := hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
 		"Watch": watch("Learn"), "Unwatch": watch(""), "Learn": w.learn, "None": watch("Missing"), "Reads": watch("Look"),
 		"Claim": claim, "Release": release, "WatchAndAdd": sequence(watch("Learn"), add),
+		"WatchOther": watch("LearnOther"), "WatchAnew": sequence(watch(""), watch("Learn")),
+		"LearnOther":    func(t *hosttest.Turn) error { t.Frame.Failed = "otherwise"; return w.learn(t) },
 		"ClaimAndWatch": sequence(claim, watch("Learn")),
 		"WatchAndFail":  sequence(watch("Learn"), func(*hosttest.Turn) error { return hosttest.Fail("no") }),
 		// Take claims a service, and the actor a2 gives up its own in the same transaction.
@@ -128,11 +130,13 @@ func TestServiceWatcherLearnsEachList(t *testing.T) {
 
 		hs.run(t, "a3", "Unwatch", "work/2", "true")
 		hs.run(t, "a3", "Unwatch", "work/2", "false")
-		hs.run(t, "a", "Watch", "work/", "true") // anew
+		hs.run(t, "a", "WatchAnew", "work/", "false")
 		w.learned.want(t, "a work/: work/1=W/a2 work/2=W/b")
+		hs.run(t, "a", "WatchOther", "work/", "true") // the method changes, and the watch goes on
+		w.learned.want(t)
 		hs.run(t, "b", "Release", "work/2", "")
 		later()
-		w.learned.want(t, "a work/: work/1=W/a2")
+		w.learned.want(t, "a work/: work/1=W/a2 otherwise")
 	})
 }
 
@@ -236,7 +240,7 @@ func TestServiceNoticeIsNotLostForWantOfRoom(t *testing.T) {
 		later()
 		later()
 		synctest.Wait()
-		if got := w.learned.sorted(); got != "a mailer: mailer=W/b2, a other:, a other:" {
+		if got := w.learned.sorted(); got != "a mailer: mailer=W/b2, a other:" {
 			t.Errorf("learned %q", got)
 		}
 	})
@@ -438,4 +442,22 @@ func TestServiceWatchOfAnActorThatNoHostHolds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An actor that watches a name which it watches gets no list for it: neither from its hook, which runs before
+// each turn until one has changed something, nor from the method that gets the lists.
+func TestServiceWatchIsNoLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs, w := newHosts(t, host.Limits{}), new(following)
+		a := w.actor(abi.PlacementRing)
+		watch := func(t *hosttest.Turn) error { _, err := t.WatchService("mailer", "Learn"); return err }
+		a.Life.Hooks.Activated = "Woken"
+		a.Methods["Woken"], a.Methods["Learn"] = watch, sequence(w.learn, watch)
+		hs.stages[0].world.Deploy("app", "W", a)
+		for range 3 {
+			hs.run(t, "a", "Open", "", "")
+			later()
+		}
+		w.learned.want(t, "a mailer:")
+	})
 }

@@ -432,9 +432,16 @@ func (s *Schedule) Watched(key actor.Key) map[actor.Key]struct{} {
 	return watched
 }
 
-// watch begins a watch of an actor, in the place of an earlier one, or ends that.
+// watch begins a watch of an actor, in the place of an earlier one, or ends that. An earlier watch of
+// services goes on with another method: if it began anew, with the present list, an actor that watches
+// in the method which gets the list would get it for ever.
 func (s *Schedule) watch(key actor.Key, of *timers, effect *turn.WatchEffect) {
 	if old := of.watches[effect.Of]; old != nil {
+		if old.following != nil && effect.Method != "" {
+			s.clock.bytes.Add(key.App, effect.Size()-old.Size())
+			old.Method = effect.Method
+			return
+		}
 		s.unwatch(of, old)
 	}
 	if effect.Method == "" || s.closed {
