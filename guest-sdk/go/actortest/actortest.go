@@ -226,11 +226,11 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 // Delete removes an actor with its reminders, timers, services and messages, as its caller can
 // from outside.
 func (h *Harness) Delete(typ, id string) {
-	h.remove(actor.Ref{Type: typ, ID: id})
-	h.reportServices()
+	remove(h, actor.Ref{Type: typ, ID: id})
+	reportServices(h)
 }
 
-func (h *Harness) remove(ref actor.Ref) {
+func remove(h *Harness, ref actor.Ref) {
 	delete(h.actors, ref)
 	delete(h.reminders, ref)
 	delete(h.timers, ref)

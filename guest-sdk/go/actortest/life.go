@@ -251,7 +251,7 @@ func (c *chain) commitLife(waiting uint64) {
 	for _, m := range c.sent {
 		m.post(h)
 	}
-	h.reportServices()
+	reportServices(h)
 }
 
 func passAway(h *Harness, ref actor.Ref, waiting uint64) {
@@ -267,7 +267,7 @@ func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 		}
 	}
 	h.inbox = nil
-	h.remove(ref)
+	remove(h, ref)
 	h.inbox = kept
 	if slices.ContainsFunc(h.events, func(e Event) bool { return e.From == ref }) {
 		h.events = append(h.events, Event{From: ref, Name: passedAwayEvent, At: h.now})

@@ -51,7 +51,7 @@ func (h *Harness) endWatches(why string, ends func(by, of actor.Ref) bool) {
 	})
 	for _, m := range notices {
 		if m.from.Type == "" {
-			m.reports(h, actor.Services{})
+			postList(h, m, actor.Services{})
 		} else {
 			m.post(h)
 		}
@@ -66,8 +66,8 @@ func newNotice(by, of actor.Ref, method, failed string) *message {
 	}
 }
 
-// reports posts a notice of services with a list, in the place of an earlier one.
-func (m *message) reports(h *Harness, list actor.Services) {
+// postList posts a notice of services with a list, in the place of an earlier one.
+func postList(h *Harness, m *message, list actor.Services) {
 	list.Services = append([]actor.NamedActor{}, list.Services...) // not null
 	payload, err := encodePayload(list)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *message) reports(h *Harness, list actor.Services) {
 type listing struct{ by, of actor.Ref }
 
 // reportServices tells each watch of services the list, unless that is the one before.
-func (h *Harness) reportServices() {
+func reportServices(h *Harness) {
 	var of []listing
 	for by, watches := range h.watches {
 		for ref := range watches {
@@ -95,12 +95,12 @@ func (h *Harness) reportServices() {
 		return cmp.Or(strings.Compare(a.by.String(), b.by.String()), strings.Compare(a.of.ID, b.of.ID))
 	})
 	for _, w := range of {
-		list := h.listed(w.of.ID)
+		list := listed(h, w.of.ID)
 		if last, told := h.listings[w]; told && last.More == list.More && slices.Equal(last.Services, list.Services) {
 			continue
 		}
 		h.listings[w] = list
-		newNotice(w.by, w.of, h.watches[w.by][w.of], "").reports(h, list)
+		postList(h, newNotice(w.by, w.of, h.watches[w.by][w.of], ""), list)
 	}
 }
 
@@ -108,7 +108,7 @@ func (h *Harness) reportServices() {
 const maxListed = 256
 
 // listed are the actors that stand for a service, or for those of a group.
-func (h *Harness) listed(watched string) (list actor.Services) {
+func listed(h *Harness, watched string) (list actor.Services) {
 	for _, name := range slices.Sorted(maps.Keys(h.services)) {
 		if name != watched && !(strings.HasSuffix(watched, "/") && strings.HasPrefix(name, watched)) {
 			continue
@@ -156,16 +156,16 @@ func (h *turnHost) HostWatch(typ, id, method string) int32 {
 	if typ == "" || id == "" {
 		problem = "a watch needs the type and the ID of an actor"
 	}
-	return h.watch(actor.Ref{Type: strings.Clone(typ), ID: strings.Clone(id)}, method, problem)
+	return watch(h, actor.Ref{Type: strings.Clone(typ), ID: strings.Clone(id)}, method, problem)
 }
 
 // ServiceWatch has the actor watch services, or end that.
 func (h *turnHost) ServiceWatch(name, method string) int32 {
-	return h.watch(actor.Service(strings.Clone(name)), method, serviceProblem(name))
+	return watch(h, actor.Service(strings.Clone(name)), method, serviceProblem(name))
 }
 
 // watch has the actor watch something, unless there is a problem.
-func (h *turnHost) watch(of actor.Ref, method, problem string) int32 {
+func watch(h *turnHost, of actor.Ref, method, problem string) int32 {
 	if code := h.mayAct(); code != 0 {
 		return int32(code)
 	}
