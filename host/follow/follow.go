@@ -160,6 +160,8 @@ func (s *Services) follow(ctx context.Context, f *followed) {
 		case <-f.wake:
 		case <-tick.C:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return
 		}
 		s.asks(f)

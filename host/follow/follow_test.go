@@ -150,3 +150,19 @@ func TestNamesAreShared(t *testing.T) {
 		s.Wait()
 	})
 }
+
+// A name that is watched no more is not read, although a read was asked for.
+func TestNoReadAfterTheEnd(t *testing.T) {
+	src := &source{}
+	s := newServices(src)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	for range 50 {
+		f := &followed{wake: make(chan struct{}, 1)}
+		f.wake <- struct{}{}
+		s.follow(ctx, f)
+	}
+	if src.reads != 0 {
+		t.Errorf("%d reads", src.reads)
+	}
+}

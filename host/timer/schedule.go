@@ -438,8 +438,9 @@ func (s *Schedule) Watched(key actor.Key) map[actor.Key]struct{} {
 func (s *Schedule) watch(key actor.Key, of *timers, effect *turn.WatchEffect) {
 	if old := of.watches[effect.Of]; old != nil {
 		if old.following != nil && effect.Method != "" {
-			s.clock.bytes.Add(key.App, effect.Size()-old.Size())
+			s.clock.bytes.Give(key.App, old.size())
 			old.Method = effect.Method
+			s.clock.bytes.Add(key.App, old.size())
 			return
 		}
 		s.unwatch(of, old)

@@ -80,8 +80,8 @@ func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) 
 		return false, code
 	}
 	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, Type: typ, ID: id}, Method: method}
-	if err := w.Of.Validate(); err != nil {
-		return false, t.refuse(abi.CodeInvalid, err.Error())
+	if code := mayWatch(t, w.Of.Validate(), method); code != 0 {
+		return false, code
 	}
 	if method != "" && t.env.Hosts != nil {
 		var err error
@@ -100,8 +100,8 @@ func (t *Turn) ServiceWatch(name, method string) (replaced bool, code abi.Code) 
 		return false, code
 	}
 	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, ID: name}, Method: method, Services: t.env.Followers}
-	if err := actor.ValidateService(name); err != nil {
-		return false, t.refuse(abi.CodeInvalid, err.Error())
+	if code := mayWatch(t, actor.ValidateService(name), method); code != 0 {
+		return false, code
 	}
 	more := 1
 	for i := range t.done.Timers.watches {
@@ -119,13 +119,22 @@ func (t *Turn) ServiceWatch(name, method string) (replaced bool, code abi.Code) 
 	return watch(t, w)
 }
 
+// mayWatch says why a turn may not watch, 0 if it may. of is what is wrong with the name that it watches.
+func mayWatch(t *Turn, of error, method string) abi.Code {
+	if of != nil {
+		return t.refuse(abi.CodeInvalid, of.Error())
+	}
+	if method == "" {
+		return 0
+	}
+	if problem := t.spec.Methods.MethodProblem("watch", method); problem != "" {
+		return t.refuse(abi.CodeInvalid, problem)
+	}
+	return 0
+}
+
 // watch adds what a turn does to a watch.
 func watch(t *Turn, w WatchEffect) (replaced bool, code abi.Code) {
-	if w.Method != "" {
-		if problem := t.spec.Methods.MethodProblem("watch", w.Method); problem != "" {
-			return false, t.refuse(abi.CodeInvalid, problem)
-		}
-	}
 	replaced, refused := t.done.Timers.watch(t.env.Timers, t.spec.Key, w)
 	if refused != nil {
 		return false, t.refuse(refused.Code, refused.Problem)
