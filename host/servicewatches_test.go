@@ -49,9 +49,18 @@ func (w *following) actor(placement string) hosttest.Actor {
 			return errors.Join(err, claim(t))
 		},
 		"Reclaim": sequence(release, claim),
-		"Pass":    func(t *hosttest.Turn) error { return t.PassAway() },
-		"Become":  func(t *hosttest.Turn) error { return t.Become("closed") },
-		"Open":    func(*hosttest.Turn) error { return nil },
+		// WatchMany watches 100 names of which its payload is the beginning.
+		"WatchMany": func(t *hosttest.Turn) error {
+			for i := range actor.MaxWatches {
+				if _, err := t.WatchService(fmt.Sprint(string(t.Frame.Payload), i), "Learn"); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"Pass":   func(t *hosttest.Turn) error { return t.PassAway() },
+		"Become": func(t *hosttest.Turn) error { return t.Become("closed") },
+		"Open":   func(*hosttest.Turn) error { return nil },
 	}, ReadOnly: map[string]hosttest.Func{"Look": watch("Learn")}}
 	a.Life.Sets = map[string][]string{"Learn": {"open"}, "Open": {"closed"}}
 	return a
@@ -268,42 +277,62 @@ func TestServiceWatcherThatMovesLearnsIt(t *testing.T) {
 	})
 }
 
+// waiting has an actor a, which watches a service, wait for its next list while a turn of it runs.
+func waiting(t *testing.T) (hs *hosts, w *following, g *gate, ended <-chan error) {
+	t.Helper()
+	hs, w, g = newHosts(t, host.Limits{}), new(following), newGate()
+	for _, s := range hs.stages {
+		a := w.actor(abi.PlacementRing)
+		a.Life.Sets, a.Methods["Gate"] = nil, g.wait
+		s.world.Deploy("app", "W", a)
+	}
+	hs.run(t, "a", "Watch", "mailer", "false")
+	w.learned.want(t, "a mailer:")
+	c := make(chan error, 1)
+	go func() {
+		_, err := hs.stages[0].Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "W", ID: "a"}, Method: "Gate"})
+		c <- err
+	}()
+	<-g.entered
+	hs.run(t, "b", "Claim", "mailer", "")
+	later()
+	w.learned.want(t)
+	return hs, w, g, c
+}
+
 // A list that is on its way to an actor as it moves does not follow it, where it would come behind newer
 // ones: the actor learns that it has moved.
 func TestServiceNoticeDoesNotFollowItsActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hs, w := followers(t, host.Limits{})
-		hs.run(t, "a", "Watch", "mailer", "false")
-		w.learned.want(t, "a mailer:")
-		hold := make(chan struct{})
-		hs.store.setHold(hold)
-		done := make(chan struct{})
+		hs, w, g, ended := waiting(t)
+		moved := make(chan struct{})
 		go func() {
-			defer close(done)
-			hs.run(t, "a", "WatchAndAdd", "other", "false")
+			defer close(moved)
+			hs.move(t, "a", 1)
 		}()
 		synctest.Wait()
-		hs.services.mu.Lock()
-		hs.services.of["mailer"] = actor.Key{App: "app", Type: "W", ID: "b"}
-		hs.services.mu.Unlock()
-		go hs.move(t, "a", 1)
-		later()
-		hs.store.setHold(nil)
-		close(hold)
-		<-done
-		later()
-		later()
-		synctest.Wait()
-		for _, text := range w.learned.take() {
-			if !strings.HasSuffix(text, " moved") && !strings.HasSuffix(text, " other:") {
-				t.Errorf("learned %q", text)
-			}
+		close(g.leave)
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-		for _, inv := range hs.invocations() {
-			if inv.Message != nil && inv.Message.Failed == "" {
-				t.Errorf("sent %+v", inv)
-			}
+		<-moved
+		later()
+		w.learned.want(t, "a mailer: moved")
+	})
+}
+
+// An actor that waits for its turn gets its list although what waits is cancelled.
+func TestCancelLeavesListsOfServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs, w, g, ended := waiting(t)
+		if c := host.QueuesOf(hs.stages[0].Host).CancelQueued(actor.Key{App: "app", Type: "W"}); c.Calls+c.Tells > 0 {
+			t.Errorf("%+v were cancelled", c)
 		}
+		close(g.leave)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		w.learned.want(t, "a mailer: mailer=W/b")
 	})
 }
 
@@ -402,6 +431,17 @@ func TestServiceWatchRefused(t *testing.T) {
 		hs.run(t, "a9", "Watch", "another", "false")
 		synctest.Wait()
 		w.learned.take()
+	})
+}
+
+// What a turn watches counts before it is committed.
+func TestServiceWatchesOfOneTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs, _ := followers(t, host.Limits{})
+		hs.run(t, "a", "WatchMany", "first", "")
+		hs.run(t, "a2", "WatchMany", "second", "")
+		hs.run(t, "a3", "WatchMany", "third", "code -8: actors of this host watch as many services as it follows")
+		hs.run(t, "a", "WatchMany", "first", "")
 	})
 }
 
