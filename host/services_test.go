@@ -48,6 +48,13 @@ func (d *directory) ListServices(_ context.Context, q actor.ServiceQuery) (list 
 	return list, d.down
 }
 
+// read returns how often it was read.
+func (d *directory) read() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
 // setDown has reads fail with err, if it is not nil.
 func (d *directory) setDown(err error) {
 	d.mu.Lock()

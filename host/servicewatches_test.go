@@ -157,18 +157,18 @@ func TestReadsOfWatchedServices(t *testing.T) {
 			hs.run(t, fmt.Sprint("a", i), "Watch", "mailer", "false")
 		}
 		later()
-		before := hs.services.reads
+		before := hs.services.read()
 		time.Sleep(10 * time.Second)
-		if n := hs.services.reads - before; n != 10 {
+		if n := hs.services.read() - before; n != 10 {
 			t.Errorf("%d reads in 10 seconds", n)
 		}
 		for i := range 5 {
 			hs.run(t, fmt.Sprint("a", i), "Unwatch", "mailer", "true")
 		}
 		synctest.Wait()
-		before = hs.services.reads
+		before = hs.services.read()
 		time.Sleep(10 * time.Second)
-		if n := hs.services.reads - before; n != 0 || len(w.learned.take()) != 5 {
+		if n := hs.services.read() - before; n != 0 || len(w.learned.take()) != 5 {
 			t.Errorf("%d reads of what nobody watches", n)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +14,17 @@ import (
 
 // source is a [Source] of one service, whose reads can be held.
 type source struct {
+	mu     sync.Mutex
 	holder string
 	hold   chan struct{} // if not nil, received from before a read ends
 	reads  int
 }
 
 func (s *source) FindService(ctx context.Context, app, name string) (actor.Service, error) {
+	s.mu.Lock()
 	s.reads++
 	found := actor.Service{Name: name, Actor: actor.Key{App: app, Type: "T", ID: s.holder}}
+	s.mu.Unlock()
 	if s.hold == nil {
 		return found, nil
 	}
@@ -36,18 +40,43 @@ func (s *source) ListServices(context.Context, actor.ServiceQuery) ([]actor.Serv
 	return nil, nil
 }
 
+// stands has another actor stand for the service.
+func (s *source) stands(holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holder = holder
+}
+
+func (s *source) wantReads(t *testing.T, want int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reads != want {
+		t.Errorf("%d reads, want %d", s.reads, want)
+	}
+}
+
 func list(holder string) string {
 	return fmt.Sprintf(`{"services":[{"name":"name","type":"T","id":%q}]}`, holder)
 }
 
 // heard has the lists of a watch.
-type heard struct{ lists []string }
+type heard struct {
+	mu    sync.Mutex
+	lists []string
+}
 
-func (h *heard) add(list []byte) { h.lists = append(h.lists, string(list)) }
+func (h *heard) add(list []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lists = append(h.lists, string(list))
+}
 
 func (h *heard) want(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if fmt.Sprint(h.lists) != fmt.Sprint(want) {
 		t.Errorf("heard %q, want %q", h.lists, want)
 	}
@@ -63,7 +92,7 @@ func TestFirstListIsReadAfterTheWatchBegan(t *testing.T) {
 		s, first, second := newServices(src), new(heard), new(heard)
 		w := s.Watch("app", "name", first.add)
 		synctest.Wait()
-		src.holder = "bob"
+		src.stands("bob")
 		v := s.Watch("app", "name", second.add)
 		src.hold <- struct{}{}
 		first.want(t, list("ann"))
@@ -94,7 +123,7 @@ func TestAgain(t *testing.T) {
 		w.Stop()
 		w.Stop()
 		w.Again()
-		src.holder = "bob"
+		src.stands("bob")
 		time.Sleep(every)
 		h.want(t)
 		other.want(t, list("ann"), list("bob"))
@@ -111,10 +140,8 @@ func TestReadWithoutAnAnswer(t *testing.T) {
 		w := s.Watch("app", "name", h.add)
 		time.Sleep(readLimit + every)
 		h.want(t)
-		if src.reads != 2 {
-			t.Errorf("%d reads", src.reads)
-		}
-		src.holder = "bob"
+		src.wantReads(t, 2)
+		src.stands("bob")
 		src.hold <- struct{}{}
 		src.hold <- struct{}{}
 		h.want(t, list("ann"), list("bob"))
@@ -162,7 +189,5 @@ func TestNoReadAfterTheEnd(t *testing.T) {
 		f.wake <- struct{}{}
 		s.follow(ctx, f)
 	}
-	if src.reads != 0 {
-		t.Errorf("%d reads", src.reads)
-	}
+	src.wantReads(t, 0)
 }
