@@ -109,8 +109,9 @@ const maxListed = 256
 
 // listed are the actors that stand for a service, or for those of a group.
 func listed(h *Harness, watched string) (list actor.Services) {
+	group := strings.HasSuffix(watched, "/")
 	for _, name := range slices.Sorted(maps.Keys(h.services)) {
-		if name != watched && !(strings.HasSuffix(watched, "/") && strings.HasPrefix(name, watched)) {
+		if name != watched && (!group || !strings.HasPrefix(name, watched)) {
 			continue
 		}
 		if list.More = len(list.Services) == maxListed; list.More {
