@@ -13,9 +13,9 @@ import (
 
 // followed is a [turn.Followers] with one watch, and that watch.
 type followed struct {
-	heard  func(list []byte)
-	agains int
-	ended  bool
+	heard func(list []byte)
+	asked int
+	ended bool
 }
 
 func (f *followed) CanFollow(string, string, int) bool { return true }
@@ -25,7 +25,7 @@ func (f *followed) Watch(_, _ string, heard func([]byte)) turn.Following {
 	return f
 }
 
-func (f *followed) Again() { f.agains++ }
+func (f *followed) Again() { f.asked++ }
 
 func (f *followed) Stop() { f.ended = true }
 
@@ -76,8 +76,8 @@ func TestListsFollowEachOther(t *testing.T) {
 	w.heard([]byte("4"))
 	told[0].Ended(true)
 	w.want(t)
-	if w.agains != 1 {
-		t.Errorf("asked again %d times", w.agains)
+	if w.asked != 1 {
+		t.Errorf("asked again %d times", w.asked)
 	}
 	w.heard([]byte("4"))
 	w.want(t, "4")[0].Ended(false)
