@@ -54,6 +54,7 @@ const (
 	FuncEventSubscribe   = "event_subscribe"
 	FuncEventUnsubscribe = "event_unsubscribe"
 	FuncHostWatch        = "host_watch"
+	FuncServiceWatch     = "service_watch"
 
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet  = "config_get"
@@ -111,6 +112,8 @@ const (
 	CauseUndelivered uint8 = 6
 	// CauseDisconnected is the end of a host that the actor watched, or of its watch.
 	CauseDisconnected uint8 = 7
+	// CauseServices is who stands for services that the actor watches, or the end of that watch.
+	CauseServices uint8 = 8
 )
 
 // Tag 22 of a turn with CauseEvent that has no event.
@@ -121,7 +124,8 @@ const (
 	PublisherPassedAway = "passed_away"
 )
 
-// Why an actor's watch of a host has ended: tag 22 of a turn with CauseDisconnected.
+// Why an actor's watch has ended: tag 22 of a turn with CauseDisconnected, or CauseServices, which
+// has WatchMoved alone.
 const (
 	WatchDisconnected = "disconnected"
 	WatchMoved        = "moved"

@@ -13,7 +13,7 @@ const (
 	CauseMessage           // a message of another actor, or from outside
 	CauseUndelivered       // a message that nobody consumed and that comes back to its sender
 	CauseTell              // a volatile message
-	CauseNotice            // a volatile message that comes back, or that reports the end of a watch
+	CauseNotice            // a volatile message that comes back, or a notice of a watch
 )
 
 // Recorded reports whether the commit of the turn contains a record of the cause, even if the

@@ -39,7 +39,13 @@ type Message struct {
 	// Disconnected means that it reports the end of the receiver's watch of the host that held
 	// From. Failed is then why: [abi.WatchDisconnected] or [abi.WatchMoved].
 	Disconnected bool
+	// Service is the service or the group of services that the receiver watches, whose notice it
+	// is; From is zero then. The payload says who stands for it, or Failed why the watch has ended.
+	Service string
 }
+
+// IsNotice reports whether the message is a notice of a watch.
+func (m *Message) IsNotice() bool { return m.Disconnected || m.Service != "" }
 
 // Names of messages begin with a control character, which no name that a user chooses has.
 const (

@@ -18,6 +18,14 @@ type Service struct {
 	ClaimedAt time.Time // database time
 }
 
+// ServiceQuery selects services of an app, in byte order of their names.
+type ServiceQuery struct {
+	App    string
+	Prefix string // of names; empty: all
+	After  string // exclusive; empty: from the first
+	Limit  int    // 1 to 1000
+}
+
 // ServiceChange is what a commit does to a service: the actor stands for it from then on, or no
 // more. A commit that claims a service which another actor stands for is refused with
 // [ErrServiceTaken]. To release one that the actor does not stand for does nothing.

@@ -2,12 +2,12 @@ package actor
 
 import "time"
 
-// Bounds of volatile messages of one turn, and of watches of hosts.
+// Bounds of volatile messages of one turn, and of watches.
 const (
 	// MaxTells is how many a turn sends, and MaxTellBytes what their payloads have together.
 	MaxTells     = 1024
 	MaxTellBytes = 4 << 20
-	// MaxWatches is how many hosts an actor watches.
+	// MaxWatches is how many hosts and services an actor watches.
 	MaxWatches = 100
 )
 
@@ -27,6 +27,9 @@ type Tell struct {
 	Channel uint32
 	// Link is the span in which it was sent, if that was sampled.
 	Link SpanLink
+	// Ended, if it is not nil, is called once: when the message's turn has ended, or cannot run
+	// on this host. again reports whether the turn has not begun, and may later.
+	Ended func(again bool)
 }
 
 // Size is what the message takes in memory beside a fixed part, in bytes.

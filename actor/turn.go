@@ -109,7 +109,7 @@ func (i *Invocation) Cause() Cause {
 		return i.Firing.Cause()
 	case i.IdempotencyKey != "":
 		return CauseKeyedCall
-	case i.Message != nil && i.Message.Failed != "":
+	case i.Message != nil && (i.Message.Failed != "" || i.Message.IsNotice()):
 		return CauseNotice
 	case i.Message != nil:
 		return CauseTell

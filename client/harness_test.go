@@ -116,7 +116,7 @@ func (nothing) Current(string, string) (actor.Deployment, *abi.TypeSpec, error) 
 	return actor.Deployment{}, nil, actor.ErrTypeNotFound
 }
 
-func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
+func (nothing) ListServices(context.Context, actor.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil
 }
 

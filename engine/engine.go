@@ -181,6 +181,10 @@ type Calls interface {
 	// alias the guest's memory; with an empty method it ends the watch. It may wait to learn
 	// which host that is. replaced reports whether there was a watch for that actor.
 	HostWatch(typ, id, method string) (replaced bool, code abi.Code)
+	// ServiceWatch has the actor watch a service or a group of services, whose name must not alias
+	// the guest's memory; with an empty method it ends the watch. replaced reports whether there
+	// was a watch of that name.
+	ServiceWatch(name, method string) (replaced bool, code abi.Code)
 	// Problem says why the last function from ReminderSet on was refused, but for Call; empty
 	// if there is nothing to say.
 	Problem() string

@@ -20,7 +20,8 @@
 //	turn         runs one method on a state, which package overlay has
 //	chain        finds chains of calls that wait for each other
 //	callback     brings calls that come back to the chains that wait for their callers
-//	timer        the timers of actors
+//	timer        the timers and the watches of actors
+//	follow       reads who stands for the services that actors watch
 //	instance     keeps instances of guests
 //	executor     bounds the guests that run, and deals the processors between apps
 //	storage      asks the store, in groups that package pipeline makes

@@ -38,6 +38,7 @@ type hosts struct {
 	methods  map[string]hosttest.Func // that are deployed
 	sessions [2]session               // to each of the hosts
 	rems     *fakeReminders
+	services *directory
 }
 
 // holder returns which host holds an actor.
@@ -179,7 +180,8 @@ func (noReceiver) Answer(actor.Reply, error) {}
 // newHosts starts two hosts with the scripted actor and what forwarding is tested with.
 func newHosts(t *testing.T, limits host.Limits) *hosts {
 	t.Helper()
-	hs := &hosts{store: sharedFake(), moved: map[string]int{}}
+	hs := &hosts{store: sharedFake(), moved: map[string]int{}, services: &directory{of: map[string]actor.Key{}}}
+	hs.store.applying = hs.services.apply
 	hs.rems = newReminders(hs.store)
 	a := scriptedActor()
 	// Forward calls an actor: "ID flags method payload". It adds to its number before, and
@@ -243,7 +245,7 @@ func newHosts(t *testing.T, limits host.Limits) *hosts {
 			}
 			return actor.NotHeld
 		})
-		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, NewTrace: sampledTrace, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
+		hs.stages[n] = newStage(t, host.Config{Committer: hs.store, Ownership: holdings, Peers: &peersOf{hs, n}, Limits: limits, Reminders: hs.rems, Services: hs.services, NewTrace: sampledTrace, Observers: []host.Events{{TurnEnd: func(e host.TurnEnd) {
 			hs.mu.Lock()
 			hs.ends = append(hs.ends, e)
 			hs.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/follow"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
@@ -88,6 +89,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	if cfg.Services != nil {
 		env.Services = lane.NewServices(cfg.Services)
+		h.timers.Followers = follow.New(cfg.Services, cfg.Logger)
+		env.Followers = h.timers.Followers
 	}
 	if cfg.Peers != nil {
 		env.Hosts = hosts{cfg.Peers}

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/executor"
+	"github.com/greenroom-run/greenroom/host/follow"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -71,7 +72,7 @@ type (
 	// Settings reads the settings of apps.
 	Settings = turn.Settings
 	// ServiceSource says who stands for services.
-	ServiceSource = turn.ServiceSource
+	ServiceSource = follow.Source
 	// Egress sends the HTTP requests of guests.
 	Egress = turn.Egress
 	// EgressRequest is one of them.

@@ -102,7 +102,7 @@ func covers(of, key actor.Key) bool {
 func (all *Cancelled) cancels(c *call.Call) (count func(), err error) {
 	m := c.Inv.Message
 	switch {
-	case c.Op != call.OpInvoke && c.Op != call.OpAll && c.Op != call.OpEnlist, c.Timer != nil, m != nil && m.Disconnected:
+	case c.Op != call.OpInvoke && c.Op != call.OpAll && c.Op != call.OpEnlist, c.Timer != nil, m != nil && m.IsNotice():
 		return nil, nil
 	case c.Cause.Fires() && c.Inv.Firing.Message == nil:
 		return nil, nil

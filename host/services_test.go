@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,15 +22,44 @@ type directory struct {
 	mu      sync.Mutex
 	of      map[string]actor.Key
 	commits int
+	reads   int   // of names that are watched, and of all others
+	down    error // what reads return; nil: who stands for the services
 }
 
 func (d *directory) FindService(_ context.Context, app, name string) (actor.Service, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if of, ok := d.of[name]; ok {
+	d.reads++
+	if of, ok := d.of[name]; ok && d.down == nil {
 		return actor.Service{Name: name, Actor: of}, nil
 	}
-	return actor.Service{}, nil
+	return actor.Service{}, d.down
+}
+
+func (d *directory) ListServices(_ context.Context, q actor.ServiceQuery) (list []actor.Service, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reads++
+	for _, name := range slices.Sorted(maps.Keys(d.of)) {
+		if strings.HasPrefix(name, q.Prefix) && len(list) < q.Limit {
+			list = append(list, actor.Service{Name: name, Actor: d.of[name]})
+		}
+	}
+	return list, d.down
+}
+
+// read returns how often it was read.
+func (d *directory) read() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
+// setDown has reads fail with err, if it is not nil.
+func (d *directory) setDown(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = err
 }
 
 func (d *directory) apply(c *actor.Commit) {

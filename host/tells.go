@@ -53,7 +53,7 @@ func (ts *tells) deliver(t *actor.Tell) {
 	r := ts.admission.admitTold(c, &ts.work)
 	switch {
 	case errors.Is(r.Err, actor.ErrNotOwner):
-		ts.sendAway(t)
+		ts.moved(t)
 	case !r.Later:
 		ts.admission.answering.Respond(c, r)
 	}
@@ -94,15 +94,27 @@ type told struct {
 // Answer implements [Receiver].
 func (r *told) Answer(_ actor.Reply, err error) {
 	if !r.away && errors.Is(err, actor.ErrNotOwner) { // the actor has moved while it waited
-		r.by.sendAway(&r.tell)
+		r.by.moved(&r.tell)
 		return
+	}
+	if r.tell.Ended != nil {
+		r.tell.Ended(again(err))
 	}
 	if r.trace != nil {
 		r.by.told(Told{To: r.tell.To, Method: r.tell.Method, Trace: r.trace, Link: r.tell.Link, Began: r.began, Err: err})
 	}
-	if err != nil {
+	if err != nil && (r.tell.Ended == nil || !again(err)) {
 		r.by.undelivered(&r.tell, err)
 	}
+}
+
+// moved has a message follow its receiver, which is not here. One that somebody waits for does not.
+func (ts *tells) moved(t *actor.Tell) {
+	if t.Ended != nil {
+		t.Ended(true)
+		return
+	}
+	ts.sendAway(t)
 }
 
 // undelivered reports a message that no turn has consumed, and gives it back to its sender, if
@@ -130,8 +142,8 @@ func (ts *tells) undelivered(t *actor.Tell, err error) {
 	ts.admission.table.Shard(sender).Outbox.Put(back)
 }
 
-// again reports whether the turn of a message has not begun, and may later: a notice that a watch
-// has ended is not lost for want of room.
+// again reports whether the turn of a message has not begun, and may later: a notice of a watch is
+// not lost for want of room.
 func again(err error) bool {
 	cond := actor.AsCondition(err)
 	return cond != nil && cond.Retryable() && !errors.Is(err, actor.ErrStopping)

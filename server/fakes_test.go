@@ -139,7 +139,7 @@ func (h *fakeHost) View(_ context.Context, key actor.Key) (host.View, error) {
 // fakeLister has n actors with IDs of three digits.
 type fakeLister int
 
-func (n fakeLister) ListServices(_ context.Context, q store.ServiceQuery) (list []actor.Service, err error) {
+func (n fakeLister) ListServices(_ context.Context, q actor.ServiceQuery) (list []actor.Service, err error) {
 	for i := range int(n) {
 		if name := fmt.Sprintf("service-%d", i); name > q.After && len(list) < q.Limit {
 			list = append(list, actor.Service{Name: name, Actor: actor.Key{App: q.App, Type: "Counter", ID: "a"}})

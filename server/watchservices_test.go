@@ -31,10 +31,10 @@ func (c *claimed) set(name, id string) {
 	}
 }
 
-func (c *claimed) ListServices(_ context.Context, q store.ServiceQuery) (list []actor.Service, err error) {
+func (c *claimed) ListServices(_ context.Context, q actor.ServiceQuery) (list []actor.Service, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := q.Validate(); err != nil {
+	if err := store.ValidateServiceQuery(&q); err != nil {
 		return nil, err
 	}
 	for name, id := range c.actors {

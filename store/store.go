@@ -219,19 +219,11 @@ type Services interface {
 	// FindService returns who stands for a service; the zero Service if nobody does.
 	FindService(ctx context.Context, app, name string) (actor.Service, error)
 	// ListServices returns services of an app in byte order of their names.
-	ListServices(ctx context.Context, q ServiceQuery) ([]actor.Service, error)
+	ListServices(ctx context.Context, q actor.ServiceQuery) ([]actor.Service, error)
 }
 
-// ServiceQuery selects services.
-type ServiceQuery struct {
-	App    string
-	Prefix string // of names; empty: all
-	After  string // exclusive; empty: from the first
-	Limit  int    // 1 to MaxList
-}
-
-// Validate checks a query, for drivers.
-func (q *ServiceQuery) Validate() error {
+// ValidateServiceQuery checks a query, for drivers.
+func ValidateServiceQuery(q *actor.ServiceQuery) error {
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err
 	}

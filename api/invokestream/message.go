@@ -28,7 +28,7 @@ func DecodeTell(i *Invocation) (*actor.Message, error) {
 	if err := proto.Unmarshal(i.Tell, &m); err != nil {
 		return nil, fmt.Errorf("decode message: %w", err)
 	}
-	if m.From == nil {
+	if m.From == nil && m.Service == "" {
 		return nil, &actor.ArgumentError{Field: "message", Problem: "has no sender"}
 	}
 	return messageOf(i.Key.App, &m)
@@ -36,12 +36,17 @@ func DecodeTell(i *Invocation) (*actor.Message, error) {
 
 // forwardedMessage returns what the receiver of a message sees of it.
 func forwardedMessage(m *actor.Message) *greenroomv1.ForwardedMessage {
-	return &greenroomv1.ForwardedMessage{From: forwardedActor(m.From), By: forwardedActor(m.By), Failed: m.Failed, Cookie: m.Cookie, Disconnected: m.Disconnected}
+	return &greenroomv1.ForwardedMessage{From: forwardedActor(m.From), By: forwardedActor(m.By), Failed: m.Failed, Cookie: m.Cookie, Disconnected: m.Disconnected, Service: m.Service}
 }
 
 // messageOf returns the message to an actor of an app.
 func messageOf(app string, f *greenroomv1.ForwardedMessage) (*actor.Message, error) {
-	m := &actor.Message{From: keyOfForwarded(app, f.From), By: keyOfForwarded(app, f.By), Failed: f.Failed, Cookie: f.Cookie, Disconnected: f.Disconnected}
+	m := &actor.Message{From: keyOfForwarded(app, f.From), By: keyOfForwarded(app, f.By), Failed: f.Failed, Cookie: f.Cookie, Disconnected: f.Disconnected, Service: f.Service}
+	if m.Service != "" {
+		if err := actor.ValidateService(m.Service); err != nil {
+			return nil, err
+		}
+	}
 	for _, k := range []actor.Key{m.From, m.By} {
 		if k == (actor.Key{}) {
 			continue

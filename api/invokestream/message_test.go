@@ -26,12 +26,17 @@ func TestTell(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, told()) {
 		t.Errorf("%+v, %v", got, err)
 	}
+	moved := &actor.Message{Service: "workers/", Disconnected: true, Failed: "moved"}
+	if got, err := DecodeTell(&Invocation{Tell: encodedTell(moved)}); err != nil || !reflect.DeepEqual(got, moved) {
+		t.Errorf("%+v, %v", got, err)
+	}
 	if got, err := DecodeTell(&Invocation{}); got != nil || err != nil {
 		t.Errorf("of no message: %+v, %v", got, err)
 	}
 	for what, bad := range map[string][]byte{
 		"not a message": {0xff}, "no sender": encodedTell(&actor.Message{Cookie: 1}),
-		"no ID": encodedTell(&actor.Message{From: actor.Key{Type: "T", ID: "\n"}}),
+		"no service": encodedTell(&actor.Message{Service: "a\x00"}),
+		"no ID":      encodedTell(&actor.Message{From: actor.Key{Type: "T", ID: "\n"}}),
 	} {
 		if _, err := DecodeTell(&Invocation{Tell: bad}); err == nil {
 			t.Errorf("%s is taken", what)

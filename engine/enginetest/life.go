@@ -21,8 +21,11 @@ type Life struct {
 	Published []string
 	// Subscribed has the methods of subscriptions, by "type/ID" of the publisher.
 	Subscribed map[string]string
-	// Watched has the methods of watches of hosts, by "type/ID" of the actor that it holds.
+	// Watched has the methods of watches of hosts, by "type/ID" of the actor that it holds, and of
+	// services, by their names.
 	Watched map[string]string
+	// Watches is what was asked of watches, as "type/ID method" and "name method".
+	Watches []string
 	// RefuseLife is answered by all, if it is not 0; SendErr ends the guest.
 	RefuseLife abi.Code
 	SendErr    error
@@ -88,7 +91,12 @@ func (f *Life) Publish(name, contentType string, payload []byte) abi.Code {
 
 // HostWatch implements [engine.Calls].
 func (f *Life) HostWatch(typ, id, method string) (bool, abi.Code) {
-	of := typ + "/" + id
+	return f.ServiceWatch(typ+"/"+id, method)
+}
+
+// ServiceWatch implements [engine.Calls].
+func (f *Life) ServiceWatch(of, method string) (bool, abi.Code) {
+	f.Watches = append(f.Watches, of+" "+method)
 	_, replaced := f.Watched[of]
 	switch {
 	case f.RefuseLife != 0:

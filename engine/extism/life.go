@@ -61,3 +61,9 @@ func hostWatch(c *call, s []uint64) {
 	c.refuseFor("watch", code)
 	s[0] = yes(replaced)
 }
+
+func serviceWatch(c *call, s []uint64) {
+	replaced, code := c.turn().calls.ServiceWatch(string(c.bytes(s[0])), string(c.bytes(s[1])))
+	c.refuseFor("watch", code)
+	s[0] = yes(replaced)
+}

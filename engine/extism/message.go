@@ -169,16 +169,20 @@ func pulledBy(f *abi.Turn) *pulled {
 	return p
 }
 
-// watched is what greenroom_self says of the watch of a host whose end the turn is for.
+// watched is what greenroom_self says of the watch of a host or of services that the turn is for.
 type watched struct {
-	Of    *party `json:"of"`
-	Ended string `json:"ended"` // disconnected or moved
+	Of      *party `json:"of,omitempty"`
+	Service string `json:"service,omitempty"`
+	Ended   string `json:"ended,omitempty"` // disconnected or moved
 }
 
 // watchedBy returns it; nil for none.
 func watchedBy(f *abi.Turn) *watched {
-	if f.Cause != abi.CauseDisconnected {
-		return nil
+	switch f.Cause {
+	case abi.CauseDisconnected:
+		return &watched{Of: partyOf(f.CallerType, f.CallerID), Ended: f.Failed}
+	case abi.CauseServices:
+		return &watched{Service: f.CauseName, Ended: f.Failed}
 	}
-	return &watched{partyOf(f.CallerType, f.CallerID), f.Failed}
+	return nil
 }

@@ -93,6 +93,12 @@ func TestWatchJSON(t *testing.T) {
 	if receivedBy(&f, abi.CauseMessage) != nil || receivedBy(&f, abi.CauseUndelivered) != nil || calledBy(&f) != nil {
 		t.Error("a notice is taken for a message, or for a call")
 	}
+	for failed, want := range map[string]string{"": `{"service":"workers/"}`, abi.WatchMoved: `{"service":"workers/","ended":"moved"}`} {
+		f := abi.Turn{Cause: abi.CauseServices, CauseName: "workers/", Failed: failed}
+		if got := string(mustJSON(watchedBy(&f))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 	if watchedBy(&abi.Turn{Cause: abi.CauseUndelivered, Failed: "x"}) != nil {
 		t.Error("an undelivered message is taken for a notice")
 	}

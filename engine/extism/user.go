@@ -54,6 +54,7 @@ func userFuncs() []hostFunc {
 		user("event_subscribe", three, none, eventSubscribe),
 		user("event_unsubscribe", two, one, eventUnsubscribe),
 		user("host_watch", three, one, hostWatch),
+		user("service_watch", two, one, serviceWatch),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),

@@ -83,6 +83,7 @@ func hostFuncs() []hostFunc {
 		{abi.FuncEventSubscribe, args(6), one, fuelFind, eventSubscribe},
 		{abi.FuncEventUnsubscribe, args(4), one, fuelFind, eventUnsubscribe},
 		{abi.FuncHostWatch, args(6), one, fuelSet, hostWatch},
+		{abi.FuncServiceWatch, args(4), one, fuelSet, serviceWatch},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
 		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},

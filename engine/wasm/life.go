@@ -115,3 +115,12 @@ func hostWatch(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	i.wait(func() { replaced, code = i.calls.HostWatch(typ, id, method) })
 	return wasThere(replaced, code)
 }
+
+func serviceWatch(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
+	name, method := string(g.at(s[0], s[1])), string(g.at(s[2], s[3]))
+	if i.calls == nil {
+		return 0, abi.CodeNoTurn
+	}
+	i.malformed = ""
+	return wasThere(i.calls.ServiceWatch(name, method))
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,4 +173,26 @@ func TestUnsaid(t *testing.T) {
 	do(t, h, "Member", "ann", "Say", "hello")
 	wantLines(t, h, "ann", Line{Who: "ann", Text: "hello", Lost: true})
 	wantLines(t, h, "bob")
+}
+
+// A directory lists the rooms that are open, wherever it is.
+func TestDirectory(t *testing.T) {
+	h := open(t)
+	lists := func(want ...string) {
+		t.Helper()
+		var d Directory
+		if err := h.Call("Directory", "all", "View", nil, &d); err != nil || !slices.Equal(d.Rooms, want) {
+			t.Errorf("the directory has %q, %v, want %q", d.Rooms, err, want)
+		}
+	}
+	do(t, h, "Directory", "all", "Follow", nil)
+	lists("lobby")
+	do(t, h, "Room", "r2", "Open", "den")
+	lists("den", "lobby")
+	h.Move("Directory", "all")
+	h.Deliver()
+	do(t, h, "Room", "r1", "Close", nil)
+	lists("den")
+	do(t, h, "Room", "r2", "Close", nil)
+	lists()
 }

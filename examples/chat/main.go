@@ -1,5 +1,5 @@
-// Command chat is a guest with two actor types: rooms, which services stand for, and members, who
-// say something to each other and see who is there.
+// Command chat is a guest with three actor types: rooms, which services stand for, members, who
+// say something to each other and see who is there, and directories, which list the rooms.
 //
 // Who is in a room is durable, and so are the messages by which members enter and leave. Lines, and notices of
 // who enters or leaves, are volatile messages: fast, and lost with a server. A room and its members
@@ -32,6 +32,12 @@ func init() {
 		actor.Method("Hear", (*Member).Hear, actor.Private()),
 		actor.Method("Unsaid", (*Member).Unsaid, actor.Private()),
 		actor.Method("Lost", (*Member).Lost, actor.Private()),
+	)
+	actor.Register("Directory",
+		actor.Hooks{Activated: "Follow"},
+		actor.Method("Follow", (*Directory).Follow),
+		actor.ReadOnly("View", (*Directory).View),
+		actor.Method("Changed", (*Directory).Changed, actor.Private()),
 	)
 }
 

@@ -17,8 +17,11 @@ type Room struct {
 // most is how many members a room has at most: as many as an actor watches.
 const most = 100
 
+// rooms is the group of the services that rooms stand for.
+const rooms = "rooms/"
+
 // service is the service that a room stands for.
-func service(room string) actor.Ref { return actor.Service("rooms/" + room) }
+func service(room string) actor.Ref { return actor.Service(rooms + room) }
 
 func member(id string) actor.Ref { return actor.Ref{Type: "Member", ID: id} }
 

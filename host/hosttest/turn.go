@@ -143,6 +143,16 @@ func (t *Turn) Watch(typ, id, method string) (bool, error) {
 	return replaced, nil
 }
 
+// WatchService has the actor watch a service or a group of services, or with an empty method ends
+// that; it reports whether the actor did watch.
+func (t *Turn) WatchService(name, method string) (bool, error) {
+	replaced, code := t.Calls.ServiceWatch(name, method)
+	if code != 0 {
+		return false, fmt.Errorf("watch: code %d: %s", code, t.Calls.Problem())
+	}
+	return replaced, nil
+}
+
 // Send sends a message.
 func (t *Turn) Send(m *abi.Message) error {
 	code, err := t.Calls.Send(m)

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/follow"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -18,6 +19,8 @@ import (
 type Timers struct {
 	*timer.Clock
 	Table *activation.Table
+	// Followers are what watches of services follow; nil: there are none.
+	Followers *follow.Services
 }
 
 // Held implements [turn.Timers].
@@ -112,4 +115,7 @@ func (ts *Timers) Stop() {
 		ts.Table.Shards[i].DropDelayed()
 	}
 	ts.Wait()
+	if ts.Followers != nil {
+		ts.Followers.Wait()
+	}
 }

@@ -1,6 +1,6 @@
 // Package timer is the schedule of the timers that the actors of a host have set, and of the
-// hosts that they watch: which timers are set, when each is due, which sessions are watched, and
-// which changes of turns wait for their commits.
+// hosts and services that they watch: which timers are set, when each is due, which sessions and
+// names are watched, and which changes of turns wait for their commits.
 // It knows neither calls nor the store: package host runs the turns that timers ask for,
 // and reports how they ended.
 //
@@ -18,5 +18,6 @@
 //
 // Invariants: changes take effect in the order of their turns, each when its call is
 // answered. A firing begins once, however often its turn runs. A timer that is gone does
-// not fire. A watch has one notice at most, and none once it is gone.
+// not fire. A watch of a host has one notice at most, and none once it is gone; a watch of services
+// has one on its way at most, the next of which has the newest list.
 package timer

@@ -342,12 +342,17 @@ func (s *Schedule) Ended(t *Timer, err error, active bool, now time.Time) (f Fir
 	return f, begun || unserved
 }
 
-// watch is an actor's watch of a host. The lock of its [Schedule] guards what changes.
+// watch is an actor's watch of a host or of services. The lock of its [Schedule] guards what
+// changes.
 type watch struct {
 	turn.WatchEffect
 	by   actor.Key
 	stop func() bool // nil: the host is this one, which ends with all its watches
 	gone bool
+
+	following turn.Following // of services; nil: a host
+	busy      bool           // a notice with a list is on its way
+	next      []byte         // the list to follow it; nil: none
 }
 
 // size is what the watch counts for in the memory of a clock.
@@ -355,11 +360,51 @@ func (w *watch) size() int64 { return w.Size() + cost }
 
 // notice is the message that reports the end of the watch.
 func (w *watch) notice(why string) actor.Tell {
+	if w.following != nil {
+		t := w.message([]byte(`{"services":[]}`))
+		t.Message.Disconnected, t.Message.Failed = true, why
+		return t
+	}
 	return actor.Tell{To: w.by, Method: w.Method, Message: actor.Message{From: w.Of, Disconnected: true, Failed: why}}
 }
 
-// Watched returns the actors whose hosts an actor watches, with all changes that wait. The
-// caller owns the map.
+// message is the one that reports who stands for the services.
+func (w *watch) message(list []byte) actor.Tell {
+	return actor.Tell{To: w.by, Method: w.Method, Payload: actor.Payload{Data: list}, Message: actor.Message{Service: w.Of.ID}}
+}
+
+// heard has the actor learn who stands for the services now, once it has learned what was reported
+// before: it gets one list at a time, and the newest next.
+func (w *watch) heard(s *Schedule, list []byte) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if w.next = list; !w.busy {
+		w.report(s)
+	}
+}
+
+// report tells the list that is next, if there is one.
+func (w *watch) report(s *Schedule) {
+	list := w.next
+	w.busy, w.next = list != nil && !w.gone && !s.closed, nil
+	if !w.busy {
+		return
+	}
+	t := w.message(list)
+	t.Ended = func(again bool) {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		if again {
+			w.next = nil // the list of the next second is as new
+			w.following.Again()
+		}
+		w.report(s)
+	}
+	s.tell(t)
+}
+
+// Watched returns the actors whose hosts an actor watches, and its services as keys without a
+// type, with all changes that wait. The caller owns the map.
 func (s *Schedule) Watched(key actor.Key) map[actor.Key]struct{} {
 	watched := map[actor.Key]struct{}{}
 	of := s.actors[key]
@@ -387,9 +432,17 @@ func (s *Schedule) Watched(key actor.Key) map[actor.Key]struct{} {
 	return watched
 }
 
-// watch begins a watch of an actor, in the place of an earlier one, or ends that.
+// watch begins a watch of an actor, in the place of an earlier one, or ends that. An earlier watch of
+// services goes on with another method: if it began anew, with the present list, an actor that watches
+// in the method which gets the list would get it for ever.
 func (s *Schedule) watch(key actor.Key, of *timers, effect *turn.WatchEffect) {
 	if old := of.watches[effect.Of]; old != nil {
+		if old.following != nil && effect.Method != "" {
+			s.clock.bytes.Give(key.App, old.size())
+			old.Method = effect.Method
+			s.clock.bytes.Add(key.App, old.size())
+			return
+		}
 		s.unwatch(of, old)
 	}
 	if effect.Method == "" || s.closed {
@@ -401,6 +454,9 @@ func (s *Schedule) watch(key actor.Key, of *timers, effect *turn.WatchEffect) {
 	}
 	of.watches[w.Of] = w
 	s.clock.bytes.Add(key.App, w.size())
+	if w.Services != nil {
+		w.following = w.Services.Watch(key.App, w.Of.ID, func(list []byte) { w.heard(s, list) })
+	}
 	if w.Session == nil {
 		return
 	}
@@ -427,6 +483,9 @@ func (s *Schedule) unwatch(of *timers, w *watch) {
 	s.clock.bytes.Give(w.by.App, w.size())
 	if w.stop != nil && w.stop() {
 		s.clock.running.Done()
+	}
+	if w.following != nil {
+		w.following.Stop()
 	}
 }
 

@@ -122,6 +122,8 @@ func requestOf(self actor.Key, m *abi.Message) (r inbox.Request, problem string)
 func fillMessage(frame *abi.Turn, m *actor.Message) {
 	frame.Failed = m.Failed
 	switch {
+	case m.Service != "":
+		frame.Cause, frame.CauseName = abi.CauseServices, m.Service
 	case m.Disconnected:
 		frame.Cause = abi.CauseDisconnected
 	case m.Failed != "":

@@ -33,6 +33,8 @@ type Env struct {
 	Types Types
 	// Services may be nil: then there are none.
 	Services Services
+	// Followers may be nil: then there are no services to watch.
+	Followers Followers
 	// Hosts may be nil: then all actors are here.
 	Hosts Hosts
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each

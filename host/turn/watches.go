@@ -18,11 +18,31 @@ type Hosts interface {
 	Session(ctx context.Context, key actor.Key) (context.Context, error)
 }
 
+// Followers follows services for the watches of actors. Its methods may be called concurrently.
+type Followers interface {
+	// CanFollow reports whether this host has room for so many more names of an app, the last of
+	// which is a service or a group. Nothing is taken: a few more may be followed.
+	CanFollow(app, service string, more int) bool
+	// Watch has heard called with who stands for a service or a group, as abi/SPEC.md has it: soon,
+	// and when that has changed, by one goroutine at a time, until Stop. The list is shared and
+	// read-only. Watch does not call heard itself.
+	Watch(app, service string, heard func(list []byte)) Following
+}
+
+// Following is what [Followers.Watch] has begun. Its methods do not wait for heard.
+type Following interface {
+	// Again has heard called once more, within a second or so.
+	Again()
+	// Stop ends it: a call of heard that has begun ends later.
+	Stop()
+}
+
 // WatchEffect is what a turn does to one watch of its actor.
 type WatchEffect struct {
-	Of      actor.Key       // an actor that the watched host holds
-	Method  string          // empty: the watch ends
-	Session context.Context //nolint:containedctx // as [Hosts.Session] returned it
+	Of       actor.Key       // an actor that the watched host holds; without a type: services of this name
+	Method   string          // empty: the watch ends
+	Session  context.Context //nolint:containedctx // as [Hosts.Session] returned it
+	Services Followers       // nil for a host
 }
 
 // Size is what the watch takes in memory beside a fixed part, in bytes.
@@ -41,7 +61,7 @@ func (c *TimerChanges) watch(by Timers, key actor.Key, w WatchEffect) (replaced 
 	case w.Method == "":
 		delete(c.watched, w.Of)
 	case !replaced && len(c.watched) >= actor.MaxWatches:
-		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor watches at most %d hosts; end a watch, or have another actor watch", actor.MaxWatches)}
+		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor watches at most %d hosts and services; end a watch, or have another actor watch", actor.MaxWatches)}
 	case !by.Room(key.App, 1+len(c.watches), w.Size()):
 		return false, &TimerRefusal{abi.CodeNotReady, "the timers and watches of this app take all the memory that the host gives them; try again later"}
 	default:
@@ -60,13 +80,8 @@ func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) 
 		return false, code
 	}
 	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, Type: typ, ID: id}, Method: method}
-	if err := w.Of.Validate(); err != nil {
-		return false, t.refuse(abi.CodeInvalid, err.Error())
-	}
-	if method != "" {
-		if problem := t.spec.Methods.MethodProblem("watch", method); problem != "" {
-			return false, t.refuse(abi.CodeInvalid, problem)
-		}
+	if code := mayWatch(t, w.Of.Validate(), method); code != 0 {
+		return false, code
 	}
 	if method != "" && t.env.Hosts != nil {
 		var err error
@@ -76,6 +91,50 @@ func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) 
 			return false, t.refuse(abi.CodeNotReady, "it is not known now which host holds the actor")
 		}
 	}
+	return watch(t, w)
+}
+
+// ServiceWatch implements [engine.Calls].
+func (t *Turn) ServiceWatch(name, method string) (replaced bool, code abi.Code) {
+	if code := t.mayTime(); code != 0 {
+		return false, code
+	}
+	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, ID: name}, Method: method, Services: t.env.Followers}
+	if code := mayWatch(t, actor.ValidateService(name), method); code != 0 {
+		return false, code
+	}
+	more := 1
+	for i := range t.done.Timers.watches {
+		if t.done.Timers.watches[i].Services != nil {
+			more++
+		}
+	}
+	switch {
+	case method == "":
+	case w.Services == nil:
+		return false, t.refuse(abi.CodeNotReady, "this host has no services")
+	case !w.Services.CanFollow(w.Of.App, name, more):
+		return false, t.refuse(abi.CodeNotReady, "actors of this host watch as many services as it follows; try again later, or have them watch the same groups")
+	}
+	return watch(t, w)
+}
+
+// mayWatch says why a turn may not watch, 0 if it may. of is what is wrong with the name that it watches.
+func mayWatch(t *Turn, of error, method string) abi.Code {
+	if of != nil {
+		return t.refuse(abi.CodeInvalid, of.Error())
+	}
+	if method == "" {
+		return 0
+	}
+	if problem := t.spec.Methods.MethodProblem("watch", method); problem != "" {
+		return t.refuse(abi.CodeInvalid, problem)
+	}
+	return 0
+}
+
+// watch adds what a turn does to a watch.
+func watch(t *Turn, w WatchEffect) (replaced bool, code abi.Code) {
 	replaced, refused := t.done.Timers.watch(t.env.Timers, t.spec.Key, w)
 	if refused != nil {
 		return false, t.refuse(refused.Code, refused.Problem)

@@ -61,6 +61,60 @@ func TestWatchesOfServers(t *testing.T) {
 	}
 }
 
+// TestWatchesOfServices: an actor learns what actors of other servers claim, and at its new server that it
+// has moved, where it goes on to watch.
+func TestWatchesOfServices(t *testing.T) {
+	h := &watches{heldCalls: &heldCalls{t: t, members: startCluster(t, pgtest.Start(t).Database(t), nil)}}
+	deployGuest(t, h.members[0], "testdata/watcher", guestbuild.Go)
+	h.bank = &crash.Bank{Client: newClient(t, h.members, 0)}
+	do := func(id, method, input string) {
+		t.Helper()
+		h.call(client.Request{Type: "Watcher", ID: id, Method: method, Payload: fmt.Appendf(nil, "%q", input), IdempotencyKey: method + input})
+	}
+	told := 0
+	for try := range 4 {
+		w := &watch{watches: h, by: h.at("by", 0)}
+		first, second, group := h.at("of", 1), h.at("of", 2), fmt.Sprint("work", try, "/")
+		do(first, "Claim", group+"1")
+		do(w.by, "Follow", group)
+		seen := w.sees(t, "services "+group+" "+first)
+		do(second, "Claim", group+"2")
+		if !seen || !w.sees(t, "services "+group+" "+first+" "+second) {
+			continue
+		}
+		at := h.holder("Watcher", w.by)
+		if err := at.process.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		do(second, "Claim", group+"3")
+		if slices.Contains(w.learned(t), "services "+group+" moved") { // a server that has stopped does not try again
+			told++
+			w.sees(t, "services "+group+" "+first+" "+second+" "+second)
+		}
+		at.start(t)
+	}
+	if told == 0 {
+		t.Error("no actor has learned that it has moved")
+	}
+}
+
+// sees waits until the actor that watches has learned something last. It reports false if the watch was
+// lost, as one is with a lease of its server.
+func (w *watch) sees(t *testing.T, want string) bool {
+	t.Helper()
+	var got []string
+	for deadline := time.Now().Add(stalled / 4); time.Now().Before(deadline); {
+		if got = w.learned(t); len(got) > 0 && got[len(got)-1] == want {
+			return true
+		}
+	}
+	if w.lost++; w.lost > mostLost {
+		t.Fatalf("%s has learned %q, want %q last", w.by, got, want)
+	}
+	t.Logf("%s has learned %q, want %q last", w.by, got, want)
+	return false
+}
+
 // watches are those of a test.
 type watches struct {
 	*heldCalls

@@ -332,7 +332,7 @@ func (r *programRig) programmed(t *testing.T, h *host.Host, id string) hosttest.
 			a.Has[name] = true
 		}
 	}
-	services, err := r.store.ListServices(t.Context(), store.ServiceQuery{App: r.app, Limit: 10})
+	services, err := r.store.ListServices(t.Context(), actor.ServiceQuery{App: r.app, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -294,6 +294,9 @@ func TestChatExample(t *testing.T) {
 		if _, err := r.call(t.Context(), "", "Room", "r2", "Open", `"lobby"`); detail(err).GetGuest().GetCode() != "taken" {
 			t.Errorf("two rooms of one name: %v", err)
 		}
+		r.mustCall(t, "", "Directory", "all", "Follow", "", "")
+		turns.await(t, "all", "Changed", 1)
+		r.mustCall(t, "", "Directory", "all", "View", "", `{"rooms":["lobby"]}`)
 		for _, id := range []string{"ann", "bob"} {
 			r.mustCall(t, "", "Member", id, "Join", `"lobby"`, "")
 			turns.await(t, id, "Entered", 1)
@@ -310,5 +313,7 @@ func TestChatExample(t *testing.T) {
 		r.mustCall(t, "", "Room", "r1", "Close", "", "")
 		turns.await(t, "ann", "Refused", 1)
 		r.mustCall(t, "", "Member", "ann", "View", "", `{"lines":[{"who":"ann","text":"hello"}]}`)
+		turns.await(t, "all", "Changed", 2)
+		r.mustCall(t, "", "Directory", "all", "View", "", `{"rooms":[]}`)
 	})
 }

@@ -253,7 +253,7 @@ func (p *process) join() {
 // nothing stands for the parts of the server that nobody calls.
 type nothing struct{ rpc.Modules }
 
-func (nothing) ListServices(context.Context, store.ServiceQuery) ([]actor.Service, error) {
+func (nothing) ListServices(context.Context, actor.ServiceQuery) ([]actor.Service, error) {
 	return nil, nil
 }
 

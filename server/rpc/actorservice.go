@@ -395,7 +395,7 @@ func (a *actorService) ListServices(ctx context.Context, req *connect.Request[gr
 		return nil, err
 	}
 	size := pageSize(req.Msg.GetPageSize())
-	found, err := a.s.Actors.ListServices(ctx, store.ServiceQuery{App: list.app, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
+	found, err := a.s.Actors.ListServices(ctx, actor.ServiceQuery{App: list.app, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (a *actorService) WatchServices(ctx context.Context, req *connect.Request[g
 	var known []actor.Service
 	var sent time.Time
 	for {
-		found, err := a.s.Actors.ListServices(ctx, store.ServiceQuery{App: app, Prefix: req.Msg.GetPrefix(), Limit: store.MaxList})
+		found, err := a.s.Actors.ListServices(ctx, actor.ServiceQuery{App: app, Prefix: req.Msg.GetPrefix(), Limit: store.MaxList})
 		if err != nil {
 			return err
 		}

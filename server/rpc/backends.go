@@ -96,7 +96,7 @@ type Modules interface {
 
 // Lister lists actors and services; every store does.
 type Lister interface {
-	ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error)
+	ListServices(ctx context.Context, q actor.ServiceQuery) ([]actor.Service, error)
 	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
 	query.Scanner
 }

@@ -32,15 +32,15 @@ func (s *services) FindService(ctx context.Context, app, name string) (found act
 	if err := actor.ValidateService(name); err != nil {
 		return found, err
 	}
-	list, err := s.ListServices(ctx, store.ServiceQuery{App: app, Prefix: name, Limit: 1})
+	list, err := s.ListServices(ctx, actor.ServiceQuery{App: app, Prefix: name, Limit: 1})
 	if err == nil && len(list) > 0 && list[0].Name == name {
 		found = list[0]
 	}
 	return found, err
 }
 
-func (s *services) ListServices(ctx context.Context, q store.ServiceQuery) (list []actor.Service, err error) {
-	if err := q.Validate(); err != nil {
+func (s *services) ListServices(ctx context.Context, q actor.ServiceQuery) (list []actor.Service, err error) {
+	if err := store.ValidateServiceQuery(&q); err != nil {
 		return nil, err
 	}
 	app := servicePrefix(q.App)

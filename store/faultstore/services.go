@@ -14,6 +14,6 @@ func (s *services) FindService(ctx context.Context, app, name string) (actor.Ser
 	return s.inner.FindService(ctx, app, name)
 }
 
-func (s *services) ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error) {
+func (s *services) ListServices(ctx context.Context, q actor.ServiceQuery) ([]actor.Service, error) {
 	return s.inner.ListServices(ctx, q)
 }

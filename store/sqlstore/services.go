@@ -25,8 +25,8 @@ func (s *services) FindService(ctx context.Context, app, name string) (actor.Ser
 	return list[0], nil
 }
 
-func (s *services) ListServices(ctx context.Context, q store.ServiceQuery) ([]actor.Service, error) {
-	if err := q.Validate(); err != nil {
+func (s *services) ListServices(ctx context.Context, q actor.ServiceQuery) ([]actor.Service, error) {
+	if err := store.ValidateServiceQuery(&q); err != nil {
 		return nil, err
 	}
 	from, end := q.Prefix, store.TextAfter(q.Prefix)

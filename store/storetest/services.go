@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/store"
 )
 
 var services = suite{"Services", []testCase{
@@ -103,14 +102,14 @@ var services = suite{"Services", []testCase{
 		f.apply(claiming(write(f.key("a"), actor.Row{}, `{}`), "work/2", "mailer", "é"))
 		f.apply(claiming(write(f.key("b"), actor.Row{}, `{}`), "work/1", "work/10", "worker"))
 		for _, c := range []struct {
-			q    store.ServiceQuery
+			q    actor.ServiceQuery
 			want []string
 		}{
-			{store.ServiceQuery{Limit: 10}, []string{"mailer", "work/1", "work/10", "work/2", "worker", "é"}},
-			{store.ServiceQuery{Prefix: "work/", Limit: 10}, []string{"work/1", "work/10", "work/2"}},
-			{store.ServiceQuery{Prefix: "work/", After: "work/1", Limit: 1}, []string{"work/10"}},
-			{store.ServiceQuery{After: "work/2", Limit: 10}, []string{"worker", "é"}},
-			{store.ServiceQuery{Prefix: "none", Limit: 10}, nil},
+			{actor.ServiceQuery{Limit: 10}, []string{"mailer", "work/1", "work/10", "work/2", "worker", "é"}},
+			{actor.ServiceQuery{Prefix: "work/", Limit: 10}, []string{"work/1", "work/10", "work/2"}},
+			{actor.ServiceQuery{Prefix: "work/", After: "work/1", Limit: 1}, []string{"work/10"}},
+			{actor.ServiceQuery{After: "work/2", Limit: 10}, []string{"worker", "é"}},
+			{actor.ServiceQuery{Prefix: "none", Limit: 10}, nil},
 		} {
 			c.q.App = f.app
 			list, err := f.s.ListServices(f.ctx(), c.q)
@@ -140,7 +139,7 @@ var services = suite{"Services", []testCase{
 		}
 		_, err := f.s.FindService(f.ctx(), f.app, "")
 		f.argument(err)
-		_, err = f.s.ListServices(f.ctx(), store.ServiceQuery{App: f.app})
+		_, err = f.s.ListServices(f.ctx(), actor.ServiceQuery{App: f.app})
 		f.argument(err)
 	}},
 }}

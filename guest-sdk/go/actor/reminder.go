@@ -218,6 +218,8 @@ const (
 	CauseEvent CauseKind = "event"
 	// CauseDisconnected is the end of a watch: [WatchHost].
 	CauseDisconnected CauseKind = "disconnected"
+	// CauseServices is who stands for services that the actor watches: [WatchService].
+	CauseServices CauseKind = "services"
 )
 
 // Cause is what brought a turn about.
@@ -233,7 +235,7 @@ type Cause struct {
 	// comes back, or why a watch has ended, or of an event, [EventsGone] or [PublisherPassedAway].
 	Cookie uint64
 	Failed string
-	// Name is the reminder's, the timer's or the event's.
+	// Name is the reminder's, the timer's or the event's, or the watched one of services.
 	Name string
 	// Due is when the firing was due, where it stands for several times, the first; or when
 	// the message was sent or the event published.
@@ -270,6 +272,8 @@ func (c *Context) Cause() Cause {
 	case abi.CauseDisconnected:
 		of, _ := from(f)
 		return Cause{Kind: CauseDisconnected, From: of, Failed: strings.Clone(f.Failed)}
+	case abi.CauseServices:
+		return Cause{Kind: CauseServices, Name: strings.Clone(f.CauseName), Failed: strings.Clone(f.Failed)}
 	case abi.CauseEvent:
 		cause := Cause{Kind: CauseEvent, Name: strings.Clone(f.CauseName), Failed: strings.Clone(f.Failed), Attempt: int(f.Attempt)}
 		if cause.From, _ = from(f); f.DueUnixNano != 0 {

@@ -15,3 +15,11 @@ func hostWatch(ctx *Context, of Ref, method string) int32 {
 	ctx.live()
 	return importHostWatch(bridge.TextAt(of.Type), uint32(len(of.Type)), bridge.TextAt(of.ID), uint32(len(of.ID)), bridge.TextAt(method), uint32(len(method)))
 }
+
+//go:wasmimport greenroom service_watch
+func importServiceWatch(name unsafe.Pointer, nameLen uint32, method unsafe.Pointer, methodLen uint32) int32
+
+func serviceWatch(ctx *Context, name, method string) int32 {
+	ctx.live()
+	return importServiceWatch(bridge.TextAt(name), uint32(len(name)), bridge.TextAt(method), uint32(len(method)))
+}

@@ -226,11 +226,16 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 // Delete removes an actor with its reminders, timers, services and messages, as its caller can
 // from outside.
 func (h *Harness) Delete(typ, id string) {
-	ref := actor.Ref{Type: typ, ID: id}
+	remove(h, actor.Ref{Type: typ, ID: id})
+	reportServices(h)
+}
+
+func remove(h *Harness, ref actor.Ref) {
 	delete(h.actors, ref)
 	delete(h.reminders, ref)
 	delete(h.timers, ref)
 	delete(h.watches, ref)
+	maps.DeleteFunc(h.listings, func(of listing, _ actor.Services) bool { return of.by == ref })
 	delete(h.subscriptions, ref)
 	delete(h.awake, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })

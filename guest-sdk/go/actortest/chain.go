@@ -316,6 +316,9 @@ func (c *chain) turn(ref actor.Ref, method string, payload actor.Payload, by *ca
 		if m := by.message; m != nil {
 			turn.CallerType, turn.CallerID, turn.ByType, turn.ByID = m.from.Type, m.from.ID, m.by.Type, m.by.ID
 			turn.Cookie, turn.Failed = m.Cookie, m.failed
+			if by.kind == abi.CauseServices {
+				turn.CallerID = ""
+			}
 		}
 		if s := by.event; s != nil {
 			turn.CallerType, turn.CallerID = s.to.Type, s.to.ID

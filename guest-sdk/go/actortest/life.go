@@ -20,6 +20,7 @@ type society struct {
 	gone     map[actor.Ref]bool // spawned ones that have passed away
 	events   []Event            // of all actors, in their order
 	watches  map[actor.Ref]map[actor.Ref]string
+	listings map[listing]actor.Services // that watches of services were told last
 	// subscriptions are those of actors, by the subscriber and the publisher.
 	subscriptions map[actor.Ref]map[actor.Ref]*subscription
 	awake         map[actor.Ref]bool // whose state is in memory
@@ -250,6 +251,7 @@ func (c *chain) commitLife(waiting uint64) {
 	for _, m := range c.sent {
 		m.post(h)
 	}
+	reportServices(h)
 }
 
 func passAway(h *Harness, ref actor.Ref, waiting uint64) {
@@ -265,7 +267,7 @@ func passAway(h *Harness, ref actor.Ref, waiting uint64) {
 		}
 	}
 	h.inbox = nil
-	h.Delete(ref.Type, ref.ID)
+	remove(h, ref)
 	h.inbox = kept
 	if slices.ContainsFunc(h.events, func(e Event) bool { return e.From == ref }) {
 		h.events = append(h.events, Event{From: ref, Name: passedAwayEvent, At: h.now})

@@ -102,7 +102,7 @@ type message struct {
 	path        []actor.Ref // that it was forwarded from
 	returned    bool        // to the sender, with failed
 	failed      string
-	notice      bool // that a watch has ended; failed says why
+	notice      bool // of a watch of from, which is a service or a group if it has no type; failed says why it has ended
 }
 
 // ordered reports whether the message waits for those of its sender that came before it.
@@ -188,6 +188,8 @@ func (m *message) consume(h *Harness) error {
 	}
 	by := &cause{kind: abi.CauseMessage, due: m.sent, attempt: m.failures + 1, message: m}
 	switch {
+	case m.notice && m.from.Type == "":
+		by.kind, by.name = abi.CauseServices, m.from.ID
 	case m.notice:
 		by.kind = abi.CauseDisconnected
 	case m.returned:

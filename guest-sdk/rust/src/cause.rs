@@ -25,6 +25,9 @@ pub enum CauseKind {
     Event,
     /// The end of a watch: [`Ref::watch_host`](crate::Ref::watch_host).
     Disconnected,
+    /// Who stands for services that the actor watches:
+    /// [`Context::watch_service`](crate::Context::watch_service).
+    Services,
     /// What this SDK does not know.
     Other,
 }
@@ -48,7 +51,7 @@ pub struct Cause {
     /// [`GONE`](crate::event::GONE), if events were not kept until they could be delivered, or
     /// [`PASSED_AWAY`](crate::event::PASSED_AWAY), if their publisher has passed away.
     pub failed: String,
-    /// The name of the reminder, the timer or the event.
+    /// The name of the reminder, the timer or the event, or the watched one of services.
     pub name: String,
     /// When the firing was due, where it stands for several times, the first; or when the
     /// message was sent or the event published.
@@ -78,6 +81,7 @@ impl Cause {
                 codec::CAUSE_EVENT => CauseKind::Event,
                 codec::CAUSE_UNDELIVERED => CauseKind::Undelivered,
                 codec::CAUSE_DISCONNECTED => CauseKind::Disconnected,
+                codec::CAUSE_SERVICES => CauseKind::Services,
                 _ => CauseKind::Other,
             },
             from: actor(turn.caller_type, turn.caller_id),
@@ -130,6 +134,7 @@ mod tests {
             (codec::CAUSE_EVENT, Some(CauseKind::Event)),
             (codec::CAUSE_UNDELIVERED, Some(CauseKind::Undelivered)),
             (codec::CAUSE_DISCONNECTED, Some(CauseKind::Disconnected)),
+            (codec::CAUSE_SERVICES, Some(CauseKind::Services)),
             (200, Some(CauseKind::Other)),
         ] {
             let turn = TurnFrame {

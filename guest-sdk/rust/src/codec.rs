@@ -48,6 +48,8 @@ pub const CAUSE_EVENT: u8 = 5;
 pub const CAUSE_UNDELIVERED: u8 = 6;
 /// The end of a watch of a host.
 pub const CAUSE_DISCONNECTED: u8 = 7;
+/// Who stands for services that the actor watches.
+pub const CAUSE_SERVICES: u8 = 8;
 /// [`TurnFrame::cause`] of a reminder's firing.
 pub const CAUSE_REMINDER: u8 = 3;
 /// [`TurnFrame::cause`] of a timer's firing.
@@ -96,7 +98,8 @@ pub struct TurnFrame<'a> {
     /// What the caller sent.
     pub payload: &'a [u8],
     /// [`CAUSE_OUTSIDE`], [`CAUSE_CALL`], [`CAUSE_MESSAGE`], [`CAUSE_REMINDER`],
-    /// [`CAUSE_TIMER`], [`CAUSE_EVENT`], [`CAUSE_UNDELIVERED`] or [`CAUSE_DISCONNECTED`].
+    /// [`CAUSE_TIMER`], [`CAUSE_EVENT`], [`CAUSE_UNDELIVERED`], [`CAUSE_DISCONNECTED`] or
+    /// [`CAUSE_SERVICES`].
     pub cause: u8,
     /// The type of the actor that calls, that sent the message or that published the event; of
     /// an undelivered message, of the one that did not consume it.

@@ -147,6 +147,9 @@ pub(crate) trait Host {
     /// a watch.
     #[cfg(not(target_arch = "wasm32"))]
     fn host_watch(&self, watch: (&str, &str, &str)) -> Result<bool, Code>;
+    /// Watches services, a name, with a method, or ends that; whether there was a watch.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn service_watch(&self, watch: (&str, &str)) -> Result<bool, Code>;
     /// Why the last function with a problem was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;

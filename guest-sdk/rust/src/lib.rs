@@ -46,7 +46,7 @@
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
 //! - [`Ref`] names another actor, whose methods [`Message`] calls, or runs later, and whose
-//!   host it watches.
+//!   host it watches; [`Context::watch_service`] watches who stands for services.
 //! - [`Context::publish`] publishes an event, and [`Context::subscribe`] follows those of
 //!   another actor.
 //! - [`Context::spawn`] makes an actor, [`Context::pass_away`] ends one, and

@@ -94,6 +94,12 @@ mod import {
             method: *const u8,
             method_len: usize,
         ) -> i32;
+        pub(super) fn service_watch(
+            name: *const u8,
+            name_len: usize,
+            method: *const u8,
+            method_len: usize,
+        ) -> i32;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -261,6 +267,13 @@ pub(crate) fn host_watch((actor_type, id, method): (&str, &str, &str)) -> Result
             method.as_ptr(),
             method.len(),
         )
+    })
+    .map(|n| n == 1)
+}
+
+pub(crate) fn service_watch((name, method): (&str, &str)) -> Result<bool, Code> {
+    check(unsafe {
+        import::service_watch(name.as_ptr(), name.len(), method.as_ptr(), method.len())
     })
     .map(|n| n == 1)
 }

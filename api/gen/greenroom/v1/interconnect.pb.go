@@ -1296,7 +1296,10 @@ type ForwardedMessage struct {
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// It reports the end of the receiver's watch of a host, which held the actor of from; failed is
 	// why.
-	Disconnected  bool `protobuf:"varint,7,opt,name=disconnected,proto3" json:"disconnected,omitempty"`
+	Disconnected bool `protobuf:"varint,7,opt,name=disconnected,proto3" json:"disconnected,omitempty"`
+	// It reports that the receiver does not watch the services of this name any more, and failed is
+	// why. It has no sender.
+	Service       string `protobuf:"bytes,8,opt,name=service,proto3" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1378,6 +1381,13 @@ func (x *ForwardedMessage) GetDisconnected() bool {
 		return x.Disconnected
 	}
 	return false
+}
+
+func (x *ForwardedMessage) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
 }
 
 type ForwardedActor struct {
@@ -2701,7 +2711,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x04gone\x18\x03 \x01(\bR\x04gone\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12=\n" +
 	"\fpublished_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x12\n" +
-	"\x04life\x18\x06 \x01(\x04R\x04life\"\x95\x02\n" +
+	"\x04life\x18\x06 \x01(\x04R\x04life\"\xaf\x02\n" +
 	"\x10ForwardedMessage\x120\n" +
 	"\x04from\x18\x01 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x04from\x12,\n" +
 	"\x02by\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedActorR\x02by\x12\x18\n" +
@@ -2709,7 +2719,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x06failed\x18\x04 \x01(\tR\x06failed\x12\x16\n" +
 	"\x06cookie\x18\x05 \x01(\x06R\x06cookie\x123\n" +
 	"\asent_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\"\n" +
-	"\fdisconnected\x18\a \x01(\bR\fdisconnected\"4\n" +
+	"\fdisconnected\x18\a \x01(\bR\fdisconnected\x12\x18\n" +
+	"\aservice\x18\b \x01(\tR\aservice\"4\n" +
 	"\x0eForwardedActor\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"\xda\x01\n" +

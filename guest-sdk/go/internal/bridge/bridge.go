@@ -84,10 +84,11 @@ type Life interface {
 	ServiceRelease(name string) int32
 }
 
-// Watches is the function that watches hosts where there is no Wasm, on a fake host which is one
-// beside [Host] and [Reminders]. It answers 1, 0 or an [abi.Code].
+// Watches are the functions that watch hosts and services where there is no Wasm, on a fake host
+// which is one beside [Host] and [Reminders]. They answer 1, 0 or an [abi.Code].
 type Watches interface {
 	HostWatch(typ, id, method string) int32
+	ServiceWatch(name, method string) int32
 }
 
 // Subscriptions are the functions of subscriptions where there is no Wasm, on a fake host which is

@@ -214,8 +214,8 @@ impl<A> ActorRef<A> {
         self.host.end_watches(DISCONNECTED, |w| w.of == self.key);
     }
 
-    /// Has the actor move to another host: its timers end, and its watches of hosts as well,
-    /// which [`Host::deliver`] tells it.
+    /// Has the actor move to another host: its timers end, and its watches as well, which
+    /// [`Host::deliver`] tells it.
     pub fn move_away(&self) {
         self.host.end_watches(MOVED, |w| w.by == self.key);
         self.deactivate();
@@ -270,5 +270,6 @@ impl<A> ActorRef<A> {
         self.host.remove_reminders(&self.key);
         self.host.0.society.delete(&self.key);
         self.host.put(&self.key, 0, Entries::new());
+        self.host.report_services();
     }
 }

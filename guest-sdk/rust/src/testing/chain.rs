@@ -500,7 +500,9 @@ impl Chain {
                 frame.attempt = m.failures + 1;
                 frame.cookie = m.cookie;
                 frame.failed = &m.failed;
-                if let Some(from) = &m.from {
+                if let Some(name) = m.watched_service() {
+                    frame.cause_name = name;
+                } else if let Some(from) = &m.from {
                     frame.caller_type = &from.actor_type;
                     frame.caller_id = &from.id;
                 }
@@ -616,6 +618,7 @@ impl Chain {
         for letter in self.sent.take() {
             host.post(letter);
         }
+        host.report_services();
     }
 }
 

@@ -214,6 +214,10 @@ impl Host for TurnHost {
         self.acts().watch(watch)
     }
 
+    fn service_watch(&self, watch: (&str, &str)) -> Result<bool, Code> {
+        self.acts().watch_service(watch)
+    }
+
     fn problem(&self) -> String {
         self.reminders.problem.borrow().clone()
     }

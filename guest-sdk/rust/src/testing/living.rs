@@ -248,7 +248,7 @@ impl Acts<'_> {
         Ok(())
     }
 
-    fn check_service(&self, name: &str) -> Result<(), Code> {
+    pub(super) fn check_service(&self, name: &str) -> Result<(), Code> {
         if name.is_empty() || name.len() > MAX_SERVICE || name.chars().any(char::is_control) {
             let problem = format!(
                 "the service has {} bytes; give 1 to {MAX_SERVICE} without control characters",

@@ -106,7 +106,7 @@ pub(super) struct Letter {
     /// Whether it comes back to its sender, and with which code.
     pub(super) returned: bool,
     pub(super) failed: String,
-    /// Whether it says that a watch has ended, and `failed` why.
+    /// Whether it is a notice of a watch of `from`, and `failed` why that has ended.
     pub(super) notice: bool,
     pub(super) sent: i64,
     pub(super) due: i64,
@@ -164,8 +164,16 @@ impl Letter {
         }
     }
 
+    /// The name of the services whose watch it is a notice of.
+    pub(super) fn watched_service(&self) -> Option<&str> {
+        let of = self.from.as_ref().filter(|_| self.notice)?;
+        Some(of.id.as_str()).filter(|_| of.actor_type.is_empty())
+    }
+
     pub(super) fn cause(&self) -> u8 {
-        if self.notice {
+        if self.watched_service().is_some() {
+            codec::CAUSE_SERVICES
+        } else if self.notice {
             codec::CAUSE_DISCONNECTED
         } else if self.returned {
             codec::CAUSE_UNDELIVERED
