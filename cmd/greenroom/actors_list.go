@@ -192,7 +192,11 @@ func addScan(to, part *greenroomv1.ActorScan) {
 // noteScan says which actors a query left out.
 func noteScan(c *cli, scan *greenroomv1.ActorScan) {
 	if n := scan.GetFailed(); n > 0 {
-		c.printf(c.stderr, "(the filter failed for %s, which are left out; the first: %s; has(state.NAME) tells whether there is a member)\n", actorsCount(n), scan.GetFailure())
+		are := "are"
+		if n == 1 {
+			are = "is"
+		}
+		c.printf(c.stderr, "(the filter failed for %s, which %s left out; the first: %s%s)\n", actorsCount(n), are, scan.GetFailure(), failureRemedy(scan.GetFailure()))
 	}
 	if n := scan.GetNotJson(); n > 0 {
 		c.printf(c.stderr, "(the states of %s are not JSON; they are left out)\n", actorsCount(n))
@@ -200,6 +204,17 @@ func noteScan(c *cli, scan *greenroomv1.ActorScan) {
 	if n := scan.GetDamaged(); n > 0 {
 		c.printf(c.stderr, "(the rows of %s are damaged; they are left out)\n", actorsCount(n))
 	}
+}
+
+// failureRemedy is what to do about a filter that has failed for an actor; empty if that is not known.
+func failureRemedy(failure string) string {
+	switch {
+	case strings.Contains(failure, "no such key"):
+		return "; has(state.NAME) tells whether there is a member, and a field that was always zero is none"
+	case strings.Contains(failure, "no such overload"):
+		return "; the types on both sides do not go together: texts have quotes, numbers have none"
+	}
+	return ""
 }
 
 func actorsCount(n uint64) string {

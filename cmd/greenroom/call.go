@@ -34,8 +34,9 @@ type callFlags struct {
 func callCommand(c *cli) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
-		Use:   "call TYPE ID METHOD [PAYLOAD]",
-		Short: "Call a method of an actor",
+		Use:        "call TYPE ID METHOD [PAYLOAD]",
+		SuggestFor: []string{"invoke"},
+		Short:      "Call a method of an actor",
 		Long: `Call a method of an actor and print its reply.
 
 PAYLOAD is JSON, @FILE for a file's content, or - for standard input; without

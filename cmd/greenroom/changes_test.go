@@ -216,3 +216,32 @@ func TestDeployChecksPlacements(t *testing.T) {
 		}
 	}
 }
+
+// What the server alone knows of a deployment is shown beside what was shown before it.
+func TestDeployUnsaidWarnings(t *testing.T) {
+	said := []string{
+		"Cart loses Get, List: callers will get method_not_found",
+		"Peek of Cart is no longer read-only: queries of it will get not_read_only",
+		"Till is not in this module: module 0123456789ab keeps serving it",
+	}
+	known := []string{
+		"Cart: the method Get is gone; calls of it fail with method_not_found",
+		"Cart: the method List is gone; calls of it fail with method_not_found",
+		"Cart: the method Peek is no longer read-only; queries of it are refused",
+		"Till: stays on module 0123456789ab, which the other types leave; the new module does not have it",
+	}
+	others := []string{
+		"Order: the method Get is gone; calls of it fail with method_not_found",
+		"Order: stays on module 0123456789ab, which the other types leave; the new module does not have it",
+		"Cart: the rpc Get of shop.v1.Cart is gone; calls of it fail with path_not_found",
+		"Cart: the field shop.v1.Cart.total is float instead of double",
+		"Cart: state schema rises from 1 to 2 without a migrate hook; the new code must read the old state as it is",
+		"Cart: 3 reminder(s) name the method Get, which is gone; their firings wait",
+	}
+	if got := unsaid(append(known, others...), said); !slices.Equal(got, others) {
+		t.Errorf("got %q", got)
+	}
+	if got := unsaid(known, nil); !slices.Equal(got, known) {
+		t.Errorf("got %q", got)
+	}
+}

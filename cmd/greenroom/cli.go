@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,6 +51,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || isCanceled(err)) {
 		return exitInterrupted
 	}
+	var word string
+	if _, no := fmt.Sscanf(err.Error(), "unknown command %q", &word); no == nil && !isUsage(err) {
+		err = unknownCommand(cmd, []string{word}) // cobra's own
+	}
 	showError(c, cmd, err)
 	if isUsage(err) {
 		return exitUsage
@@ -79,6 +85,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 			return c.readGlobals(cmd)
 		},
 	}
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", `{{if and .Runnable (ne (index .Annotations "`+parent+`") "true")}}`, 1))
 	root.AddGroup(
 		&cobra.Group{ID: groupDevelop, Title: "Write and call actors:"},
 		&cobra.Group{ID: groupInspect, Title: "Look after actors and modules:"},
@@ -173,20 +180,22 @@ type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
-// isUsage reports whether err is about the command line. cobra has no type for
-// the command that it does not know.
+// isUsage reports whether err is about the command line.
 func isUsage(err error) bool {
 	var usage *usageError
-	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ")
+	return errors.As(err, &usage)
 }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError explains what usually went wrong: an actor ID or a number that
-// begins with a dash.
-func flagError(_ *cobra.Command, err error) error {
+// flagError explains what usually went wrong: a misspelt command, whose flags its parent does not
+// know, or an actor ID or a number that begins with a dash.
+func flagError(cmd *cobra.Command, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
+	}
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+		return unknownCommand(cmd, cmd.Flags().Args())
 	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -291,6 +300,9 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// parent is the annotation of a command that is nothing without a subcommand.
+const parent = "parent"
+
 // group makes cmd a mere parent: alone it shows its help, and an unknown
 // subcommand is an error with suggestions.
 func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
@@ -298,16 +310,31 @@ func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		var names []string
-		for _, child := range cmd.Commands() {
-			names = append(names, child.Name())
-		}
-		if near := nearest(args[0], names); near != "" {
-			msg += "; did you mean " + near + "?"
-		}
-		return usagef("%s", msg)
+		return unknownCommand(cmd, args)
 	}
+	cmd.Annotations = map[string]string{parent: "true"}
 	cmd.AddCommand(children...)
 	return cmd
+}
+
+// unknownCommand refuses arguments of a command that has subcommands and takes no arguments.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	meant := ""
+	for _, child := range cmd.Commands() {
+		if !child.Hidden {
+			names = append(names, child.Name())
+		}
+		if slices.Contains(child.SuggestFor, args[0]) {
+			meant = child.Name()
+		}
+	}
+	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmp.Or(meant, nearest(args[0], names)); near != "" {
+		msg += "; did you mean " + near + "?"
+	}
+	return usagef("%s", msg)
 }

@@ -248,7 +248,14 @@ func TestUsage(t *testing.T) {
 		status        int
 	}{
 		{"cal", `unknown command "cal" for "greenroom"`, exitUsage},
+		{"cal Counter me Add --query", "did you mean call?", exitUsage},
+		{"init shop", "did you mean new?", exitUsage},
 		{"actors lst", "did you mean list", exitUsage},
+		{"actors lst Counter --all", "did you mean list", exitUsage},
+		{"actors lst", "usage: greenroom actors COMMAND", exitUsage},
+		{"types Counter", `unknown command "Counter" for "greenroom types"`, exitUsage},
+		{"types puase Counter", "did you mean pause", exitUsage},
+		{"reminders set Counter me x", "did you mean create", exitUsage},
 		{"types --app a/b", `app has the character "/"`, exitFailed},
 		{"call --idempotency-key= Counter me Add", "--idempotency-key is empty", exitUsage},
 		{"call --query --idempotency-key=k Counter me Get", "leave it out with --query", exitUsage},

@@ -36,7 +36,8 @@ folder (default: this one) is built first.
 
 What changes is shown first: types and methods that come and go, types that
 another module served, another SDK. With --dry-run that is all: the module is
-built, uploaded and checked, and serves nothing.
+built, uploaded and checked, and serves nothing. What the server alone compares, such
+as the messages of a Protobuf service, it warns of when it deploys, not with --dry-run.
 
 If the server refuses the module, it lists everything that is wrong with it, and
 keeps serving the types as before.
@@ -130,17 +131,31 @@ func deploy(ctx context.Context, c *cli, target string, f deployFlags) error {
 	c.printf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
 	deploymentTable(c, resp.Deployments)
 	showCapabilities(c, resp.Deployments)
-	warnings := resp.Warnings
-	if len(change.warnings) > 0 {
-		// The server's are of the same changes, but for what it alone knows: reminders, and the
-		// other modules of the app. At worst something is said twice.
-		warnings = slices.DeleteFunc(warnings, func(w string) bool {
-			return !strings.Contains(w, "reminder") && !strings.Contains(w, "co_locate group")
-		})
-	}
-	c.warnings(warnings)
+	c.warnings(unsaid(resp.Warnings, change.warnings))
 	noteAbsentServers(ctx, c, a, placements)
 	return nil
+}
+
+// unsaid returns those of the server's warnings that are not of the same change as one that was
+// shown before: the server alone compares services and states, and knows reminders and the other
+// modules of the app.
+func unsaid(warnings, said []string) []string {
+	text := "\n" + strings.Join(said, "\n")
+	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool {
+		typ, what, _ := strings.Cut(w, ": ")
+		method := strings.TrimPrefix(what, "the method ")
+		switch {
+		case strings.HasPrefix(what, "stays on module "):
+			return strings.Contains(text, "\n"+typ+" is not in this module:")
+		case method == what:
+			return false
+		case strings.Contains(method, " is gone; "):
+			return strings.Contains(text, "\n"+typ+" loses ")
+		default:
+			method, _, _ = strings.Cut(method, " ")
+			return strings.Contains(text, "\n"+method+" of "+typ+" is no longer read-only:")
+		}
+	})
 }
 
 // noteAbsentServers says which servers that a static placement names are not there: it is

@@ -103,7 +103,11 @@ func showError(c *cli, cmd *cobra.Command, err error) {
 		c.printf(c.stderr, "%s\n", painted(s.Remedy)) // ours
 	}
 	if s.Kind == kindUsage && cmd != nil {
-		c.printf(c.stderr, "usage: %s\nsee `%s --help`\n", cmd.UseLine(), cmd.CommandPath())
+		usage := cmd.UseLine()
+		if cmd.HasSubCommands() {
+			usage = cmd.CommandPath() + " COMMAND"
+		}
+		c.printf(c.stderr, "usage: %s\nsee `%s --help`\n", usage, cmd.CommandPath())
 	}
 }
 

@@ -26,8 +26,9 @@ type eventsFlags struct {
 func eventsCommand(c *cli) *cobra.Command {
 	var f eventsFlags
 	cmd := &cobra.Command{
-		Use:   "events TYPE ID",
-		Short: "Show the events that an actor publishes",
+		Use:        "events TYPE ID",
+		SuggestFor: []string{"subscribe", "follow"},
+		Short:      "Show the events that an actor publishes",
 		Long: `Show the events that an actor has published and that are kept, in their order:
 when, the position, the name, and the payload, which is JSON, a quoted text, or
 base64 of anything else. --follow continues with new events until Ctrl-C, also

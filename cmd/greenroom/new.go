@@ -30,8 +30,9 @@ var templates embed.FS
 func newCommand(c *cli) *cobra.Command {
 	var lang string
 	cmd := &cobra.Command{
-		Use:   "new --lang go|rust NAME",
-		Short: "Start a guest project",
+		Use:        "new --lang go|rust NAME",
+		SuggestFor: []string{"init", "create"},
+		Short:      "Start a guest project",
 		Long: `Make a folder NAME with a guest that builds at once, and its test. It carries a
 copy of the SDK in .greenroom/sdk, so that it needs no network; commit it.`,
 		Example: `  greenroom new --lang go shop

@@ -32,8 +32,9 @@ type reminderFlags struct {
 func remindersCreateCommand(c *cli) *cobra.Command {
 	var f reminderFlags
 	cmd := &cobra.Command{
-		Use:   "create TYPE ID NAME METHOD [PAYLOAD]",
-		Short: "Set a reminder",
+		Use:        "create TYPE ID NAME METHOD [PAYLOAD]",
+		SuggestFor: []string{"set", "add"},
+		Short:      "Set a reminder",
 		Long: `Set a reminder: METHOD of the actor is run with PAYLOAD when it is due, as a turn that
 takes effect once. One of the same name is replaced, or kept with --keep. PAYLOAD is
 given as to "greenroom call".

@@ -62,8 +62,9 @@ type serveFlags struct {
 func serveCommand(c *cli) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run a server",
+		Use:        "serve",
+		SuggestFor: []string{"start", "run", "server", "up"},
+		Short:      "Run a server",
 		Long: `Run a server until SIGINT or SIGTERM. The server then hands its actors over to the
 other servers of its cluster, if there are any, takes no more calls, finishes the
 calls under way, and exits. A second signal ends it at once; no acknowledged change

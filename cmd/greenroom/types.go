@@ -19,6 +19,7 @@ func typesCommand(c *cli) *cobra.Command {
 		Short:   "List the actor types and what serves them",
 		Long:    "List the actor types of the app with their methods\n(" + methodMarks + "),\ntheir Protobuf services and the field of a request that has the actor's ID,\nthe capabilities that they use (! not given to the app), and the deployment that\nserves them. If the app is granted more hosts than its types declare, a note names\nthe narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
+		Args:    unknownCommand,
 		RunE: c.withAPI(func(cmd *cobra.Command, a *api, _ []string) error {
 			types, err := listTypes(cmd.Context(), c, a)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -202,7 +203,8 @@ func imports(f protoreflect.FileDescriptor) []protoreflect.FileDescriptor {
 	return list
 }
 
-// Paths returns files as paths below import paths: without any, the folder of the first file is one.
+// Paths returns files as paths below import paths: without any, the folder of the first file is one. As
+// with protoc, a file may also be named as others import it.
 func Paths(files, importPaths []string) (relative, paths []string, err error) {
 	if len(importPaths) == 0 {
 		importPaths = []string{filepath.Dir(files[0])}
@@ -212,6 +214,13 @@ func Paths(files, importPaths []string) (relative, paths []string, err error) {
 			rel, err := filepath.Rel(dir, f)
 			return err == nil && filepath.IsLocal(rel)
 		})
+		if at < 0 && filepath.IsLocal(f) && slices.ContainsFunc(importPaths, func(dir string) bool {
+			_, err := os.Stat(filepath.Join(dir, f))
+			return err == nil
+		}) {
+			relative = append(relative, filepath.ToSlash(filepath.Clean(f)))
+			continue
+		}
 		if at < 0 {
 			return nil, nil, fmt.Errorf("%s is below none of the import paths %s; add one with -I", f, strings.Join(importPaths, ", "))
 		}

@@ -72,6 +72,7 @@ func TestPaths(t *testing.T) {
 	for name, tt := range map[string]struct{ files, paths, relative, used []string }{
 		"the first file's folder":     {[]string{"x/y/a.proto", "x/y/z/b.proto"}, nil, []string{"a.proto", "z/b.proto"}, []string{"x/y"}},
 		"the folder that has it":      {[]string{"x/a.proto", "y/b.proto"}, []string{"y", "x"}, []string{"a.proto", "b.proto"}, []string{"y", "x"}},
+		"named as it is imported":     {[]string{"sink/sink.proto"}, []string{"y", "gen"}, []string{"sink/sink.proto"}, []string{"y", "gen"}},
 		"none has it":                 {[]string{"x/a.proto"}, []string{"y", "x/z"}, nil, nil},
 		"the first file's, not above": {[]string{"x/y/a.proto", "x/b.proto"}, nil, nil, nil},
 	} {

@@ -275,7 +275,13 @@ func (n *Node) start(ctx context.Context) error {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)
 		return nil
 	}
-	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "console", srv.ConsoleURL(), "store", st.Name())
+	attrs := []any{"address", srv.Addr().String(), "console", srv.ConsoleURL(), "store", st.Name()}
+	if n.cfg.DataDir != "" { // relative to where the server was started, unless it was given so
+		if dir, err := filepath.Abs(n.cfg.DataDir); err == nil {
+			attrs = append(attrs, "data_dir", dir)
+		}
+	}
+	n.cfg.Logger.Info("ready", attrs...)
 	return nil
 }
 

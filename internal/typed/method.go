@@ -90,7 +90,7 @@ func (m *Method) checkID(t *abi.TypeSpec) string {
 	}
 	field := m.input.Fields().ByName(name)
 	if field == nil || field.Kind() != protoreflect.StringKind || field.Cardinality() == protoreflect.Repeated {
-		return fmt.Sprintf("takes %s, which has no field %s of one string for the actor's ID; add it, or leave id_field away and send the header Greenroom-Actor", shorten(string(m.input.FullName())), name)
+		return fmt.Sprintf("takes %s, which has no field %s of one string for the actor's ID; add it, or name no field for the ID and send the header Greenroom-Actor", shorten(string(m.input.FullName())), name)
 	}
 	m.id, m.idField = field.Number(), t.Protobuf.IDField
 	return ""

@@ -138,5 +138,5 @@ const (
 
 // ErrNoPath refuses a path that no route has.
 func ErrNoPath(path string) error {
-	return &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("there is nothing at %q; actors are at %s", path, ActorsShape)}
+	return &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("there is nothing at %q; actors are at %s, and rpcs of deployed services at /PACKAGE.SERVICE/RPC, in the app of the header Greenroom-App", path, ActorsShape)}
 }

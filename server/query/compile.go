@@ -111,7 +111,7 @@ func (c *Compiler) compile(q *Query, field, text string) (*cel.Ast, cel.Program,
 	}
 	program, err := c.env.Program(ast, options...)
 	if err != nil {
-		return nil, nil, refuse("is wrong: %v; docs/query.md has the language", err)
+		return nil, nil, refuse("is wrong: %v; %s", err, remedy(err.Error()))
 	}
 	return ast, program, nil
 }
@@ -123,6 +123,12 @@ func remedy(message string) string {
 		return "the names are " + names + "; a member of the state is state.NAME, and texts have quotes"
 	case strings.Contains(message, "no matching overload"):
 		return "convert one side, as with int(…), double(…) or string(…)"
+	case strings.Contains(message, "token recognition error at: '= "), strings.Contains(message, "mismatched input 'and'"), strings.Contains(message, "mismatched input 'or'"):
+		return "CEL has == for equal, && for and, || for or, ! for not"
+	case strings.Contains(message, "google.protobuf.Duration"):
+		return `durations are such as duration("24h"), with h, m, s and ms`
+	case strings.Contains(message, "RFC 3339"):
+		return `times are such as timestamp("2026-12-24T18:00:00Z")`
 	case strings.Contains(message, "expression"):
 		return "make it shorter"
 	}

@@ -248,7 +248,7 @@ function Buckets({ app }: { app: string }) {
   const [token, setToken] = useState("");
   const list = useLoad((signal) => reminders.listBuckets({ app, pageSize: 100, pageToken: token }, { signal }), [app, token], token ? 0 : 10_000);
   return (
-    <Section title="Buckets" note="Up to 1,000 reminders each, and the server that delivers them.">
+    <Section title="Buckets" note="Up to 100,000 reminders each, and the server that delivers them.">
       <Show of={list}>
         {(l) => (
           <>
