@@ -44,6 +44,9 @@ func (ad *admission) counted(c *call.Call, admit func(*call.Call) call.Result) c
 
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call.Call) call.Result {
+	if c.Inv.Key.IsAnonymous() { // it has no callers but its family
+		return call.Result{Err: errNoChild}
+	}
 	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
 	}
@@ -183,6 +186,9 @@ func (ad *admission) refresh(c *call.Call) error {
 
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call.Call) call.Result {
+	if c.Inv.Key.IsAnonymous() {
+		return call.Result{Err: errNoChild}
+	}
 	s, err := ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
 	if err != nil && ad.ownership.Cluster != nil {
 		// Another host may hold the actor: its type may have been deployed a moment ago.

@@ -126,7 +126,7 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 // run runs a called turn.
 func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	c.Pool = t.Of.Pool
-	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
+	if err := errors.Join(cs.related(t, c), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
 	switch {
@@ -159,13 +159,21 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "%s %s was spawned in this transaction, and takes calls once that is committed; send it a message", c.Inv.Key.Type, c.Inv.Key.ID)
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
+	case c.Inv.Key.IsAnonymous() && m == nil && s.Lane != serving.LaneWarm:
+		return actor.Payload{}, errNoChild
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 		m, s = &activation.Enlisted{Served: s, Row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		c.Atomic = c.Atomic || meth.Atomic
 		var outer bool
-		if outer, err = cs.callbacks.heldByOuter(t, c); !outer && err == nil {
+		if c.Inv.Key.SharesMailbox() {
+			err = cs.withParent(t, c)
+		}
+		if err == nil {
+			outer, err = cs.callbacks.heldByOuter(t, c)
+		}
+		if !outer && err == nil {
 			m, err = cs.acquire(t, c, s)
 		}
 		if m == nil && err == nil {
@@ -179,7 +187,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	recorded := !meth.ReadOnly && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
+	recorded := !meth.ReadOnly && !c.Inv.Key.IsAnonymous() && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
 	if err != nil {
 		return cs.failed(t, c, nil, recorded, err)
 	}
@@ -573,6 +581,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 	cs.join(t)
 	for i := range calls {
 		calls[i] = newCalled(t, t.Of.List[i])
+		ofChild(t, calls[i])
 		calls[i].Atomic = true
 		if err := cs.ready(t, calls[i]); err != nil {
 			return nil, failed(i, err)
@@ -595,11 +604,14 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	m := t.Chain.Member(c.Inv.Key)
 	s, meth, err := cs.find(t, m, c)
-	if err == nil && meth.Private {
+	if err == nil && meth.Private && !c.Inv.Key.IsAnonymous() {
 		err = call.PrivateError(&c.Inv)
 	}
 	if err == nil && s != nil {
 		err = cs.pausing(c, s)
+	}
+	if err == nil && c.Inv.Key.IsAnonymous() {
+		err = cs.related(t, c)
 	}
 	if err != nil || s == nil {
 		return err

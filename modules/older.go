@@ -18,7 +18,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"reminder_set": 2, "reminder_cancel": 2, "reminder_get": 2, "reminder_names": 2,
 		"timer_set": 3, "timer_cancel": 3, "problem": 3,
 		"call": 5, "call_result": 5,
-		"send": 6, "spawn": 6, "become": 6, "pass_away": 6, "service_claim": 6, "service_release": 6, "event_publish": 6, "host_watch": 6,
+		"send": 6, "spawn": 6, "become": 6, "pass_away": 6, "service_claim": 6, "service_release": 6, "event_publish": 6, "host_watch": 6, "spawn_child": 6,
 		"event_subscribe": 6, "event_unsubscribe": 6,
 	},
 	members: map[string]int{
