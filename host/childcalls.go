@@ -14,7 +14,7 @@ import (
 
 // errNoChild is the error of what names a volatile child that is gone, or that is not of the family
 // of who names it: which of the two is not for strangers to know.
-var errNoChild error = &actor.ReasonError{Condition: actor.ErrActorNotFound, Reason: "it is no volatile child that lives, of this actor or of its parent"}
+var errNoChild error = &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it is no volatile child that lives, of this actor or of its parent"}
 
 // admitChild is queued for a volatile message to a child. One that shares its parent's mailbox has its turn
 // as a call of a turn of the parent.

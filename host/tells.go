@@ -66,7 +66,8 @@ func (ts *tells) deliver(t *actor.Tell) {
 // related says why a message may not be delivered to or from a volatile child.
 func (ts *tells) related(t *actor.Tell) error {
 	from := cmp.Or(t.Message.By, t.Message.From)
-	if !t.To.IsAnonymous() && !from.IsAnonymous() || ts.admission.table.Children.Related(from, t.To) {
+	notice := t.Message.Failed != "" // it outlives the child that it names
+	if !t.To.IsAnonymous() && (!from.IsAnonymous() || notice) || ts.admission.table.Children.Related(from, t.To) {
 		return nil
 	}
 	return errNoChild

@@ -398,7 +398,7 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 		return call.Failed(err)
 	}
 	if a.Key.IsAnonymous() && s.Lane != serving.LaneWarm {
-		return call.Failed(&actor.ReasonError{Condition: actor.ErrActorNotFound, Reason: "it is a volatile child, and its type is placed so that no host keeps its actors"})
+		return call.Failed(&actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it is a volatile child, and its type is placed so that no host keeps its actors"})
 	}
 	if dropped, err := ts.under(ctx, a, s, c.Op == call.OpDelete); err != nil || dropped {
 		return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}
