@@ -468,3 +468,22 @@ func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() c
 	}
 	return admit()
 }
+
+// admitChild is queued for a volatile message to a child. One that shares its parent's mailbox has its turn
+// as a call of a turn of the parent.
+func (ad *admission) admitChild(c *call.Call, s *serving.Type) call.Result {
+	parent, ok := ad.table.Children.Parent(c.Inv.Key, c.Arrived)
+	switch {
+	case !ok || s.Lane != serving.LaneWarm:
+		return call.Result{Err: errNoChild}
+	case !c.Inv.Key.SharesMailbox():
+		return ad.queued(c, s, false)
+	}
+	c.Op, c.List = call.OpAll, []actor.Call{{Key: c.Inv.Key, Method: c.Inv.Method, Payload: c.Inv.Payload}}
+	c.Inv.Key, c.Inv.Method, c.Inv.Payload = parent, actor.MethodAll, actor.Payload{}
+	of, err := ad.deployments.Of(parent.App, parent.Type)
+	if err != nil {
+		return call.Result{Err: err}
+	}
+	return ad.queued(c, of, false)
+}

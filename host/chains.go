@@ -626,3 +626,55 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	}
 	return err
 }
+
+// related says why a turn may not call an actor, if one of the two is a volatile child. It waits for the
+// commit that makes the child.
+func (cs *chains) related(t *lane.Run, c *call.Call) error {
+	by, to := t.Of.Inv.Key, c.Inv.Key
+	if !by.IsAnonymous() && !to.IsAnonymous() {
+		return c.Inv.Key.Validate()
+	}
+	families := &cs.turns.Table.Children
+	switch {
+	case actor.ValidateName("actor type", to.Type) != nil || t.Of.Op == call.OpAll && t.Of.Inv.Message == nil || !families.Related(by, to):
+		if by.IsAnonymous() {
+			return refuse(abi.CallInvalid, "a volatile child calls its parent and other children of it; have the parent call others")
+		}
+		return errNoChild
+	case !to.IsAnonymous() || t.Chain == nil || t.Chain.Spawned(to):
+		return nil
+	}
+	if _, lives := families.Parent(to, time.Now()); lives {
+		return nil
+	}
+	var err error
+	t.Waiting(func() { err = t.Chain.AwaitSpawn(c.Ctx, to) })
+	if _, lives := families.Parent(to, time.Now()); err == nil && !lives {
+		return errNoChild
+	}
+	return err
+}
+
+// withParent gives the chain of a call of a child that shares its parent's mailbox the parent, which runs
+// nothing else meanwhile.
+func (cs *chains) withParent(t *lane.Run, c *call.Call) error {
+	parent, ok := cs.turns.Table.Children.Parent(c.Inv.Key, time.Now())
+	if !ok {
+		return errNoChild
+	}
+	if t.Chain.Member(parent) != nil {
+		return nil
+	}
+	s, err := cs.admission.deployments.Of(parent.App, parent.Type)
+	if err != nil {
+		return err
+	}
+	m, err := cs.enlist(t, newCalled(t, actor.Call{Key: parent, Method: c.Inv.Method}), s)
+	if errors.Is(err, actor.ErrNotOwner) { // and its children go with it
+		return fmt.Errorf("%w: its parent has moved", errNoChild)
+	}
+	if err == nil {
+		m.Served = s
+	}
+	return err
+}

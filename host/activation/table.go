@@ -34,7 +34,7 @@ type Table struct {
 	// Revisions names states for what guests cache of them.
 	Revisions overlay.Revisions
 	// Children are the volatile children of the actors.
-	Children  *children.Families
+	Children  children.Families
 	ownership *Ownership
 	observer  Observer
 	hand      atomic.Uint32
@@ -51,6 +51,7 @@ type Observer struct {
 // together. deliver gets the volatile messages that turns have sent.
 func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observer, clock *timer.Clock, deliver func(*actor.Tell)) {
 	t.seed = maphash.MakeSeed()
+	t.Children.Init(&t.States)
 	t.max, t.most = int64(activations), stateBytes
 	t.ownership, t.observer = o, to
 	t.hand.Store(rand.Uint32())

@@ -17,10 +17,10 @@ const Max = 100
 // rowCost is what a child takes in memory beside its state.
 const rowCost = 512
 
-// Families are those of a host's activations. All methods may be called concurrently, with any lock
-// of the host held.
+// Families are those of a host's activations. The zero value is ready for Init. All methods may be
+// called concurrently, with any lock of the host held.
 type Families struct {
-	states *atomic.Int64 // bytes, that the children's are added to
+	states *atomic.Int64 // bytes, which those of the children are added to
 
 	mu     sync.Mutex
 	named  map[string]*family
@@ -42,9 +42,9 @@ type child struct {
 	doubt actor.CommitID
 }
 
-// New returns Families that count the bytes of their rows in states.
-func New(states *atomic.Int64) *Families {
-	return &Families{states: states, named: map[string]*family{}, parent: map[actor.Key]*family{}}
+// Init has the bytes of children count in states.
+func (fs *Families) Init(states *atomic.Int64) {
+	fs.states, fs.named, fs.parent = states, map[string]*family{}, map[actor.Key]*family{}
 }
 
 // ID returns the ID of a child of a parent, whose activation has work: until the activation ends,

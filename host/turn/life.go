@@ -63,7 +63,7 @@ func (t *Turn) mayLive() abi.Code {
 }
 
 // mayKeep says why the turn may not do what the store keeps beside the state, 0 if it may.
-func (t *Turn) mayKeep() abi.Code {
+func mayKeep(t *Turn) abi.Code {
 	if t.spec.Key.IsAnonymous() {
 		return t.refuse(abi.CodeNoState, "a volatile child has nothing in the store; have its parent do it")
 	}
@@ -140,7 +140,7 @@ func (t *Turn) Spawn(typ []byte) (id string, code abi.Code) {
 	if code := t.mayLive(); code != 0 {
 		return "", code
 	}
-	if code := t.mayKeep(); code != 0 {
+	if code := mayKeep(t); code != 0 {
 		return "", code
 	}
 	if len(t.done.Life.Spawned) == maxSpawned {

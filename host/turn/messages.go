@@ -39,7 +39,7 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	case m.Flags&abi.MessageVolatile != 0:
 		return t.tell(m), nil
 	case t.spec.Key.IsAnonymous():
-		return t.mayKeep(), nil
+		return mayKeep(t), nil
 	case t.env.Outbox == nil || t.env.Reminders == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no messages"), nil
 	case t.reminders.sent >= maxMessages:

@@ -83,7 +83,7 @@ func (t *Turn) reminderName(name []byte) actor.ReminderName {
 // ReminderSet implements [engine.Calls].
 func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	t.reminders.problem = ""
-	if code := cmp.Or(t.mayWrite(), t.mayKeep()); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return code
 	}
 	if t.env.Reminders == nil {
@@ -128,7 +128,7 @@ func setReminder(t *Turn, spec actor.ReminderSpec) abi.Code {
 // ReminderCancel implements [engine.Calls].
 func (t *Turn) ReminderCancel(name []byte) abi.Code {
 	t.reminders.problem = ""
-	if code := cmp.Or(t.mayWrite(), t.mayKeep()); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return code
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
@@ -156,7 +156,7 @@ func (t *Turn) ReminderGet(name []byte) (*abi.Reminder, abi.Code, error) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
 	}
-	if code := t.mayKeep(); code != 0 {
+	if code := mayKeep(t); code != 0 {
 		return nil, code, nil
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
@@ -270,7 +270,7 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
 	}
-	if code := t.mayKeep(); code != 0 {
+	if code := mayKeep(t); code != 0 {
 		return nil, code, nil
 	}
 	if strings.HasPrefix(string(prefix), actor.CursorNames) {

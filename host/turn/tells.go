@@ -36,7 +36,7 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 			return t.refuse(abi.CodeInvalid, "the actor on whose behalf it is sent: "+err.Error())
 		}
 	}
-	if problem := t.unrelated(tell.To); problem != "" {
+	if problem := unrelated(t, tell.To); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
 	}
 	if err := actor.ValidateName("method", m.Method); err != nil {
@@ -55,7 +55,7 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 }
 
 // unrelated says why the turn sends no volatile message to an actor, for people; empty if it may.
-func (t *Turn) unrelated(to actor.Key) string {
+func unrelated(t *Turn, to actor.Key) string {
 	switch {
 	case !to.IsAnonymous() && !t.spec.Key.IsAnonymous():
 		if err := to.Validate(); err != nil {
