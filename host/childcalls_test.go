@@ -146,7 +146,11 @@ func (k *kids) op(t *hosttest.Turn, o kidOp) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "", t.Send(&abi.Message{Type: kidType(o.To), ID: o.To, Method: "Do", Payload: text, Flags: abi.MessageVolatile, Undelivered: "Undelivered"})
+		err = t.Send(&abi.Message{Type: kidType(o.To), ID: o.To, Method: "Do", Payload: text, Flags: abi.MessageVolatile, Undelivered: "Undelivered"})
+		if err != nil {
+			return "", &actor.GuestError{Status: 9, Code: "untold", Message: err.Error()}
+		}
+		return "", nil
 	case "later":
 		text, err := json.Marshal(o.Ops)
 		if err != nil {
