@@ -82,7 +82,8 @@ func kidName(id string) string {
 
 func (k *kids) undelivered(t *hosttest.Turn) error {
 	k.note(fmt.Sprintf("%s undelivered %s", kidName(t.Frame.ID), t.Frame.Failed))
-	return nil
+	_, err := t.Add(t.Frame.Failed, 1)
+	return err
 }
 
 func kidType(id string) string {
@@ -120,6 +121,11 @@ func (k *kids) op(t *hosttest.Turn, o kidOp) (string, error) {
 	case "look":
 		n, err := t.Number("n")
 		return fmt.Sprint(n), err
+	case "see":
+		n, err := t.Number("n")
+		gone, err2 := t.Number("passed_away")
+		failed, err3 := t.Number("on_purpose")
+		return fmt.Sprintf("%d/%d/%d", n, gone, failed), errors.Join(err, err2, err3)
 	case "new", "share":
 		flags := uint32(0)
 		if o.Do == "share" {
@@ -709,5 +715,49 @@ func TestTypesOfChildren(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "code -5") {
 			t.Errorf("an actor of the type %s makes a child: %v", typ, err)
 		}
+	}
+}
+
+// TestChildrenUnderLoad: turns of a parent and of its children that call each other at once, some of whose commits
+// are settled or refused, have effect once and together.
+func TestChildrenUnderLoad(t *testing.T) {
+	for _, cluster := range []bool{false, true} {
+		t.Run(fmt.Sprint("cluster ", cluster), func(t *testing.T) {
+			cfg := host.Config{}
+			if cluster {
+				cfg = host.Config{Committer: sharedFake(), Ownership: hosttest.NewHoldings(actor.HeldClean)}
+			}
+			k := newKids(t, cfg)
+			own, shares := k.must(t, "a", kidNew), k.must(t, "a", kidShare)
+			both := func(id string) []kidOp {
+				return []kidOp{{Do: "must", To: "a", Ops: []kidOp{kidAdd(1)}}, {Do: "must", To: id, Ops: []kidOp{kidAdd(1)}}}
+			}
+			const callers, turns = 4, 40
+			var wait sync.WaitGroup
+			for caller := range callers {
+				wait.Go(func() {
+					for i := range turns {
+						if i%7 == caller {
+							k.store.plan("commit", []string{"lost", "applied"}[i%2])
+						}
+						ops := []kidOp{kidAdd(1), {Do: "must", To: own, Ops: []kidOp{kidAdd(1)}}, {Do: "must", To: shares, Ops: []kidOp{kidAdd(1)}}}
+						ops = append(ops, kidTell(own, append(both(shares), kidAdd(1))...), kidTell(shares, append(both(own), kidAdd(1))...))
+						if _, err := k.do(t.Context(), "a", ops...); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wait.Wait()
+			want := fmt.Sprintf("%d (%[1]d) (%[1]d)", 3*callers*turns)
+			for got := ""; got != want; {
+				if got = k.must(t, "a", kidLook, kidCall(own, kidLook), kidCall(shares, kidLook)); got == want {
+					break
+				}
+				if back := k.took(); back != "" {
+					t.Fatalf("%s, want %s, and messages came back: %s", got, want, back)
+				}
+			}
+		})
 	}
 }

@@ -77,12 +77,12 @@ func (fs *Families) Count(parent actor.Key) int {
 	return 0
 }
 
-// Parent returns the parent of a child that lives, and counts as a use of it.
+// Parent returns the parent of a child that lives, or is in doubt, and counts as a use of it.
 func (fs *Families) Parent(key actor.Key, now time.Time) (parent actor.Key, ok bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.named[key.Family()]
-	if f == nil || f.rows[key] == nil || f.rows[key].doubt != (actor.CommitID{}) {
+	if f == nil || f.rows[key] == nil {
 		return actor.Key{}, false
 	}
 	f.used = now
