@@ -233,6 +233,7 @@ func (h *Harness) Delete(typ, id string) {
 	delete(h.watches, ref)
 	delete(h.subscriptions, ref)
 	delete(h.awake, ref)
+	h.endFamily(ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }
@@ -253,7 +254,7 @@ func (h *Harness) Logs() []LogLine { return slices.Clone(h.logs) }
 func (h *Harness) Actors() []actor.Ref {
 	var keys []actor.Ref
 	for key, r := range h.actors {
-		if r.version > 0 {
+		if r.version > 0 && !isChild(key) {
 			keys = append(keys, key)
 		}
 	}

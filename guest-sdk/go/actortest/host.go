@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
@@ -135,14 +136,14 @@ func (h *turnHost) Send(frame []byte) abi.Code {
 }
 
 func (h *turnHost) Publish(name, contentType string, data []byte) abi.Code {
-	if code := h.mayAct(); code != 0 {
+	if code := cmp.Or(h.mayAct(), h.mayKeep()); code != 0 {
 		return code
 	}
 	return h.refusedFor(h.harness.chain.publish(h.ref, h.overlay, name, contentType, data))
 }
 
 func (h *turnHost) Spawn(typ string) (string, abi.Code) {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), h.mayKeep()); code != 0 {
 		return "", code
 	}
 	id, code, problem := h.harness.chain.spawn(typ)
@@ -174,14 +175,14 @@ func (h *turnHost) PassAway() abi.Code {
 }
 
 func (h *turnHost) ServiceClaim(name string) abi.Code {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), h.mayKeep()); code != 0 {
 		return code
 	}
 	return h.refusedFor(h.harness.chain.claim(h.ref, name))
 }
 
 func (h *turnHost) ServiceRelease(name string) int32 {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), h.mayKeep()); code != 0 {
 		return int32(code)
 	}
 	if problem := serviceProblem(name); problem != "" {
