@@ -35,6 +35,7 @@ impl Watch {
 impl Acts<'_> {
     pub(super) fn watch(&self, (of, id, method): (&str, &str, &str)) -> Result<bool, Code> {
         self.may_act()?;
+        self.may_keep()?;
         if self.member.passed.get() {
             return Err(Code::OVER);
         }
