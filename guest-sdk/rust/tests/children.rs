@@ -132,7 +132,7 @@ impl Helper {
             ctx.timers().set(Timer::new("t", "Add")).unwrap_err(),
             ctx.timers().cancel("t").unwrap_err(),
             foreman.message("Finished", &1).send(ctx).unwrap_err(),
-            ctx.publish("e", &1).unwrap_err(),
+            ctx.publish("e", 1).unwrap_err(),
             ctx.subscribe(&foreman, "Add").unwrap_err(),
             ctx.unsubscribe(&foreman).unwrap_err(),
             foreman.watch_host(ctx, "Add").unwrap_err(),
