@@ -147,6 +147,9 @@ func (k *kids) op(t *hosttest.Turn, o kidOp) (string, error) {
 			return "(" + failed.Code + ")", nil
 		}
 		return "(" + reply + ")", err
+	case "read":
+		reply, err := t.Call(kidType(o.To), o.To, "Look", `[{"do":"look"}]`)
+		return "(" + reply + ")", err
 	case "tell":
 		text, err := json.Marshal(o.Ops)
 		if err != nil {
@@ -253,6 +256,25 @@ func TestChildren(t *testing.T) {
 		for key := range k.store.rows {
 			if key.IsAnonymous() {
 				t.Errorf("the store has a row of %q", key)
+			}
+		}
+	})
+}
+
+// TestReadsOfChildren: a read-only method of the parent calls read-only methods of its children.
+func TestReadsOfChildren(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		for _, cfg := range []host.Config{{}, {Committer: sharedFake(), Ownership: hosttest.NewHoldings(actor.HeldClean)}} {
+			k := newKids(t, cfg)
+			one := k.must(t, "a", spawn)
+			k.want(t, "(7)", "a", kidCall(one, kidAdd(7)))
+			text, err := json.Marshal([]kidOp{kidLook, {Do: "read", To: one}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := k.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Look", Payload: actor.Payload{Data: text}})
+			if err != nil || string(r.Payload.Data) != "0 (7)" {
+				t.Errorf("%s, %v", r.Payload.Data, err)
 			}
 		}
 	})

@@ -21,6 +21,7 @@
 //	chain        finds chains of calls that wait for each other
 //	callback     brings calls that come back to the chains that wait for their callers
 //	timer        the timers of actors
+//	children     the rows of volatile children, in memory before the store
 //	instance     keeps instances of guests
 //	executor     bounds the guests that run, and deals the processors between apps
 //	storage      asks the store, in groups that package pipeline makes

@@ -10,16 +10,19 @@ func isAmbiguous(err error) bool { return errors.Is(err, actor.ErrAmbiguous) }
 
 func isStale(err error) bool { return errors.Is(err, actor.ErrStale) }
 
-// hasChildren reports whether a commit names a child.
-func hasChildren(c actor.Commit) bool {
-	for i := range c.Rows {
-		if c.Rows[i].Key.IsAnonymous() {
-			return true
+// hasChildren reports whether one of the commits names a child.
+func hasChildren(commits []actor.Commit) bool {
+	for i := range commits {
+		c := &commits[i]
+		for j := range c.Rows {
+			if c.Rows[j].Key.IsAnonymous() {
+				return true
+			}
 		}
-	}
-	for i := range c.Fences {
-		if c.Fences[i].Key.IsAnonymous() {
-			return true
+		for j := range c.Fences {
+			if c.Fences[j].Key.IsAnonymous() {
+				return true
+			}
 		}
 	}
 	return false

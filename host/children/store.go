@@ -81,7 +81,7 @@ func split[T any](keys []actor.Key, own func(actor.Key) T, s *Store, rest func([
 
 // Commit makes commits durable and applies them to children, each whole or not at all.
 func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
-	if !slices.ContainsFunc(commits, hasChildren) && !s.mayEnd(commits) {
+	if !hasChildren(commits) && !s.mayEnd(commits) {
 		return s.behind.Commit(ctx, commits)
 	}
 	errs := make([]error, len(commits))
