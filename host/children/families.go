@@ -63,7 +63,7 @@ func (fs *Families) ID(parent actor.Key, unique string, sharing bool) string {
 // newName returns a random name, of 26 characters.
 func newName() string {
 	var b [16]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
+	rand.Read(b[:])
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 

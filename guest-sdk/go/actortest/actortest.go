@@ -233,7 +233,7 @@ func (h *Harness) Delete(typ, id string) {
 	delete(h.watches, ref)
 	delete(h.subscriptions, ref)
 	delete(h.awake, ref)
-	h.endFamily(ref)
+	endFamily(h, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }

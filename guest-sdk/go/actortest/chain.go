@@ -135,7 +135,7 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 	if to.Type == "" || to.ID == "" || name.name == "" {
 		return reply, false, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
 	}
-	if err := c.unrelated(to); err != nil {
+	if err := unrelated(c, to); err != nil {
 		return reply, false, err
 	}
 	spec, err := c.harness.method(to.Type, name.name)

@@ -47,8 +47,8 @@ func (f *families) related(a, b actor.Ref) bool {
 	return known && alsoKnown && x == y
 }
 
-// children returns how many children an actor has.
-func (h *Harness) children(parent actor.Ref) (n int) {
+// childrenOf returns how many children an actor has.
+func childrenOf(h *Harness, parent actor.Ref) (n int) {
 	name := h.families.names[parent]
 	for ref, r := range h.actors {
 		if name != "" && r.spawned && familyOf(ref) == name {
@@ -59,7 +59,7 @@ func (h *Harness) children(parent actor.Ref) (n int) {
 }
 
 // endFamily ends the children of an actor.
-func (h *Harness) endFamily(parent actor.Ref) {
+func endFamily(h *Harness, parent actor.Ref) {
 	name, known := h.families.names[parent]
 	if !known {
 		return
@@ -75,29 +75,17 @@ func (h *Harness) endFamily(parent actor.Ref) {
 }
 
 // mayKeep says why the turn may do nothing that is stored beside a state, 0 if it may.
-func (h *turnHost) mayKeep() abi.Code {
+func mayKeep(h *turnHost) abi.Code {
 	if isChild(h.ref) {
 		return h.refusedFor(abi.CodeNoState, "a volatile child has nothing in the store; have its parent do it")
 	}
 	return 0
 }
 
-// SpawnChild makes a volatile child.
-func (h *turnHost) SpawnChild(typ string, flags uint32) (string, abi.Code) {
-	if code := h.mayLive(); code != 0 {
-		return "", code
-	}
-	if code := h.mayKeep(); code != 0 {
-		return "", code
-	}
-	id, code, problem := h.harness.chain.spawnChild(h.ref, typ, flags)
-	return id, h.refusedFor(code, problem)
-}
-
 // spawnChild returns the ID of a new child of an actor, or why there is none.
-func (c *chain) spawnChild(parent actor.Ref, typ string, flags uint32) (id string, code abi.Code, problem string) {
+func spawnChild(c *chain, parent actor.Ref, typ string, flags uint32) (id string, code abi.Code, problem string) {
 	h := c.harness
-	made := h.children(parent)
+	made := childrenOf(h, parent)
 	f := &h.families
 	for _, ref := range c.spawned {
 		if isChild(ref) && f.of[familyOf(ref)] == parent {
@@ -139,7 +127,7 @@ func (c *chain) spawnChild(parent actor.Ref, typ string, flags uint32) (id strin
 }
 
 // unrelated says why a turn of the chain may not call an actor, if one of the two is a volatile child.
-func (c *chain) unrelated(to actor.Ref) error {
+func unrelated(c *chain, to actor.Ref) error {
 	var by actor.Ref
 	if n := len(c.open); n > 0 {
 		by = c.open[n-1]
@@ -159,7 +147,7 @@ func noChild(ref actor.Ref) error {
 }
 
 // untold says why an actor tells another one nothing, if one of the two is a volatile child.
-func (h *Harness) untold(from, to actor.Ref) string {
+func untold(h *Harness, from, to actor.Ref) string {
 	switch {
 	case !isChild(from) && !isChild(to) || h.families.related(from, to):
 		return ""

@@ -283,7 +283,7 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	if !m.volatile() && isChild(from) {
 		return abi.CodeNoState, "a volatile child has nothing in the store; have its parent do it"
 	}
-	problem := h.untold(from, m.to)
+	problem := untold(h, from, m.to)
 	switch {
 	case problem != "":
 	case isChild(from) && m.OnBehalfType != "":

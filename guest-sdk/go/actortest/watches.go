@@ -87,7 +87,7 @@ func (w *watchChange) apply(to map[actor.Ref]string) {
 
 // HostWatch has the actor watch a host, or end that.
 func (h *turnHost) HostWatch(typ, id, method string) int32 {
-	if code := cmp.Or(h.mayAct(), h.mayKeep()); code != 0 {
+	if code := cmp.Or(h.mayAct(), mayKeep(h)); code != 0 {
 		return int32(code)
 	}
 	w := watchChange{h.ref, actor.Ref{Type: strings.Clone(typ), ID: strings.Clone(id)}, strings.Clone(method)}
