@@ -159,7 +159,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "%s %s was spawned in this transaction, and takes calls once that is committed; send it a message", c.Inv.Key.Type, c.Inv.Key.ID)
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
-	case c.Inv.Key.IsAnonymous() && m == nil && s.Lane != serving.LaneWarm:
+	case unkept(c, s):
 		return actor.Payload{}, errNoChild
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
@@ -611,7 +611,9 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 		err = cs.pausing(c, s)
 	}
 	if err == nil && c.Inv.Key.IsAnonymous() {
-		err = cs.related(t, c)
+		if err = cs.related(t, c); err == nil && unkept(c, s) {
+			err = errNoChild
+		}
 	}
 	if err != nil || s == nil {
 		return err

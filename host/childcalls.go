@@ -4,6 +4,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/serving"
 )
 
 // errNoChild is the error of what names a volatile child that is gone, or that is not of the family
@@ -15,4 +16,10 @@ func ofChild(t *lane.Run, c *call.Call) {
 	if t.Of.Op == call.OpAll && c.Inv.Key.IsAnonymous() {
 		c.Inv.Message = t.Of.Inv.Message
 	}
+}
+
+// unkept reports whether a call is of a child whose type is placed so by now that no host keeps its
+// actors in memory. s is nil if the chain has read the child.
+func unkept(c *call.Call, s *serving.Type) bool {
+	return c.Inv.Key.IsAnonymous() && s != nil && s.Lane != serving.LaneWarm
 }

@@ -383,7 +383,10 @@ func TestCallOfChildBeforeItsCommit(t *testing.T) {
 		var answers []<-chan answer
 		for _, method := range []string{"Add", "Make", "Use", "Use"} {
 			answers = append(answers, k.start(t.Context(), "a", method))
-			synctest.Wait()
+			if synctest.Wait(); method == "Make" {
+				hold <- struct{}{} // the first commit: the child is made, and its own commit waits
+				synctest.Wait()
+			}
 		}
 		close(hold)
 		for i, want := range []string{"1", "", "(3)", "(6)"} {
@@ -478,7 +481,10 @@ func TestChildrenOfMovedParents(t *testing.T) {
 					}
 					return actor.HeldClean
 				})
-				k := newKids(t, host.Config{Committer: store, Ownership: holdings})
+				var left []string
+				k := newKids(t, host.Config{Committer: store, Ownership: holdings, Observers: []host.Events{{
+					Deactivated: func(d host.Deactivation) { left = append(left, kidName(d.Key.ID)) },
+				}}})
 				one := k.must(t, "a", spawn)
 				k.want(t, "(1)", "a", kidCall(one, kidAdd(1)))
 				k.must(t, "a", kidTell(one, kidAdd(1), kidTell("a", kidAdd(1))))
@@ -496,6 +502,9 @@ func TestChildrenOfMovedParents(t *testing.T) {
 					return
 				case "lose":
 					k.DropAll()
+				}
+				if slices.Sort(left); !slices.Equal(left, []string{"a", "kid"}) {
+					t.Errorf("%q have left memory", left)
 				}
 				k.want(t, "1 (passed_away)", "a", kidLook, kidCall(one, kidLook))
 			})
@@ -520,6 +529,72 @@ func TestChildrenAtWorkWhenTheirParentLeaves(t *testing.T) {
 		close(k.gate)
 		k.wantNoted(t, "kid goes on, kid 0 from a-, a undelivered passed_away, a undelivered passed_away")
 	})
+}
+
+// TestChildAtWorkWhenOthersMove: a hand-over of other actors neither waits for a child nor refuses its messages, also if
+// its ID is among those that are handed over.
+func TestChildAtWorkWhenOthersMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKids(t, host.Config{Committer: sharedFake(), Ownership: hosttest.NewHoldings(actor.HeldClean)})
+		one := k.must(t, "a", kidNew)
+		k.gate = make(chan struct{})
+		k.must(t, "a", kidTell(one, kidOp{Do: "gate"}), kidTell(one, kidAdd(1)))
+		synctest.Wait()
+		if err := k.HandOver(t.Context(), func(key actor.Key) bool { return key.ID != "a" }); err != nil {
+			t.Fatal(err)
+		}
+		close(k.gate)
+		k.wantNoted(t, "kid waits, kid goes on")
+		k.want(t, "(1)", "a", kidCall(one, kidLook))
+	})
+}
+
+// TestChildrenOfALostParent: when the host loses an actor, its children are gone at once, also while a turn of it
+// runs on.
+func TestChildrenOfALostParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKids(t, host.Config{Committer: sharedFake(), Ownership: hosttest.NewHoldings(actor.HeldClean), Limits: host.Limits{TurnDeadline: time.Hour}})
+		one := k.must(t, "a", kidNew)
+		k.must(t, "a", kidOp{Do: "later", To: one, Ops: []kidOp{kidNote}})
+		k.gate = make(chan struct{})
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = k.do(t.Context(), "a", kidOp{Do: "gate"}) }()
+		k.wantNoted(t, "a waits")
+		k.DropAll()
+		time.Sleep(time.Minute)
+		k.wantNoted(t, "")
+		close(k.gate)
+		<-done
+		k.wantNoted(t, "a goes on")
+	})
+}
+
+// TestChildOfATypeThatNoHostKeeps: a child whose type is placed otherwise by now has no turns, and no row.
+func TestChildOfATypeThatNoHostKeeps(t *testing.T) {
+	for _, placement := range []string{abi.PlacementAny, abi.PlacementStateless} {
+		eachMailbox(t, func(t *testing.T, spawn kidOp) {
+			k := newKids(t, host.Config{})
+			one := k.must(t, "a", spawn)
+			kid := k.actor()
+			kid.Placement = placement
+			k.gate = make(chan struct{})
+			k.must(t, "a", kidTell(one, kidOp{Do: "gate"}), kidTell(one, kidAdd(1)))
+			synctest.Wait()
+			k.world.Deploy("app", "Kid", kid)
+			close(k.gate)
+			k.wantNoted(t, "kid waits, kid goes on, a undelivered passed_away")
+			k.want(t, "(passed_away)", "a", kidCall(one, kidAdd(1)))
+			k.must(t, "a", kidTell(one, kidAdd(1)))
+			k.wantNoted(t, "a undelivered passed_away")
+			k.store.mu.Lock()
+			defer k.store.mu.Unlock()
+			for key := range k.store.rows {
+				if key.IsAnonymous() {
+					t.Errorf("the store has a row of %q", key)
+				}
+			}
+		})
+	}
 }
 
 // TestMailboxOfChildren: one that shares its parent's mailbox never runs beside the parent and beside others that
