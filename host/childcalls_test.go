@@ -717,6 +717,11 @@ func TestWhatChildrenLack(t *testing.T) {
 						return hosttest.Fail(fmt.Sprintf("%s is %d", name, code))
 					}
 				}
+				told, _ := t.Calls.Send(&abi.Message{Type: "T", ID: "a", Method: "Do", Flags: abi.MessageVolatile, OnBehalfType: "T", OnBehalfID: "b"})
+				if problem := t.Calls.Problem(); told != abi.CodeInvalid || !strings.Contains(problem, "for itself alone") {
+					return hosttest.Fail(fmt.Sprintf("a message for another actor is %d: %s", told, problem))
+				}
+				t.Calls.ReminderNames(nil)
 				if problem := t.Calls.Problem(); !strings.Contains(problem, "volatile child") {
 					return hosttest.Fail("the problem is " + problem)
 				}
@@ -738,6 +743,27 @@ func TestWhatChildrenLack(t *testing.T) {
 			}}})
 			k.want(t, want, "a")
 		}
+	})
+}
+
+// TestHooksOfChildren: the hooks of a child run when it is made and loaded, and not when its host stops.
+func TestHooksOfChildren(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		k := newKids(t, host.Config{})
+		hook := func(name string) hosttest.Func {
+			return func(*hosttest.Turn) error { k.note(name); return nil }
+		}
+		k.world.Deploy("app", "Kid", hosttest.Actor{
+			Life:    hosttest.Life{Hooks: abi.Hooks{Created: "Created", Activated: "Activated", Leaving: "Leaving"}},
+			Methods: map[string]hosttest.Func{"Do": k.run, "Created": hook("created"), "Activated": hook("activated"), "Leaving": hook("leaving")},
+		})
+		one := k.must(t, "a", spawn)
+		k.want(t, "(1) (2)", "a", kidCall(one, kidAdd(1)), kidCall(one, kidAdd(1)))
+		k.wantNoted(t, "created, activated")
+		if err := k.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		k.wantNoted(t, "")
 	})
 }
 
