@@ -321,7 +321,7 @@ func TestChildrenOfRefusedCommits(t *testing.T) {
 				if fault == "unavailable" { // it is not applied, and not run again
 					wantCondition(t, err, actor.ErrUnavailable)
 					k.wantNoted(t, "")
-					k.want(t, "0 (passed_away)", "a", kidLook, kidCall(one, kidLook)) // the activation has left
+					k.want(t, "0 (0)", "a", kidLook, kidCall(one, kidLook))
 					return
 				}
 				if err != nil {
@@ -520,14 +520,14 @@ func TestChildrenAtWorkWhenTheirParentLeaves(t *testing.T) {
 		k := newKids(t, host.Config{Committer: sharedFake(), Ownership: holdings})
 		one := k.must(t, "a", kidNew)
 		k.gate = make(chan struct{})
-		k.must(t, "a", kidTell(one, kidOp{Do: "gate"}, kidAdd(1), kidTell("a", kidNote)), kidTell(one, kidNote))
+		k.must(t, "a", kidTell(one, kidOp{Do: "gate"}, kidAdd(1), kidTell("a", kidNote)), kidTell(one, kidAdd(1)))
 		k.wantNoted(t, "kid waits")
 		if err := k.HandOver(t.Context(), func(key actor.Key) bool { return key.ID == "a" }); err != nil {
 			t.Fatal(err)
 		}
 		k.want(t, "(passed_away)", "a", kidCall(one, kidLook)) // the actor is back, without its child
 		close(k.gate)
-		k.wantNoted(t, "kid goes on, kid 0 from a-, a undelivered passed_away, a undelivered passed_away")
+		k.wantNoted(t, "kid goes on, a undelivered passed_away, a undelivered passed_away")
 	})
 }
 
@@ -883,4 +883,62 @@ func TestChildrenUnderLoad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChildrenCountForNothingStored: an app stores nothing more by children, by their states and by what they do.
+func TestChildrenCountForNothingStored(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		book := &rulebook{}
+		k := newKids(t, host.Config{Rules: book, Counter: fullApp{}})
+		book.rule(t, k.stage, actor.Rules{Stored: map[actor.Quota]int64{actor.QuotaActors: 1e9, actor.QuotaBytes: 1e12}})
+		k.must(t, "a", kidAdd(1))
+		synctest.Wait()
+		before, known := host.QuotasOf(k.Host).Stored("app")
+		one := k.must(t, "a", spawn)
+		k.want(t, "(5)", "a", kidCall(one, kidAdd(5)))
+		k.must(t, "a", kidTell(one, kidAdd(1)))
+		synctest.Wait()
+		if got, _ := host.QuotasOf(k.Host).Stored("app"); got != before || !known {
+			t.Errorf("the app stores %+v, and %+v before (known: %v)", got, before, known)
+		}
+	})
+}
+
+// TestKeyedCallsThatCallChildren: a call with an idempotency key that calls children has one effect, and what is recorded of
+// it names no child.
+func TestKeyedCallsThatCallChildren(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		hs := newHosts(t, host.Limits{})
+		k := &kids{stage: hs.stages[0]}
+		k.world.Deploy("app", "T", k.actor())
+		k.world.Deploy("app", "Kid", k.actor())
+		one := k.must(t, "a", spawn)
+		text, err := json.Marshal([]kidOp{kidAdd(1), kidCall(one, kidAdd(5)), kidTell(one, kidAdd(10))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r, err := k.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Do", IdempotencyKey: "once", Payload: actor.Payload{Data: text}})
+			if err != nil || string(r.Payload.Data) != "1 (5)" {
+				t.Errorf("%s, %v", r.Payload.Data, err)
+			}
+			synctest.Wait()
+		}
+		k.want(t, "1 (15)", "a", kidLook, kidCall(one, kidLook))
+		hs.store.mu.Lock()
+		defer hs.store.mu.Unlock()
+		if len(hs.store.calls) == 0 {
+			t.Error("nothing was recorded")
+		}
+		for name := range hs.store.calls {
+			if strings.ContainsAny(name, "\x01\x02") {
+				t.Errorf("the store has the record %q", name)
+			}
+		}
+		for key := range hs.store.rows {
+			if key.IsAnonymous() {
+				t.Errorf("the store has a row of %q", key)
+			}
+		}
+	})
 }
