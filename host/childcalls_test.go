@@ -170,6 +170,8 @@ func (k *kids) op(t *hosttest.Turn, o kidOp) (string, error) {
 		n, err := t.Number("n")
 		k.note(fmt.Sprintf("%s %d from %s", kidName(t.Frame.ID), n, kidName(t.Frame.CallerID+"-")))
 		return "", err
+	case "say":
+		k.note("said")
 	case "gate":
 		k.note(kidName(t.Frame.ID) + " waits")
 		<-k.gate
@@ -940,5 +942,61 @@ func TestKeyedCallsThatCallChildren(t *testing.T) {
 				t.Errorf("the store has a row of %q", key)
 			}
 		}
+	})
+}
+
+// TestChildOfAStickyType: a child leaves memory when nobody uses it, whatever its type says, and has its state when it
+// is called again: its parent's activation keeps that.
+func TestChildOfAStickyType(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		var left []string
+		k := newKids(t, host.Config{SweepEvery: time.Second, Limits: host.Limits{IdleTimeout: time.Minute}, Observers: []host.Events{{
+			Deactivated: func(d host.Deactivation) { left = append(left, kidName(d.Key.ID)+" "+string(d.Reason)) },
+		}}})
+		kid := k.actor()
+		kid.Placement = abi.PlacementSticky
+		k.world.Deploy("app", "Kid", kid)
+		one := k.must(t, "a", spawn)
+		k.want(t, "(7)", "a", kidCall(one, kidAdd(7)))
+		for range 3 {
+			time.Sleep(40 * time.Second)
+			k.must(t, "a", kidLook)
+		}
+		synctest.Wait()
+		if !slices.Equal(left, []string{"kid idle"}) {
+			t.Errorf("%q have left memory", left)
+		}
+		k.want(t, "(7)", "a", kidCall(one, kidLook))
+	})
+}
+
+// TestChildThatCallsALeavingParent: a child that calls its parent while that leaves is refused, and it is asked nowhere
+// who holds the child.
+func TestChildThatCallsALeavingParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holdings := hosttest.NewHoldings(actor.HeldClean)
+		k := newKids(t, host.Config{Committer: sharedFake(), Ownership: holdings, Limits: host.Limits{TurnDeadline: time.Hour}})
+		one := k.must(t, "a", kidNew)
+		k.must(t, "a", kidOp{Do: "later", To: one, Ops: []kidOp{kidCall("a", kidAdd(1)), {Do: "say"}}})
+		k.gate = make(chan struct{})
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = k.do(t.Context(), "a", kidOp{Do: "gate"}) }()
+		k.wantNoted(t, "a waits")
+		holdings.Set(func(key actor.Key) actor.Hold {
+			if key.IsAnonymous() {
+				t.Errorf("it was asked who holds %q", key)
+			}
+			return actor.NotHeld
+		})
+		moved := make(chan error, 1)
+		go func() { moved <- k.HandOver(t.Context(), func(key actor.Key) bool { return key.ID == "a" }) }()
+		time.Sleep(time.Minute)
+		k.wantNoted(t, "said") // it was answered, and went on
+		close(k.gate)
+		<-done
+		if err := <-moved; err != nil {
+			t.Fatal(err)
+		}
+		k.wantNoted(t, "a goes on")
 	})
 }
