@@ -46,6 +46,7 @@ const (
 
 	FuncSend             = "send"
 	FuncSpawn            = "spawn"
+	FuncSpawnChild       = "spawn_child"
 	FuncBecome           = "become"
 	FuncPassAway         = "pass_away"
 	FuncServiceClaim     = "service_claim"
@@ -151,6 +152,8 @@ const (
 	// MaxSpawnedIDLen is the longest ID of a spawned actor, and the least capacity of the
 	// buffer that spawn takes.
 	MaxSpawnedIDLen = 64
+	// ChildShared is the flag of spawn_child for a child that shares its parent's mailbox.
+	ChildShared = 1 << 0
 	// MaxChannel is the highest number of a channel.
 	MaxChannel = 255
 	// MaxServiceLen is the longest name of a service.

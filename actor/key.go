@@ -38,6 +38,42 @@ func (k Key) Validate() error {
 	return ValidateID(k.ID)
 }
 
+// The first bytes of anonymous IDs. Both are control characters, which [ValidateID] refuses: no
+// caller from outside, no stored row and no durable effect can name an anonymous actor.
+const (
+	anonymousOwn     = '\x01'
+	anonymousSharing = '\x02'
+)
+
+// AnonymousID returns the ID of a volatile child of the family with a name, which has no dot, from
+// a text that no other child of the family has. sharing means that it shares its parent's mailbox.
+func AnonymousID(family, unique string, sharing bool) string {
+	mark := anonymousOwn
+	if sharing {
+		mark = anonymousSharing
+	}
+	return string(mark) + family + "." + unique
+}
+
+// IsAnonymous reports whether k names a volatile child: an actor without a row, which is known by
+// its parent's activation alone. Its ID is none that [Key.Validate] accepts.
+func (k Key) IsAnonymous() bool {
+	return k.ID != "" && (k.ID[0] == anonymousOwn || k.ID[0] == anonymousSharing)
+}
+
+// SharesMailbox reports whether k names a volatile child whose turns have their places in its
+// parent's mailbox.
+func (k Key) SharesMailbox() bool { return k.ID != "" && k.ID[0] == anonymousSharing }
+
+// Family returns the name of the family of a volatile child; empty if k names none.
+func (k Key) Family() string {
+	if !k.IsAnonymous() {
+		return ""
+	}
+	family, _, _ := strings.Cut(k.ID[1:], ".")
+	return family
+}
+
 // String returns app||type||id, for people and logs. It is unambiguous, since
 // neither an app nor a type can contain a '|'; see [ParseKey].
 func (k Key) String() string { return k.App + separator + k.Type + separator + k.ID }

@@ -162,6 +162,9 @@ type Calls interface {
 	// Spawn returns the ID of a new actor of a type of the app, at most
 	// [abi.MaxSpawnedIDLen] bytes.
 	Spawn(typ []byte) (id string, code abi.Code)
+	// SpawnChild returns the ID of a new volatile child of the actor, as Spawn does that of an
+	// actor; flags are those of [abi.ChildShared]. It may wait for commits.
+	SpawnChild(typ string, flags uint32) (id string, code abi.Code)
 	// Become changes the set of methods that the actor accepts from its next turn on, and
 	// PassAway ends its life.
 	Become(set []byte) abi.Code

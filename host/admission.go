@@ -44,6 +44,9 @@ func (ad *admission) counted(c *call.Call, admit func(*call.Call) call.Result) c
 
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call.Call) call.Result {
+	if c.Inv.Key.IsAnonymous() { // it has no callers but its family
+		return call.Result{Err: errNoChild}
+	}
 	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
 	}
@@ -183,6 +186,9 @@ func (ad *admission) refresh(c *call.Call) error {
 
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call.Call) call.Result {
+	if c.Inv.Key.IsAnonymous() {
+		return call.Result{Err: errNoChild}
+	}
 	s, err := ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
 	if err != nil && ad.ownership.Cluster != nil {
 		// Another host may hold the actor: its type may have been deployed a moment ago.
@@ -461,4 +467,23 @@ func (ad *admission) lookUpFirst(c *call.Call, lane serving.Lane, admit func() c
 		return r
 	}
 	return admit()
+}
+
+// admitChild is queued for a volatile message to a child. One that shares its parent's mailbox has its turn
+// as a call of a turn of the parent.
+func (ad *admission) admitChild(c *call.Call, s *serving.Type) call.Result {
+	parent, ok := ad.table.Children.Parent(c.Inv.Key, c.Arrived)
+	switch {
+	case !ok || s.Lane != serving.LaneWarm:
+		return call.Result{Err: errNoChild}
+	case !c.Inv.Key.SharesMailbox():
+		return ad.queued(c, s, false)
+	}
+	c.Op, c.List = call.OpAll, []actor.Call{{Key: c.Inv.Key, Method: c.Inv.Method, Payload: c.Inv.Payload}}
+	c.Inv.Key, c.Inv.Method, c.Inv.Payload = parent, actor.MethodAll, actor.Payload{}
+	of, err := ad.deployments.Of(parent.App, parent.Type)
+	if err != nil {
+		return call.Result{Err: err}
+	}
+	return ad.queued(c, of, false)
 }

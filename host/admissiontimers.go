@@ -13,6 +13,9 @@ import (
 
 // admitTimer is admit for a call from outside that sets or cancels a timer.
 func (ad *admission) admitTimer(c *call.Call) call.Result {
+	if c.Inv.Key.IsAnonymous() {
+		return call.Result{Err: errNoChild}
+	}
 	var s *serving.Type
 	var m serving.Method
 	var err error

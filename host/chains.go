@@ -126,7 +126,7 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 // run runs a called turn.
 func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	c.Pool = t.Of.Pool
-	if err := errors.Join(c.Inv.Key.Validate(), actor.ValidateName("method", c.Inv.Method)); err != nil {
+	if err := errors.Join(cs.related(t, c), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
 	}
 	switch {
@@ -159,13 +159,21 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 		return actor.Payload{}, refuse(abi.CallNotAtomic, "%s %s was spawned in this transaction, and takes calls once that is committed; send it a message", c.Inv.Key.Type, c.Inv.Key.ID)
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
+	case unkept(c, s):
+		return actor.Payload{}, errNoChild
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 		m, s = &activation.Enlisted{Served: s, Row: &residency.Row{State: residency.NoState}}, nil
 	case m == nil:
 		c.Atomic = c.Atomic || meth.Atomic
 		var outer bool
-		if outer, err = cs.callbacks.heldByOuter(t, c); !outer && err == nil {
+		if c.Inv.Key.SharesMailbox() {
+			err = cs.withParent(t, c)
+		}
+		if err == nil {
+			outer, err = cs.callbacks.heldByOuter(t, c)
+		}
+		if !outer && err == nil {
 			m, err = cs.acquire(t, c, s)
 		}
 		if m == nil && err == nil {
@@ -179,7 +187,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if errors.Is(err, actor.ErrNotOwner) {
 		err = cs.apart(ch, c)
 	}
-	recorded := !meth.ReadOnly && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
+	recorded := !meth.ReadOnly && !c.Inv.Key.IsAnonymous() && (m == nil || m.Activation != nil) && cs.forwarding.records(t)
 	if err != nil {
 		return cs.failed(t, c, nil, recorded, err)
 	}
@@ -573,6 +581,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 	cs.join(t)
 	for i := range calls {
 		calls[i] = newCalled(t, t.Of.List[i])
+		ofChild(t, calls[i])
 		calls[i].Atomic = true
 		if err := cs.ready(t, calls[i]); err != nil {
 			return nil, failed(i, err)
@@ -595,11 +604,16 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	m := t.Chain.Member(c.Inv.Key)
 	s, meth, err := cs.find(t, m, c)
-	if err == nil && meth.Private {
+	if err == nil && meth.Private && !c.Inv.Key.IsAnonymous() {
 		err = call.PrivateError(&c.Inv)
 	}
 	if err == nil && s != nil {
 		err = cs.pausing(c, s)
+	}
+	if err == nil && c.Inv.Key.IsAnonymous() {
+		if err = cs.related(t, c); err == nil && unkept(c, s) {
+			err = errNoChild
+		}
 	}
 	if err != nil || s == nil {
 		return err
@@ -611,6 +625,58 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	var apart *actor.GuestError // no guest has run
 	if errors.As(err, &apart) && apart.Code == abi.CallNotAtomic {
 		err = &actor.ReasonError{Condition: actor.ErrNotAtomic, Reason: apart.Message}
+	}
+	return err
+}
+
+// related says why a turn may not call an actor, if one of the two is a volatile child. It waits for the
+// commit that makes the child.
+func (cs *chains) related(t *lane.Run, c *call.Call) error {
+	by, to := t.Of.Inv.Key, c.Inv.Key
+	if !by.IsAnonymous() && !to.IsAnonymous() {
+		return c.Inv.Key.Validate()
+	}
+	families := &cs.turns.Table.Children
+	switch {
+	case actor.ValidateName("actor type", to.Type) != nil || t.Of.Op == call.OpAll && t.Of.Inv.Message == nil || !families.Related(by, to):
+		if by.IsAnonymous() {
+			return refuse(abi.CallInvalid, "a volatile child calls its parent and other children of it; have the parent call others")
+		}
+		return errNoChild
+	case !to.IsAnonymous() || t.Chain == nil || t.Chain.Spawned(to):
+		return nil
+	}
+	if _, lives := families.Parent(to, time.Now()); lives {
+		return nil
+	}
+	var err error
+	t.Waiting(func() { err = t.Chain.AwaitSpawn(c.Ctx, to) })
+	if _, lives := families.Parent(to, time.Now()); err == nil && !lives {
+		return errNoChild
+	}
+	return err
+}
+
+// withParent gives the chain of a call of a child that shares its parent's mailbox the parent, which runs
+// nothing else meanwhile.
+func (cs *chains) withParent(t *lane.Run, c *call.Call) error {
+	parent, ok := cs.turns.Table.Children.Parent(c.Inv.Key, time.Now())
+	if !ok {
+		return errNoChild
+	}
+	if t.Chain.Member(parent) != nil {
+		return nil
+	}
+	s, err := cs.admission.deployments.Of(parent.App, parent.Type)
+	if err != nil {
+		return err
+	}
+	m, err := cs.enlist(t, newCalled(t, actor.Call{Key: parent, Method: c.Inv.Method}), s)
+	if errors.Is(err, actor.ErrNotOwner) { // and its children go with it
+		return fmt.Errorf("%w: its parent has moved", errNoChild)
+	}
+	if err == nil {
+		m.Served = s
 	}
 	return err
 }

@@ -22,6 +22,7 @@
 //	callback     brings calls that come back to the chains that wait for their callers
 //	timer        the timers and the watches of actors
 //	follow       reads who stands for the services that actors watch
+//	children     the rows of volatile children, in memory before the store
 //	instance     keeps instances of guests
 //	executor     bounds the guests that run, and deals the processors between apps
 //	storage      asks the store, in groups that package pipeline makes

@@ -23,6 +23,9 @@ import (
 // of ctx, or of the store: the outcome of a commit could not be found out in time, and a
 // bump of the row's version, which keeps the commit from landing, was not applied either.
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
+	// Volatile children go with their parents, wherever their own IDs would be placed.
+	named := moving
+	moving = func(key actor.Key) bool { return !key.IsAnonymous() && named(key) }
 	var wait []<-chan struct{}
 	hooks := newLeaving(ctx, h)
 	defer hooks.finish()
@@ -109,6 +112,9 @@ func (h *Host) letGo(s *activation.Shard, named func(*activation.Activation) boo
 		a.GiveBackCalls(&answered)
 		if !lost && !asked {
 			hooks.add(a)
+		}
+		if lost {
+			h.table.EndChildren(a)
 		}
 		if a.Idle() {
 			h.table.Remove(s, a)

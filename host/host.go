@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/follow"
 	"github.com/greenroom-run/greenroom/host/inbox"
@@ -55,7 +56,7 @@ func New(cfg Config) (*Host, error) {
 	h.life.init()
 	h.memory = call.NewMemory(cfg.CallMemory)
 	h.answering = call.Answering{TurnEnd: h.events.TurnEnd, Memory: &h.memory, Logger: cfg.Logger}
-	stored := storage.Config{Committer: cfg.Committer, Pipeline: cfg.Pipeline, Grace: cfg.SettleGrace, Committed: h.events.Commit}
+	stored := storage.Config{Committer: children.NewStore(&h.table.Children, cfg.Committer), Pipeline: cfg.Pipeline, Grace: cfg.SettleGrace, Committed: h.events.Commit}
 	if cfg.Reminders != nil {
 		stored.FindReminders = cfg.Reminders.FindReminders
 	}
@@ -107,7 +108,7 @@ func New(cfg Config) (*Host, error) {
 		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
 		run: h.chains.run, ended: h.chains.ended,
 	}
-	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName}
+	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName, Children: &h.table.Children}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
 	h.chains.turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,

@@ -61,7 +61,7 @@ func (l *leaving) over() bool {
 // shard's lock.
 func (l *leaving) add(a *activation.Activation) {
 	s := l.served(a)
-	if s == nil || a.Loaded == nil && a.Tip == nil {
+	if s == nil || a.Key.IsAnonymous() || a.Loaded == nil && a.Tip == nil {
 		return
 	}
 	l.hooks = true

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -50,13 +51,26 @@ type Told struct {
 // deliver puts a message into its receiver's mailbox. It does not wait for turns.
 func (ts *tells) deliver(t *actor.Tell) {
 	c := ts.newCall(t)
-	r := ts.admission.admitTold(c, &ts.work)
+	r := call.Result{Err: ts.related(t)}
+	if r.Err == nil {
+		r = ts.admission.admitTold(c, &ts.work)
+	}
 	switch {
 	case errors.Is(r.Err, actor.ErrNotOwner):
 		ts.moved(t)
 	case !r.Later:
 		ts.admission.answering.Respond(c, r)
 	}
+}
+
+// related says why a message may not be delivered to or from a volatile child.
+func (ts *tells) related(t *actor.Tell) error {
+	from := cmp.Or(t.Message.By, t.Message.From)
+	notice := t.Message.Failed != "" // it outlives the child that it names
+	if !t.To.IsAnonymous() && (!from.IsAnonymous() || notice) || ts.admission.table.Children.Related(from, t.To) {
+		return nil
+	}
+	return errNoChild
 }
 
 // newCall returns the call that delivers a message here.
@@ -93,6 +107,9 @@ type told struct {
 
 // Answer implements [Receiver].
 func (r *told) Answer(_ actor.Reply, err error) {
+	if errors.Is(err, actor.ErrNotOwner) && r.tell.To.IsAnonymous() { // its parent has moved, and it is gone
+		err = errNoChild
+	}
 	if !r.away && errors.Is(err, actor.ErrNotOwner) { // the actor has moved while it waited
 		r.by.moved(&r.tell)
 		return
@@ -182,7 +199,7 @@ type awayBox struct {
 
 // sendAway has Peers deliver a message, behind others of its app.
 func (ts *tells) sendAway(t *actor.Tell) {
-	if ts.peers == nil {
+	if ts.peers == nil || cmp.Or(t.Message.By, t.Message.From).IsAnonymous() { // whose parent has moved
 		ts.undelivered(t, actor.ErrNotOwner)
 		return
 	}
@@ -228,6 +245,9 @@ func (ad *admission) admitTold(c *call.Call, work *sync.WaitGroup) call.Result {
 	}
 	// As in admit.
 	c.Inv.Key.App, c.Inv.Key.Type, c.Inv.Method = s.Deployment.App, s.Deployment.Type, m.Name
+	if c.Inv.Key.IsAnonymous() {
+		return ad.admitChild(c, s)
+	}
 	if s.Lane != serving.LaneStateless {
 		return ad.queued(c, s, false)
 	}

@@ -19,7 +19,7 @@ var introduced = struct{ functions, members map[string]int }{
 		"timer_set": 3, "timer_cancel": 3, "problem": 3,
 		"call": 5, "call_result": 5,
 		"send": 6, "spawn": 6, "become": 6, "pass_away": 6, "service_claim": 6, "service_release": 6, "event_publish": 6, "host_watch": 6, "service_watch": 6,
-		"event_subscribe": 6, "event_unsubscribe": 6,
+		"spawn_child": 6, "event_subscribe": 6, "event_unsubscribe": 6,
 	},
 	members: map[string]int{
 		"abi": 1, "sdk": 1, "types": 1,

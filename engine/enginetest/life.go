@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -46,6 +47,15 @@ func (f *Life) Spawn(typ []byte) (string, abi.Code) {
 	}
 	f.Spawned = append(f.Spawned, string(typ))
 	return "spawned-" + strconv.Itoa(len(f.Spawned)), 0
+}
+
+// SpawnChild implements [engine.Calls].
+func (f *Life) SpawnChild(typ string, flags uint32) (string, abi.Code) {
+	if f.RefuseLife != 0 {
+		return "", f.RefuseLife
+	}
+	f.Spawned = append(f.Spawned, fmt.Sprintf("%s with flags %d", typ, flags))
+	return "\x01child-" + strconv.Itoa(len(f.Spawned)), 0
 }
 
 // Become implements [engine.Calls].

@@ -1,6 +1,9 @@
 package extism
 
-import "github.com/greenroom-run/greenroom/engine/confine"
+import (
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
 
 func send(c *call, s []uint64) {
 	m, err := decodeMessage(c.copied(s[0]))
@@ -16,6 +19,16 @@ func send(c *call, s []uint64) {
 
 func spawn(c *call, s []uint64) {
 	id, code := c.turn().calls.Spawn(c.bytes(s[0]))
+	c.refuseFor("type", code)
+	s[0] = c.block([]byte(id))
+}
+
+func spawnChild(c *call, s []uint64) {
+	typ, flags := string(c.bytes(s[0])), uint32(0)
+	if s[1] != 0 {
+		flags = abi.ChildShared
+	}
+	id, code := c.turn().calls.SpawnChild(typ, flags)
 	c.refuseFor("type", code)
 	s[0] = c.block([]byte(id))
 }

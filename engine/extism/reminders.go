@@ -119,8 +119,14 @@ func (c *call) invalid(what, problem string) {
 // refuseFor is refuse, with the problem that the host has found in a "reminder", a "message"
 // and so on.
 func (c *call) refuseFor(what string, code abi.Code) {
-	if problem := c.turn().calls.Problem(); code == abi.CodeInvalid && problem != "" {
+	switch problem := c.turn().calls.Problem(); {
+	case problem == "":
+	case code == abi.CodeInvalid:
 		c.invalid(what, problem)
+	case code == abi.CodeNoState:
+		e := refused(c.function, code)
+		e.Message = c.function + ": " + problem
+		panic(e)
 	}
 	c.refuse(code)
 }

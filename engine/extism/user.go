@@ -46,6 +46,7 @@ func userFuncs() []hostFunc {
 		user("call", one, one, callActor),
 		user("send", one, none, send),
 		user("spawn", one, one, spawn),
+		user("spawn_child", two, one, spawnChild),
 		user("become", one, none, become),
 		user("pass_away", none, none, passAway),
 		user("service_claim", one, none, serviceClaim),

@@ -75,6 +75,7 @@ func hostFuncs() []hostFunc {
 		{abi.FuncCallResult, args(2), wide, fuelCall, callResult},
 		{abi.FuncSend, args(2), one, fuelSet, send},
 		{abi.FuncSpawn, args(4), wide, fuelSpawn, spawn},
+		{abi.FuncSpawnChild, args(5), wide, fuelSpawn, spawnChild},
 		{abi.FuncBecome, args(2), one, fuelMap, become},
 		{abi.FuncPassAway, none, one, fuelMap, passAway},
 		{abi.FuncServiceClaim, args(2), one, fuelFind, serviceClaim},

@@ -22,6 +22,22 @@ func spawn(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	return g.value(buf, []byte(id), code)
 }
 
+// spawnChild is spawn of a volatile child.
+func spawnChild(i *instance, g guestBytes, s []uint64) (_ uint64, code abi.Code) {
+	typ, buf := string(g.at(s[0], s[1])), g.buffer(s[3], s[4])
+	switch {
+	case i.calls == nil:
+		return 0, abi.CodeNoTurn
+	case len(buf) < abi.MaxSpawnedIDLen:
+		i.malformed = "the buffer for the ID has fewer than 64 bytes"
+		return 0, abi.CodeInvalid
+	}
+	i.malformed = ""
+	var id string
+	i.wait(func() { id, code = i.calls.SpawnChild(typ, uint32(s[2])) })
+	return g.value(buf, []byte(id), code)
+}
+
 func become(i *instance, g guestBytes, s []uint64) (uint64, abi.Code) {
 	set := g.at(s[0], s[1])
 	if i.calls == nil {

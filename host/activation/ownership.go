@@ -24,7 +24,7 @@ type Ownership struct {
 // the call may not run. a is the actor's activation, nil if there is none. The caller has
 // the shard's lock.
 func (o *Ownership) Admits(s *Shard, key actor.Key, a *Activation, by *serving.Type, now time.Time) (actor.Hold, error) {
-	if o.Cluster == nil {
+	if o.Cluster == nil || key.IsAnonymous() { // no host but this one knows it
 		return actor.NotHeld, nil
 	}
 	if a != nil && a.Leaving {
@@ -55,7 +55,7 @@ func (o *Ownership) Admits(s *Shard, key actor.Key, a *Activation, by *serving.T
 
 // HoldsStill reports whether this host holds an actor now, whatever its activation was given.
 func (o *Ownership) HoldsStill(key actor.Key, by *serving.Type) bool {
-	return o.Cluster == nil || o.Cluster.Holds(key, by.Placement) != actor.NotHeld
+	return o.Cluster == nil || key.IsAnonymous() || o.Cluster.Holds(key, by.Placement) != actor.NotHeld
 }
 
 // MayRun says why nothing may be written to an actor under by now, which gives it no place.

@@ -572,6 +572,7 @@ type tenure struct {
 	// actor has moved: another host may be running it.
 	Leaving, Lost bool
 	Gone          chan struct{} // if not nil, closed when nothing of the activation is left
+	orphans       []actor.Key   // its volatile children, whose family has ended
 }
 
 // Chain is a turn and the turns that it calls. The goroutine of the outermost turn has it,

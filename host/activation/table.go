@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -32,6 +33,8 @@ type Table struct {
 	most   int64        // of states
 	// Revisions names states for what guests cache of them.
 	Revisions overlay.Revisions
+	// Children are the volatile children of the actors.
+	Children  children.Families
 	ownership *Ownership
 	observer  Observer
 	hand      atomic.Uint32
@@ -48,6 +51,7 @@ type Observer struct {
 // together. deliver gets the volatile messages that turns have sent.
 func (t *Table) Init(activations int, stateBytes int64, o *Ownership, to Observer, clock *timer.Clock, deliver func(*actor.Tell)) {
 	t.seed = maphash.MakeSeed()
+	t.Children.Init(&t.States)
 	t.max, t.most = int64(activations), stateBytes
 	t.ownership, t.observer = o, to
 	t.hand.Store(rand.Uint32())
@@ -97,6 +101,13 @@ func (t *Table) Remove(s *Shard, a *Activation) {
 	t.count.Add(-1)
 	t.States.Add(-a.weighed)
 	a.weighed = 0
+	t.EndChildren(a)
+}
+
+// EndChildren ends the volatile children of an activation, which leaves or is lost. The caller has the
+// shard's lock.
+func (t *Table) EndChildren(a *Activation) {
+	a.orphans = append(a.orphans, t.Children.End(a.Key)...)
 }
 
 // Evict takes an idle activation out, the least recently used one of the first
@@ -132,7 +143,7 @@ func (t *Table) Expired(s *Shard, now time.Time) (out []*Activation, skipped []a
 	defer s.Mu.Unlock()
 	for a := range s.order.All() {
 		switch {
-		case !a.Idle() || now.Sub(a.LastUsed) < a.IdleTimeout:
+		case !a.Idle() || now.Sub(a.LastUsed) < a.IdleTimeout || now.Sub(t.Children.Used(a.Key)) < a.IdleTimeout:
 		case !a.Sticky:
 			t.Remove(s, a)
 			s.Timers.Leave(a.Key)
@@ -156,6 +167,26 @@ func (t *Table) Deactivated(a *Activation, reason DeactivateReason) {
 	}
 	if a.Gone != nil {
 		close(a.Gone)
+	}
+	for _, key := range a.orphans {
+		t.dropOrphan(key, reason)
+	}
+}
+
+// dropOrphan ends the activation of a child whose family has ended. One that has work stays until it
+// is unused for long enough: its turns find that the child is gone.
+func (t *Table) dropOrphan(key actor.Key, reason DeactivateReason) {
+	s := t.Shard(key)
+	s.Mu.Lock()
+	a := s.Actors[key]
+	idle := a != nil && a.Idle()
+	if idle {
+		t.Remove(s, a)
+		s.Timers.Leave(key)
+	}
+	s.Mu.Unlock()
+	if idle {
+		t.Deactivated(a, reason)
 	}
 }
 

@@ -133,6 +133,15 @@ func (t *Turn) Spawn(typ string) (string, error) {
 	return id, check("spawn", code)
 }
 
+// SpawnChild makes a new volatile child of a type and returns its ID.
+func (t *Turn) SpawnChild(typ string, flags uint32) (string, error) {
+	id, code := t.Calls.SpawnChild(typ, flags)
+	if code != 0 {
+		return "", fmt.Errorf("spawn_child: code %d: %s", code, t.Calls.Problem())
+	}
+	return id, nil
+}
+
 // Watch has the actor watch the host of another one, or with an empty method ends that; it reports
 // whether the actor did watch.
 func (t *Turn) Watch(typ, id, method string) (bool, error) {

@@ -245,7 +245,7 @@ func (t *Run) Close(s *serving.Type, l *residency.Row) (call.Sealed, error) {
 // mayStore lets the app store what the turn does, or refuses it. Most apps have no quota of that, and pay no more than
 // this look at their rules.
 func (t *Run) mayStore(s *serving.Type, l *residency.Row, state *overlay.State, changed bool) error {
-	if !s.Rules.BoundsStored() {
+	if !s.Rules.BoundsStored() || t.Of.Inv.Key.IsAnonymous() {
 		return nil
 	}
 	var by actor.Stored
@@ -262,7 +262,11 @@ func (t *Run) grows(by actor.Stored) actor.Stored {
 	if done.Life.PassedAway {
 		by = actor.Stored{}
 	}
-	by.Actors += int64(len(done.Life.Spawned))
+	for i := range done.Life.Spawned {
+		if !done.Life.Spawned[i].Key.IsAnonymous() {
+			by.Actors++
+		}
+	}
 	for i := range done.Reminders.Set {
 		if done.Reminders.Set[i].Message != nil {
 			by.Messages++
@@ -352,6 +356,9 @@ func (t *Run) publishEnd() error {
 func (t *Run) hasPublished(key actor.Key, inTurn []actor.EventWrite) (bool, error) {
 	if len(inTurn) > 0 {
 		return true, nil
+	}
+	if key.IsAnonymous() {
+		return false, nil
 	}
 	newest, err := t.by.reminders.NewestEvent(t.Context(), key)
 	if err != nil {
@@ -488,6 +495,21 @@ func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem stri
 	}
 	return t.by.Spawner.spawn(t.Context(), root.Of, root.spawned, t.Of.Inv.Key, typ)
 }
+
+// SpawnChild implements [turn.Spawner].
+func (t *Run) SpawnChild(typ string, sharing bool, made int) (row actor.RowWrite, code abi.Code, problem string) {
+	if t.Activation == nil || t.Served.Lane != serving.LaneWarm {
+		return row, abi.CodeNoState, "no host keeps actors of the type " + t.Of.Inv.Key.Type + " in memory between their turns"
+	}
+	root := t
+	if t.Outermost != nil {
+		root = t.Outermost
+	}
+	return t.by.Spawner.spawnChild(root.Of, root.spawned, t.Of.Inv.Key, typ, sharing, made)
+}
+
+// Related implements [turn.Spawner].
+func (t *Run) Related(to actor.Key) bool { return t.by.Spawner.Children.Related(t.Of.Inv.Key, to) }
 
 // Await implements [turn.Leaver].
 func (t *Run) Await() error { return t.Settled(false) }

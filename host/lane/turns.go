@@ -52,7 +52,7 @@ func (ts *Turns) ensureLoaded(ctx context.Context, a *activation.Activation, s *
 	sh.Mu.Lock()
 	newer := ts.Table.CatchUp(a)
 	tip, dropped := a.Tip, a.Member.Dropped() != nil
-	a.Sticky, a.IdleTimeout = s.Sticky, s.Limits.IdleTimeout
+	a.Sticky, a.IdleTimeout = s.Sticky && !a.Key.IsAnonymous(), s.Limits.IdleTimeout
 	unfenced := a.Unfenced(s)
 	sh.Mu.Unlock()
 	if dropped || tip != nil && !newer && !unfenced {
@@ -396,6 +396,9 @@ func (ts *Turns) attempt(ctx *call.Context, a *activation.Activation, c *call.Ca
 	}
 	if err != nil {
 		return call.Failed(err)
+	}
+	if a.Key.IsAnonymous() && s.Lane != serving.LaneWarm {
+		return call.Failed(&actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it is a volatile child, and its type is placed so that no host keeps its actors"})
 	}
 	if dropped, err := ts.under(ctx, a, s, c.Op == call.OpDelete); err != nil || dropped {
 		return call.Outcome{Result: call.Result{Err: err}, Retry: dropped}

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,7 @@ func (t *Turn) Publish(name, contentType string, payload []byte) abi.Code {
 	if t.migrating {
 		return abi.CodeReadOnly
 	}
-	if code := t.mayWrite(); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return code
 	}
 	e := actor.EventWrite{Key: t.spec.Key, Life: t.spec.Life, Name: name, Payload: actor.Payload{ContentType: contentType, Data: payload}, Link: t.spec.Trace.Link()}

@@ -36,6 +36,11 @@ type Spawner interface {
 	// Spawn returns the row of a new actor of a type: the same one when the turn is run
 	// again. problem says why there is none, for people, with a code of [abi.Code].
 	Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string)
+	// SpawnChild is Spawn of a volatile child of the turn's actor, of which the turn has made some before.
+	SpawnChild(typ string, sharing bool, made int) (row actor.RowWrite, code abi.Code, problem string)
+	// Related reports whether an actor is of the same family as the turn's: its parent or a child, or
+	// another child of its parent. One of the two is a volatile child.
+	Related(to actor.Key) bool
 }
 
 // maxSpawned is how many actors a turn may spawn, with those that it calls: together with the
@@ -55,6 +60,14 @@ func (t *Turn) mayLive() abi.Code {
 	default:
 		return code
 	}
+}
+
+// mayKeep says why the turn may not do what the store keeps beside the state, 0 if it may.
+func mayKeep(t *Turn) abi.Code {
+	if t.spec.Key.IsAnonymous() {
+		return t.refuse(abi.CodeNoState, "a volatile child has nothing in the store; have its parent do it")
+	}
+	return 0
 }
 
 // Become implements [engine.Calls]. It is committed even if the actor has that set, on the state
@@ -77,11 +90,15 @@ func (t *Turn) PassAway() abi.Code {
 	if code := t.mayLive(); code != 0 {
 		return code
 	}
-	if t.env.Reminders == nil {
-		return t.refuse(abi.CodeNotReady, "this host has no reminders")
-	}
 	if t.spec.Awaited {
 		return t.refuse(abi.CodeInvalid, "another turn of the actor waits for this one; only that turn can end its life")
+	}
+	if t.spec.Key.IsAnonymous() { // it has no reminders
+		t.done.Life.MethodSet, t.done.Life.PassedAway = nil, true
+		return 0
+	}
+	if t.env.Reminders == nil {
+		return t.refuse(abi.CodeNotReady, "this host has no reminders")
 	}
 	if names, err := t.env.Reminders.Names(t.ctx, t.spec.Key, "", maxEnded); err != nil {
 		t.Log(int32(slog.LevelWarn), "cannot read the reminders of an actor that passes away: "+err.Error())
@@ -123,10 +140,45 @@ func (t *Turn) Spawn(typ []byte) (id string, code abi.Code) {
 	if code := t.mayLive(); code != 0 {
 		return "", code
 	}
+	if code := mayKeep(t); code != 0 {
+		return "", code
+	}
 	if len(t.done.Life.Spawned) == maxSpawned {
 		return "", t.refuse(abi.CodeTooMany, fmt.Sprintf("a turn may spawn %d actors", maxSpawned))
 	}
 	row, code, problem := t.spec.Spawner.Spawn(string(typ))
+	if code != 0 {
+		return "", t.refuse(code, problem)
+	}
+	t.done.Life.Spawned = append(t.done.Life.Spawned, row)
+	return row.Key.ID, 0
+}
+
+// SpawnChild implements [engine.Calls]. It waits for the commits of earlier turns, so that the children
+// can be counted.
+func (t *Turn) SpawnChild(typ string, flags uint32) (id string, code abi.Code) {
+	if code := t.mayLive(); code != 0 {
+		return "", code
+	}
+	switch {
+	case t.spec.Key.IsAnonymous():
+		return "", t.refuse(abi.CodeNoState, "a volatile child has no children; have its parent make them")
+	case flags&^abi.ChildShared != 0:
+		return "", t.refuse(abi.CodeInvalid, fmt.Sprintf("a volatile child has the flag %d alone, and this one has %d", abi.ChildShared, flags))
+	case len(t.done.Life.Spawned) == maxSpawned:
+		return "", t.refuse(abi.CodeTooMany, fmt.Sprintf("a turn may spawn %d actors", maxSpawned))
+	}
+	if err := t.spec.Leaver.Await(); err != nil {
+		t.fault = err
+		return "", t.refuse(abi.CodeNotReady, "the turn is to run again")
+	}
+	made := 0
+	for i := range t.done.Life.Spawned {
+		if t.done.Life.Spawned[i].Key.IsAnonymous() {
+			made++
+		}
+	}
+	row, code, problem := t.spec.Spawner.SpawnChild(typ, flags&abi.ChildShared != 0, made)
 	if code != 0 {
 		return "", t.refuse(code, problem)
 	}

@@ -38,6 +38,8 @@ func (t *Turn) Send(m *abi.Message) (abi.Code, error) {
 	switch {
 	case m.Flags&abi.MessageVolatile != 0:
 		return t.tell(m), nil
+	case t.spec.Key.IsAnonymous():
+		return mayKeep(t), nil
 	case t.env.Outbox == nil || t.env.Reminders == nil:
 		return t.refuse(abi.CodeNotReady, "this host has no messages"), nil
 	case t.reminders.sent >= maxMessages:

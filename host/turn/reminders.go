@@ -83,7 +83,7 @@ func (t *Turn) reminderName(name []byte) actor.ReminderName {
 // ReminderSet implements [engine.Calls].
 func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	t.reminders.problem = ""
-	if code := t.mayWrite(); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return code
 	}
 	if t.env.Reminders == nil {
@@ -128,7 +128,7 @@ func setReminder(t *Turn, spec actor.ReminderSpec) abi.Code {
 // ReminderCancel implements [engine.Calls].
 func (t *Turn) ReminderCancel(name []byte) abi.Code {
 	t.reminders.problem = ""
-	if code := t.mayWrite(); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return code
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
@@ -155,6 +155,9 @@ func (t *Turn) ReminderGet(name []byte) (*abi.Reminder, abi.Code, error) {
 	t.reminders.problem = ""
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
+	}
+	if code := mayKeep(t); code != 0 {
+		return nil, code, nil
 	}
 	if err := actor.ValidateReminderName(string(name)); err != nil {
 		return nil, t.refuse(abi.CodeInvalid, err.Error()), nil
@@ -266,6 +269,9 @@ func (t *Turn) ReminderNames(prefix []byte) ([]byte, abi.Code, error) {
 	t.reminders.problem = ""
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState, nil
+	}
+	if code := mayKeep(t); code != 0 {
+		return nil, code, nil
 	}
 	if strings.HasPrefix(string(prefix), actor.CursorNames) {
 		return nil, 0, nil // which no reminder has

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,7 @@ func (t *Turn) ServiceRelease(name []byte) (held bool, code abi.Code) {
 
 // changeService claims or releases a service, and reports whether the actor stood for it.
 func (t *Turn) changeService(name string, release bool) (held bool, code abi.Code) {
-	if code := t.mayLive(); code != 0 {
+	if code := cmp.Or(t.mayLive(), mayKeep(t)); code != 0 {
 		return false, code
 	}
 	if t.env.Services == nil {

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func publisherOf(t *Turn, typ, id string) (actor.Key, abi.Code) {
 	if t.migrating {
 		return publisher, abi.CodeReadOnly
 	}
-	if code := t.mayWrite(); code != 0 {
+	if code := cmp.Or(t.mayWrite(), mayKeep(t)); code != 0 {
 		return publisher, code
 	}
 	if t.env.Reminders == nil {

@@ -29,12 +29,15 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 	}
 	if m.OnBehalfType != "" || m.OnBehalfID != "" {
 		tell.Message.From, tell.Message.By = actor.Key{App: t.spec.Key.App, Type: m.OnBehalfType, ID: m.OnBehalfID}, t.spec.Key
+		if t.spec.Key.IsAnonymous() {
+			return t.refuse(abi.CodeInvalid, "a volatile child sends messages for itself alone")
+		}
 		if err := tell.Message.From.Validate(); err != nil {
 			return t.refuse(abi.CodeInvalid, "the actor on whose behalf it is sent: "+err.Error())
 		}
 	}
-	if err := tell.To.Validate(); err != nil {
-		return t.refuse(abi.CodeInvalid, err.Error())
+	if problem := unrelated(t, tell.To); problem != "" {
+		return t.refuse(abi.CodeInvalid, problem)
 	}
 	if err := actor.ValidateName("method", m.Method); err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
@@ -49,6 +52,23 @@ func (t *Turn) tell(m *abi.Message) abi.Code {
 	tell.Message.Undelivered = strings.Clone(tell.Message.Undelivered)
 	tell.Payload = actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
 	return t.addTell(&tell)
+}
+
+// unrelated says why the turn sends no volatile message to an actor, for people; empty if it may.
+func unrelated(t *Turn, to actor.Key) string {
+	switch {
+	case !to.IsAnonymous() && !t.spec.Key.IsAnonymous():
+		if err := to.Validate(); err != nil {
+			return err.Error()
+		}
+		return ""
+	case actor.ValidateName("actor type", to.Type) == nil && t.spec.Spawner.Related(to):
+		return ""
+	case t.spec.Key.IsAnonymous():
+		return "a volatile child sends messages to its parent and to other children of it; have the parent send this one"
+	default:
+		return "that is no volatile child of this actor, or one of an earlier activation"
+	}
 }
 
 // addTell adds a message, unless the turn has sent too many, or the host has no memory for one

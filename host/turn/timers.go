@@ -2,6 +2,7 @@ package turn
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -152,7 +153,7 @@ func (t *Turn) mayTime() abi.Code {
 
 // TimerSet implements [engine.Calls].
 func (t *Turn) TimerSet(r *abi.Reminder) (replaced bool, code abi.Code) {
-	if code := t.mayTime(); code != 0 {
+	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
 		return false, code
 	}
 	if problem := beyondTimer(r); problem != "" {
@@ -194,7 +195,7 @@ func beyondTimer(r *abi.Reminder) string {
 
 // TimerCancel implements [engine.Calls].
 func (t *Turn) TimerCancel(name []byte) (existed bool, code abi.Code) {
-	if code := t.mayTime(); code != 0 {
+	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
 		return false, code
 	}
 	if err := actor.ValidateTimerName(string(name)); err != nil {

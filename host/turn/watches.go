@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -76,7 +77,7 @@ func (c *TimerChanges) Watches() []WatchEffect { return c.watches }
 
 // HostWatch implements [engine.Calls].
 func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) {
-	if code := t.mayTime(); code != 0 {
+	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
 		return false, code
 	}
 	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, Type: typ, ID: id}, Method: method}

@@ -356,7 +356,7 @@ func (w *Workers) proceed(s *activation.Shard, a *activation.Activation, now tim
 	if a.Serving != nil && a.Serving.Lane == serving.LaneLocked && a.Loaded != nil { // its chain is over
 		a.Forget()
 	}
-	gone := a.Leaving || a.Empty()
+	gone := a.Leaving || a.Empty() && w.cfg.Table.Children.Count(a.Key) == 0
 	if gone {
 		w.cfg.Table.Remove(s, a)
 		if a.Leaving {

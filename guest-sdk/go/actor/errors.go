@@ -127,7 +127,8 @@ func (e *Error) Retry(after time.Duration) *Error {
 var (
 	// ErrReadOnly is a write in a read-only method.
 	ErrReadOnly = NewError(StatusFailedPrecondition, "read_only", "a read-only method may not change anything")
-	// ErrNoState is a use of state in a stateless type.
+	// ErrNoState is a use of state in a stateless type, and what a volatile child does that is
+	// stored beside a state.
 	ErrNoState = NewError(StatusFailedPrecondition, "no_state", "actors of a stateless type have no state")
 	// ErrInvalidKey is a key that is empty, over 512 bytes or not UTF-8.
 	ErrInvalidKey = NewError(StatusInvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8")

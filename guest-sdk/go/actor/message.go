@@ -121,6 +121,8 @@ func sendFault(to Ref, method string, err error) error {
 func effectError(ctx *Context, code abi.Code) error {
 	var err *Error
 	switch code {
+	case abi.CodeNoState:
+		err = ErrNoState
 	case abi.CodeTooMany:
 		err = ErrTooMany
 	case abi.CodeTooLarge:

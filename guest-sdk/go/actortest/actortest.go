@@ -238,6 +238,7 @@ func remove(h *Harness, ref actor.Ref) {
 	maps.DeleteFunc(h.listings, func(of listing, _ actor.Services) bool { return of.by == ref })
 	delete(h.subscriptions, ref)
 	delete(h.awake, ref)
+	endFamily(h, ref)
 	maps.DeleteFunc(h.services, func(_ string, by actor.Ref) bool { return by == ref })
 	h.inbox = slices.DeleteFunc(h.inbox, func(m *message) bool { return m.to == ref })
 }
@@ -258,7 +259,7 @@ func (h *Harness) Logs() []LogLine { return slices.Clone(h.logs) }
 func (h *Harness) Actors() []actor.Ref {
 	var keys []actor.Ref
 	for key, r := range h.actors {
-		if r.version > 0 {
+		if r.version > 0 && !isChild(key) {
 			keys = append(keys, key)
 		}
 	}

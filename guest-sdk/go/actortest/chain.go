@@ -76,6 +76,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by
 	if h.chain != nil {
 		return h.chain.nested(ref, method, payload)
 	}
+	if isChild(ref) && by == nil { // nobody outside knows it
+		return actor.Payload{}, noChild(ref)
+	}
 	if spec, err := h.method(ref.Type, method); err == nil && spec.Private && by == nil {
 		return actor.Payload{}, actor.NewError(actor.StatusPermissionDenied, "method_private", "only actors, their reminders and their timers call "+ref.Type+"."+method)
 	}
@@ -131,6 +134,9 @@ func (c *chain) call(m *abi.Message, readOnly bool) (reply actor.Payload, own bo
 	in := actor.Payload{ContentType: strings.Clone(m.ContentType), Data: bytes.Clone(m.Payload)}
 	if to.Type == "" || to.ID == "" || name.name == "" {
 		return reply, false, actor.NewError(actor.StatusInvalidArgument, abi.CallInvalid, "a call needs a type, an ID and a method")
+	}
+	if err := unrelated(c, to); err != nil {
+		return reply, false, err
 	}
 	spec, err := c.harness.method(to.Type, name.name)
 	fake := c.harness.fakes[name]

@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
@@ -135,17 +136,26 @@ func (h *turnHost) Send(frame []byte) abi.Code {
 }
 
 func (h *turnHost) Publish(name, contentType string, data []byte) abi.Code {
-	if code := h.mayAct(); code != 0 {
+	if code := cmp.Or(h.mayAct(), mayKeep(h)); code != 0 {
 		return code
 	}
 	return h.refusedFor(h.harness.chain.publish(h.ref, h.overlay, name, contentType, data))
 }
 
 func (h *turnHost) Spawn(typ string) (string, abi.Code) {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), mayKeep(h)); code != 0 {
 		return "", code
 	}
 	id, code, problem := h.harness.chain.spawn(typ)
+	return id, h.refusedFor(code, problem)
+}
+
+// SpawnChild makes a volatile child.
+func (h *turnHost) SpawnChild(typ string, flags uint32) (string, abi.Code) {
+	if code := cmp.Or(h.mayLive(), mayKeep(h)); code != 0 {
+		return "", code
+	}
+	id, code, problem := spawnChild(h.harness.chain, h.ref, typ, flags)
 	return id, h.refusedFor(code, problem)
 }
 
@@ -174,14 +184,14 @@ func (h *turnHost) PassAway() abi.Code {
 }
 
 func (h *turnHost) ServiceClaim(name string) abi.Code {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), mayKeep(h)); code != 0 {
 		return code
 	}
 	return h.refusedFor(h.harness.chain.claim(h.ref, name))
 }
 
 func (h *turnHost) ServiceRelease(name string) int32 {
-	if code := h.mayLive(); code != 0 {
+	if code := cmp.Or(h.mayLive(), mayKeep(h)); code != 0 {
 		return int32(code)
 	}
 	if problem := serviceProblem(name); problem != "" {

@@ -24,6 +24,7 @@ type society struct {
 	// subscriptions are those of actors, by the subscriber and the publisher.
 	subscriptions map[actor.Ref]map[actor.Ref]*subscription
 	awake         map[actor.Ref]bool // whose state is in memory
+	families      families
 }
 
 // nextMessage returns the first that is delivered until a time and does not wait for another method
@@ -127,6 +128,8 @@ func (c *chain) exists(ref actor.Ref, spec *abi.TypeSpec) error {
 		return actor.ErrNotAtomic.Messagef("%s was spawned in this transaction, and takes calls once that is committed; send it a message", ref)
 	case c.members[ref] != nil && c.members[ref].overlay.passed:
 		return actor.ErrPassedAway.Messagef("%s has passed away in this transaction", ref)
+	case isChild(ref) && (r == nil || !r.spawned):
+		return noChild(ref)
 	case h.gone[ref]:
 		return actor.ErrPassedAway.Messagef("%s was spawned, and has passed away", ref)
 	case spec.Spawn == abi.SpawnOnly && (r == nil || !r.spawned):

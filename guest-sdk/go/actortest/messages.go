@@ -282,8 +282,18 @@ func (c *chain) send(from actor.Ref, o *overlay, frame []byte) (abi.Code, string
 	if m.OnBehalfType != "" {
 		m.from, m.by = actor.Ref{Type: m.OnBehalfType, ID: m.OnBehalfID}, from
 	}
-	problem := ""
-	if !m.volatile() { // otherwise it is undelivered
+	if !m.volatile() && isChild(from) {
+		return abi.CodeNoState, "a volatile child has nothing in the store; have its parent do it"
+	}
+	problem := untold(h, from, m.to)
+	switch {
+	case problem != "":
+	case isChild(from) && m.OnBehalfType != "":
+		problem = "a volatile child sends messages for itself alone"
+	case !m.volatile() && isChild(m.to):
+		problem = "a volatile child takes no durable message; send a volatile one"
+	}
+	if problem == "" && !m.volatile() { // otherwise it is undelivered
 		problem = receiverProblem(h, m.to, m.Method)
 	}
 	size := len(m.Payload) + len(m.ContentType) + len(m.Method) + len(m.to.ID)

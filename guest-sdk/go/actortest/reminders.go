@@ -260,7 +260,7 @@ func (h *turnHost) methodProblem(of, method string) string {
 
 func (h *turnHost) ReminderSet(frame []byte) abi.Code {
 	h.overlay.problem = ""
-	if code := h.overlay.writable(); code < 0 {
+	if code := cmp.Or(h.overlay.writable(), mayKeep(h)); code < 0 {
 		return code
 	}
 	var r abi.Reminder
@@ -283,7 +283,7 @@ func (h *turnHost) ReminderSet(frame []byte) abi.Code {
 
 func (h *turnHost) ReminderCancel(name string) abi.Code {
 	h.overlay.problem = ""
-	if code := h.overlay.writable(); code < 0 {
+	if code := cmp.Or(h.overlay.writable(), mayKeep(h)); code < 0 {
 		return code
 	}
 	if err := kit.CheckName(name); err != nil {
@@ -296,6 +296,9 @@ func (h *turnHost) ReminderGet(name string) ([]byte, abi.Code) {
 	h.overlay.problem = ""
 	if h.overlay.none {
 		return nil, abi.CodeNoState
+	}
+	if code := mayKeep(h); code != 0 {
+		return nil, code
 	}
 	if err := kit.CheckName(name); err != nil {
 		return nil, h.refuse(err.Error())
@@ -312,6 +315,9 @@ func (h *turnHost) ReminderNames(prefix string) ([]byte, abi.Code) {
 	h.overlay.problem = ""
 	if h.overlay.none {
 		return nil, abi.CodeNoState
+	}
+	if code := mayKeep(h); code != 0 {
+		return nil, code
 	}
 	seen := map[string]*reminder{}
 	maps.Copy(seen, h.harness.reminders[h.ref])

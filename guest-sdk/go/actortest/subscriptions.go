@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -144,7 +145,7 @@ func (h *turnHost) EventUnsubscribe(typ, id string) int32 {
 
 func publisherOf(h *turnHost, typ, id string) (to actor.Ref, code abi.Code) {
 	h.overlay.problem = ""
-	if code := h.overlay.writable(); code < 0 {
+	if code := cmp.Or(h.overlay.writable(), mayKeep(h)); code < 0 {
 		return to, code
 	}
 	if typ == "" || id == "" {

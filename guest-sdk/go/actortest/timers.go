@@ -43,6 +43,7 @@ func (h *Harness) Deactivate(typ, id string) {
 	ref := actor.Ref{Type: typ, ID: id}
 	delete(h.timers, ref)
 	delete(h.awake, ref)
+	endFamily(h, ref)
 	h.DropInstance()
 }
 
@@ -146,7 +147,7 @@ func (h *turnHost) mayTime() abi.Code {
 }
 
 func (h *turnHost) TimerSet(frame []byte) int32 {
-	if code := h.mayTime(); code < 0 {
+	if code := cmp.Or(h.mayTime(), mayKeep(h)); code < 0 {
 		return int32(code)
 	}
 	var r abi.Reminder
@@ -186,7 +187,7 @@ func (h *turnHost) TimerSet(frame []byte) int32 {
 }
 
 func (h *turnHost) TimerCancel(name string) int32 {
-	if code := h.mayTime(); code < 0 {
+	if code := cmp.Or(h.mayTime(), mayKeep(h)); code < 0 {
 		return int32(code)
 	}
 	if err := kit.CheckName(name); err != nil {

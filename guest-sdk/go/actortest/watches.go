@@ -167,7 +167,7 @@ func (h *turnHost) ServiceWatch(name, method string) int32 {
 
 // watch has the actor watch something, unless there is a problem.
 func watch(h *turnHost, of actor.Ref, method, problem string) int32 {
-	if code := h.mayAct(); code != 0 {
+	if code := cmp.Or(h.mayAct(), mayKeep(h)); code != 0 {
 		return int32(code)
 	}
 	w := watchChange{h.ref, of, strings.Clone(method)}

@@ -62,6 +62,8 @@ pub const FLAG_KEEP: u32 = 1;
 pub const FLAG_ATOMIC: u32 = 1;
 /// A bit of [`MessageFrame::flags`]: the message is not stored.
 pub const FLAG_VOLATILE: u32 = 2;
+/// Of a volatile child: it shares its parent's mailbox.
+pub const FLAG_CHILD_SHARED: u32 = 1;
 /// A bit of [`ResultFrame::flags`]: the turn was committed on its own.
 pub const FLAG_COMMITTED: u32 = 1;
 

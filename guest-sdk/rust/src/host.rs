@@ -125,6 +125,9 @@ pub(crate) trait Host {
     /// The ID of a new actor.
     #[cfg(not(target_arch = "wasm32"))]
     fn spawn(&self, actor_type: &str) -> Result<String, Code>;
+    /// The ID of a new volatile child: its type, and flags.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn spawn_child(&self, child: (&str, u32)) -> Result<String, Code>;
     #[cfg(not(target_arch = "wasm32"))]
     fn become_(&self, set: &str) -> Result<(), Code>;
     #[cfg(not(target_arch = "wasm32"))]

@@ -51,6 +51,7 @@
 //!   another actor.
 //! - [`Context::spawn`] makes an actor, [`Context::pass_away`] ends one, and
 //!   [`Context::become_`] changes which methods one accepts.
+//! - [`Context::spawn_child`] makes a helper that is in memory alone.
 //! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
 //!   actor is in memory.
 //! - [`Error`] is a failure that reaches the caller as it is.
@@ -107,6 +108,7 @@ mod address;
 pub mod call;
 mod capability;
 mod cause;
+mod child;
 #[doc(hidden)]
 pub mod codec;
 mod context;
@@ -142,6 +144,7 @@ pub use address::Ref;
 pub use call::{Message, TypedMessage};
 pub use capability::{Http, Request, Response};
 pub use cause::{Cause, CauseKind};
+pub use child::Mailbox;
 pub use context::{Context, Key, Level, ReadContext};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, ResultExt, Status};

@@ -59,6 +59,13 @@ mod import {
         pub(super) fn call_result(buf: *mut u8, cap: usize) -> i64;
         pub(super) fn send(frame: *const u8, len: usize) -> i32;
         pub(super) fn spawn(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn spawn_child(
+            name: *const u8,
+            len: usize,
+            flags: u32,
+            buf: *mut u8,
+            cap: usize,
+        ) -> i64;
         #[link_name = "become"]
         pub(super) fn become_(set: *const u8, len: usize) -> i32;
         pub(super) fn pass_away() -> i32;
@@ -202,6 +209,12 @@ const MAX_SPAWNED_ID: usize = 64;
 pub(crate) fn spawn(actor_type: &str) -> Result<String, Code> {
     let (name, len) = (actor_type.as_ptr(), actor_type.len());
     let get = |buf, cap| unsafe { import::spawn(name, len, buf, cap) };
+    fill(MAX_SPAWNED_ID, get).map(|(_, id)| String::from_utf8_lossy(&id).into_owned())
+}
+
+pub(crate) fn spawn_child((actor_type, flags): (&str, u32)) -> Result<String, Code> {
+    let (name, len) = (actor_type.as_ptr(), actor_type.len());
+    let get = |buf, cap| unsafe { import::spawn_child(name, len, flags, buf, cap) };
     fill(MAX_SPAWNED_ID, get).map(|(_, id)| String::from_utf8_lossy(&id).into_owned())
 }
 

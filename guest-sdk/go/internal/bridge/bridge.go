@@ -84,6 +84,12 @@ type Life interface {
 	ServiceRelease(name string) int32
 }
 
+// Children is the function that makes volatile children where there is no Wasm, on a fake host
+// which is one beside [Host] and [Reminders].
+type Children interface {
+	SpawnChild(typ string, flags uint32) (id string, code abi.Code)
+}
+
 // Watches are the functions that watch hosts and services where there is no Wasm, on a fake host
 // which is one beside [Host] and [Reminders]. They answer 1, 0 or an [abi.Code].
 type Watches interface {

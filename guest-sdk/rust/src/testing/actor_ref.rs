@@ -203,6 +203,7 @@ impl<A> ActorRef<A> {
     /// and the hook `leaving` does not run: [`ActorRef::leave`].
     pub fn deactivate(&self) {
         self.host.lose_timers(&self.key);
+        self.host.end_family(&self.key);
         self.host.0.awake.borrow_mut().remove(&self.key);
         self.host.drop_memory();
     }
@@ -269,6 +270,7 @@ impl<A> ActorRef<A> {
     pub fn delete(&self) {
         self.host.remove_reminders(&self.key);
         self.host.0.society.delete(&self.key);
+        self.host.end_family(&self.key);
         self.host.put(&self.key, 0, Entries::new());
         self.host.report_services();
     }

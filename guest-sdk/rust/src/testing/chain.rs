@@ -1,5 +1,6 @@
 //! A turn and the turns that it calls: one transaction over their actors.
 
+use super::children::{is_child, no_child};
 use super::messages::{Event, Letter};
 use super::overlay::{Entries, Overlay};
 use super::reminders::{self, TurnReminders};
@@ -39,7 +40,7 @@ pub(super) type Answer = dyn Fn(&str, Payload) -> Result<Payload, Error>;
 pub(super) struct Chain {
     members: RefCell<HashMap<Key, Rc<Member>>>,
     /// The actors whose turns run, the outermost first.
-    open: RefCell<Vec<Key>>,
+    pub(super) open: RefCell<Vec<Key>>,
     /// A fake runs, or has panicked.
     pub(super) faking: Cell<bool>,
     /// The turn is the hook of an actor that leaves.
@@ -185,6 +186,7 @@ impl Chain {
             actor_type: actor_type.to_string(),
             id: id.to_string(),
         };
+        self.check_family(host, &key)?;
         let payload = Payload::new(m.content_type, m.payload);
         let name = (actor_type.to_string(), method.to_string());
         let fake = world.fakes.borrow().get(&name).cloned();
@@ -358,6 +360,9 @@ impl Chain {
         if caller.is_none() && world.last.borrow().as_ref() != Some(key) {
             host.drop_memory();
             *world.last.borrow_mut() = Some(key.clone());
+        }
+        if caller.is_none() && by.is_none() && is_child(key) {
+            return Err(no_child(key)); // nobody outside knows it
         }
         let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
         let size = payload.body.len() as u64;

@@ -182,6 +182,10 @@ impl Host for TurnHost {
         self.acts().spawn(actor_type)
     }
 
+    fn spawn_child(&self, child: (&str, u32)) -> Result<String, Code> {
+        self.acts().spawn_child(child)
+    }
+
     fn become_(&self, set: &str) -> Result<(), Code> {
         self.acts().become_(set)
     }

@@ -1,6 +1,7 @@
 //! What a turn does beside its actor's state: messages, events, spawned actors, services.
 
 use super::chain::{Chain, Member};
+use super::children::is_child;
 use super::messages::{key_of, Event, Letter, RESERVED_EVENTS};
 use super::reminders::TurnReminders;
 use super::Host;
@@ -20,7 +21,7 @@ const MAX_INBOX: usize = 10_000;
 const MAX_EVENT_NAME: usize = 128;
 
 /// How many actors a turn may spawn, with those that it calls.
-const MAX_SPAWNED: usize = 64;
+pub(super) const MAX_SPAWNED: usize = 64;
 
 /// The longest name of a service, in bytes.
 const MAX_SERVICE: usize = 256;
@@ -54,6 +55,11 @@ impl Acts<'_> {
             return Err(Code::OVER);
         }
         Ok(())
+    }
+
+    /// For what is stored beside a state.
+    pub(super) fn may_keep(&self) -> Result<(), Code> {
+        self.turn.may_keep()
     }
 
     pub(super) fn refuse<T>(&self, code: Code, problem: String) -> Result<T, Code> {
@@ -104,6 +110,9 @@ impl Acts<'_> {
         if !letter.volatile && m.channel != 0 {
             return self.turn.refuse("only volatile messages have a channel");
         }
+        if !letter.volatile {
+            self.may_keep()?;
+        }
         if let Err(problem) = self.check(&letter) {
             return self.turn.refuse(problem);
         }
@@ -138,6 +147,14 @@ impl Acts<'_> {
     }
 
     fn check(&self, m: &Letter) -> Result<(), String> {
+        let own = &self.turn.key;
+        self.host.check_related(own, &m.to)?;
+        if is_child(own) && m.by.is_some() {
+            return Err("a volatile child sends messages for itself alone".to_string());
+        }
+        if is_child(&m.to) && !m.volatile {
+            return Err("a volatile child takes no durable message; tell it".to_string());
+        }
         if !m.volatile {
             self.host.check_receiver(&m.to, &m.method)?; // otherwise it is undelivered
         }
@@ -163,6 +180,7 @@ impl Acts<'_> {
 
     pub(super) fn publish(&self, (name, payload): (&str, &Payload)) -> Result<(), Code> {
         self.may_live()?;
+        self.may_keep()?;
         if name.is_empty() || name.len() > MAX_EVENT_NAME || name.chars().any(char::is_control) {
             let problem = format!(
                 "the event name has {} bytes; give 1 to {MAX_EVENT_NAME} without control characters",
@@ -196,6 +214,7 @@ impl Acts<'_> {
 
     pub(super) fn spawn(&self, actor_type: &str) -> Result<String, Code> {
         self.may_live()?;
+        self.may_keep()?;
         let world = &self.host.0;
         self.check_type(actor_type, "need not be spawned")?;
         let mut spawned = self.chain.spawned.borrow_mut();
@@ -261,6 +280,7 @@ impl Acts<'_> {
 
     pub(super) fn claim(&self, name: &str) -> Result<(), Code> {
         self.may_live()?;
+        self.may_keep()?;
         self.check_service(name)?;
         match self.chain.service(self.host, name) {
             Some(by) if by != self.turn.key => {
@@ -276,6 +296,7 @@ impl Acts<'_> {
 
     pub(super) fn release(&self, name: &str) -> Result<bool, Code> {
         self.may_live()?;
+        self.may_keep()?;
         self.check_service(name)?;
         let held = self.chain.service(self.host, name).as_ref() == Some(&self.turn.key);
         if held {

@@ -1,5 +1,6 @@
 //! The messages of a host in memory, and who stands for which service.
 
+use super::children::{is_child, no_child, Families};
 use super::subscriptions::Subscription;
 use super::watches::Watch;
 use super::{Host, APP};
@@ -198,6 +199,7 @@ pub(super) struct Society {
     pub(super) gone: RefCell<HashSet<Key>>,
     pub(super) watches: RefCell<Vec<Watch>>,
     pub(super) subscriptions: RefCell<Vec<Subscription>>,
+    pub(super) families: Families,
 }
 
 impl Society {
@@ -467,6 +469,9 @@ impl Host {
     }
 
     pub(super) fn check_alive(&self, key: &Key, spawn_only: bool) -> Result<(), Error> {
+        if is_child(key) && !self.row(key).spawned {
+            return Err(no_child(key));
+        }
         let text = if self.0.society.gone.borrow().contains(key) {
             "was spawned, and has passed away"
         } else if spawn_only && !self.row(key).spawned {
@@ -489,6 +494,7 @@ impl Host {
         if self.row(key).spawned {
             society.gone.borrow_mut().insert(key.clone());
         }
+        self.end_family(key);
         self.0.rows.borrow_mut().remove(key);
         self.0.awake.borrow_mut().remove(key);
         self.0.reminders.remove(key);

@@ -51,6 +51,7 @@
 
 mod actor_ref;
 mod chain;
+mod children;
 mod functions;
 mod living;
 mod messages;

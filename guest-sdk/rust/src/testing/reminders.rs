@@ -1,5 +1,6 @@
 //! The reminders of a host in memory, and reminders and timers as a turn sees them.
 
+use super::children::is_child;
 use super::schedule::{check_name, Firing, Scheduled};
 use super::timers::{self, Timed, Timers};
 use crate::codec::{self, ReminderFrame};
@@ -137,6 +138,16 @@ impl TurnReminders {
         if self.passed.get() {
             return Err(Code::OVER);
         }
+        self.may_keep()
+    }
+
+    /// For what is stored beside a state.
+    pub(super) fn may_keep(&self) -> Result<(), Code> {
+        if is_child(&self.key) {
+            *self.problem.borrow_mut() =
+                "a volatile child has nothing in the store; have its parent do it".to_string();
+            return Err(Code::NO_STATE);
+        }
         Ok(())
     }
 
@@ -216,6 +227,7 @@ impl TurnReminders {
         if self.stateless {
             return Err(Code::NO_STATE);
         }
+        self.may_keep()?;
         if let Err(problem) = check_name(name) {
             return self.refuse(problem);
         }
@@ -228,6 +240,7 @@ impl TurnReminders {
         if self.stateless {
             return Err(Code::NO_STATE);
         }
+        self.may_keep()?;
         let mut names: BTreeMap<String, bool> = BTreeMap::new();
         for (of, name) in self.all.of.borrow().keys() {
             if *of == self.key {

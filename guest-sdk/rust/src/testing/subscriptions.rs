@@ -115,6 +115,7 @@ impl Acts<'_> {
 
     fn publisher(&self, of: &str, id: &str) -> Result<Key, Code> {
         self.may_live()?;
+        self.may_keep()?;
         if of.is_empty() || id.is_empty() {
             let problem = "a subscription needs the type and the ID of an actor";
             return self.turn.refuse(problem);

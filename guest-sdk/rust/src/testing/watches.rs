@@ -70,6 +70,7 @@ impl Acts<'_> {
 
     fn may_watch(&self) -> Result<(), Code> {
         self.may_act()?;
+        self.may_keep()?;
         if self.member.passed.get() {
             return Err(Code::OVER);
         }
