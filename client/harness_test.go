@@ -133,6 +133,8 @@ func newServer(tb testing.TB, h rpc.Host, addr string, change func(*server.Confi
 	conf := server.Config{
 		Config:   edge.Config{Addr: addr, Logger: slog.New(slog.DiscardHandler)},
 		Backends: rpc.Backends{Host: h, Modules: nothing{}, Actors: nothing{}},
+		// No call with a key is refused because the machine is busy.
+		Standstill: time.Hour,
 	}
 	if change != nil {
 		change(&conf)

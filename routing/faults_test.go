@@ -26,6 +26,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
+	over  bool // with the test: connections that come now are closed
 }
 
 func newProxy(tb testing.TB, to string) *proxy {
@@ -49,7 +50,11 @@ func newProxy(tb testing.TB, to string) *proxy {
 			}
 			p.mu.Lock()
 			p.conns = append(p.conns, in, out)
+			over := p.over
 			p.mu.Unlock()
+			if over {
+				p.cut()
+			}
 			for _, c := range [][2]net.Conn{{in, out}, {out, in}} {
 				running.Go(func() {
 					_, _ = io.Copy(c[0], c[1])
@@ -60,8 +65,11 @@ func newProxy(tb testing.TB, to string) *proxy {
 	})
 	tb.Cleanup(func() {
 		_ = l.Close()
+		p.mu.Lock()
+		p.over = true
+		p.mu.Unlock()
 		p.cut()
-		running.Wait()
+		running.Wait() // for connections of routers that stop after it
 	})
 	return p
 }

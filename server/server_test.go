@@ -51,6 +51,8 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	conf := Config{
 		Config:   edge.Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
 		Backends: rpc.Backends{Host: f.host, Modules: f.modules, Actors: fakeLister(5)},
+		// No call with a key is refused because the machine is busy: package standstill tests that.
+		Standstill: time.Hour,
 	}
 	if change != nil {
 		change(&conf)

@@ -26,7 +26,14 @@ type claimed struct {
 func (c *claimed) set(name, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.actors[name] = id; id == "" {
+	c.actors[name] = id
+}
+
+// release releases services in one step: a watch never reads some of them released and others not.
+func (c *claimed) release(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
 		delete(c.actors, name)
 	}
 }
@@ -75,8 +82,7 @@ func TestWatchServices(t *testing.T) {
 	expect("workers/0 Worker b", "workers/1 Worker a")
 	c.set("workers/1", "c")
 	expect("workers/0 Worker b", "workers/1 Worker c")
-	c.set("workers/0", "")
-	c.set("workers/1", "")
+	c.release("workers/0", "workers/1")
 	expect()
 	if err := f.Stop(t.Context()); err != nil {
 		t.Error(err)

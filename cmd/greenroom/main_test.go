@@ -128,7 +128,7 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	cfg := node.Config{
 		DataDir:  ts.MkAbs("server-data"),
 		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
-		Server:   server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}},
+		Server:   server.Config{Config: edge.Config{Addr: "127.0.0.1:0"}, Standstill: patience},
 		Limits:   host.Limits{TurnDeadline: patience}, CompileTime: patience,
 		Logger: log,
 	}

@@ -340,7 +340,7 @@ func TestReadsOutliveTheirHost(t *testing.T) {
 	command("deploy", guest, "--placement", "Counter=ring:2")
 	// The first server stays: it leads.
 	var id, held, reads string
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(stalled)
 	for i := 0; held == "" || reads == "" || held == "host-0"; i++ {
 		if time.Now().After(deadline) {
 			t.Fatal("no actor of another server than the first has a reader")

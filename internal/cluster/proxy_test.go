@@ -49,7 +49,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		p.cut()
+		p.refuse(true)
 		running.Wait()
 	})
 	return p

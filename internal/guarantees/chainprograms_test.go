@@ -92,7 +92,7 @@ type programRig struct {
 }
 
 func chainsAgainstModel(t *testing.T, s store.Store, hosts int) {
-	const least, most = 120, 1000
+	const least, most = 120, 5000
 	rng := rand.New(rand.NewPCG(seeded(t), 1))
 	r := &programRig{rig: newRig(t, s, fmt.Sprint("programs-", hosts), faultstore.Config{Seed: rng.Uint64()}), heard: make(chan struct{}, 1<<10), met: map[string]int{}}
 	set := &setOnly{Store: r.store}

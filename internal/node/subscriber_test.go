@@ -14,6 +14,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/client"
+	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
@@ -22,7 +23,12 @@ import (
 // not over learns its new ID, on the stream that it has and on a later one.
 func TestSubscriberAtAnotherServer(t *testing.T) {
 	url := pgtest.URL(t)
-	first, second := start(t, inCluster(url, nil)), start(t, inCluster(url, nil))
+	// No lease is lost, however busy the machine is: reminders of a lost server are kept from subscribers for
+	// as long as a turn may take.
+	member := func() node.Config {
+		return inCluster(url, func(c *node.Config) { c.Cluster.Lease = time.Minute })
+	}
+	first, second := start(t, member()), start(t, member())
 	h := h2c()
 	defer h.CloseIdleConnections()
 	reminders := greenroomv1connect.NewReminderServiceClient(h, first.URL)
