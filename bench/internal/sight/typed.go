@@ -104,14 +104,19 @@ func Typed(ctx context.Context, s TypedSpec) (rounds []TypedRound, err error) {
 
 // sameReply makes sure that both kinds of calls change the same actor.
 func sameReply(ctx context.Context, byClient, byInvoke load.Call, wallets walletv1connect.WalletServiceClient) error {
+	req := &walletv1.GetBalanceRequest{WalletId: "w-1"}
+	before, err := wallets.GetBalance(ctx, connect.NewRequest(req))
+	if err != nil {
+		return err
+	}
 	for _, call := range []load.Call{byClient, byInvoke} {
 		if err := call(ctx, 0, -1, 0); err != nil {
 			return err
 		}
 	}
-	balance, err := wallets.GetBalance(ctx, connect.NewRequest(&walletv1.GetBalanceRequest{WalletId: "w-1"}))
-	if err == nil && balance.Msg.Cents != 2 {
-		err = fmt.Errorf("after two deposits of one cent there are %d", balance.Msg.Cents)
+	after, err := wallets.GetBalance(ctx, connect.NewRequest(req))
+	if err == nil && after.Msg.Cents != before.Msg.Cents+2 {
+		err = fmt.Errorf("after two deposits of one cent there are %d, and %d before", after.Msg.Cents, before.Msg.Cents)
 	}
 	return err
 }
