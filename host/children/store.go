@@ -112,7 +112,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 			s.apply(&own[i], &rest[n])
 		case isAmbiguous(err):
 			s.mu.Lock()
-			s.doubts(&own[i], own[i].ID)
+			s.doubts(&own[i], &rest[n])
 			s.mu.Unlock()
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 		s.apply(&own, &others)
 	case isStale(err):
 		s.mu.Lock()
-		s.doubts(&own, actor.CommitID{})
+		s.undoubts(&own, &others)
 		s.mu.Unlock()
 	}
 	return err
@@ -150,16 +150,12 @@ func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([
 // Shared is that of the store.
 func (s *Store) Shared() bool { return s.behind.Shared() }
 
-// mayEnd reports whether commits delete an actor while there are families: it may be a parent.
+// mayEnd reports whether commits delete an actor that has a family. Few commits delete any, and the others do
+// not wait for the lock.
 func (s *Store) mayEnd(commits []actor.Commit) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parent) == 0 {
-		return false
-	}
 	for i := range commits {
 		for j := range commits[i].Rows {
-			if commits[i].Rows[j].Delete {
+			if w := &commits[i].Rows[j]; w.Delete && s.has(w.Key) {
 				return true
 			}
 		}
