@@ -107,16 +107,22 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	}
 	for n, err := range s.behind.Commit(ctx, rest) {
 		i := at[n]
-		switch errs[i] = err; {
-		case err == nil:
-			s.apply(&own[i], &rest[n])
-		case isAmbiguous(err):
-			s.mu.Lock()
-			s.doubts(&own[i], &rest[n])
-			s.mu.Unlock()
-		}
+		errs[i] = err
+		s.landed(&own[i], &rest[n], err)
 	}
 	return errs
+}
+
+// landed takes the outcome of a commit from the store.
+func (s *Store) landed(own, rest *actor.Commit, err error) {
+	switch {
+	case err == nil:
+		s.apply(own, rest)
+	case isAmbiguous(err):
+		s.mu.Lock()
+		s.doubts(own, rest)
+		s.mu.Unlock()
+	}
 }
 
 // Settle decides an ambiguous commit.
@@ -134,12 +140,17 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 	return err
 }
 
-// LockedTurn is that of the store: children have none.
+// LockedTurn is that of the store: children have none. It may be one that ends a parent, whose type is placed any by
+// now.
 func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	if key.IsAnonymous() {
 		return nil, fmt.Errorf("locked turn of a volatile child: %w", actor.ErrActorNotFound)
 	}
-	return s.behind.LockedTurn(ctx, key, fn)
+	c, err := s.behind.LockedTurn(ctx, key, fn)
+	if c != nil {
+		s.landed(&actor.Commit{ID: c.ID}, c, err)
+	}
+	return c, err
 }
 
 // LoadIdempotency is that of the store: calls of children are not recorded.
