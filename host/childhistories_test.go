@@ -169,6 +169,27 @@ func TestChildrenOfAParentPlacedAny(t *testing.T) {
 	}
 }
 
+// TestIDsThatNoChildHas: an ID that a guest has made up of that of a child, with what no ID has, is not taken for a message,
+// which would have logs and callers show it.
+func TestIDsThatNoChildHas(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		k := newKids(t, host.Config{})
+		one := k.must(t, "a", spawn)
+		family, _, _ := strings.Cut(one, ".")
+		for _, end := range []string{".\x1b[2J", ".\n", ".x\x00", ".ä", ".A", "." + strings.Repeat("a", 64)} {
+			for _, op := range []kidOp{kidTell(family+end, kidNote), {Do: "must", To: one, Ops: []kidOp{kidTell(family+end, kidNote)}}} {
+				if _, err := k.do(t.Context(), "a", op); err == nil {
+					t.Errorf("a message to %q was taken", end)
+				}
+			}
+			k.want(t, "(passed_away)", "a", kidCall(family+end, kidLook))
+		}
+		k.wantNoted(t, "")
+		k.must(t, "a", kidTell(family+".x", kidNote)) // which a child may have that is not there yet
+		k.wantNoted(t, "a undelivered passed_away")
+	})
+}
+
 // TestManyParents: families come and go with their parents, and leave nothing.
 func TestManyParents(t *testing.T) {
 	eachMailbox(t, func(t *testing.T, spawn kidOp) {

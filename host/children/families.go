@@ -103,7 +103,8 @@ func (fs *Families) Parent(key actor.Key, now time.Time) (parent actor.Key, ok b
 }
 
 // Related reports whether two actors, one of which is a child, are a parent and its child or
-// children of one parent. The children need not be there yet, and may be gone.
+// children of one parent. The children need not be there yet, and may be gone; but no child ever has an ID that
+// [Families.ID] does not make, which a guest has made up.
 func (fs *Families) Related(a, b actor.Key) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -112,13 +113,22 @@ func (fs *Families) Related(a, b actor.Key) bool {
 	}
 	f := fs.named[a.Family()]
 	switch {
-	case f == nil || f.parent.App != a.App || a.App != b.App:
+	case f == nil || f.parent.App != a.App || a.App != b.App || !wellFormed(a.ID):
 		return false
 	case b.IsAnonymous():
-		return b.Family() == f.name
+		return b.Family() == f.name && wellFormed(b.ID)
 	default:
 		return b == f.parent
 	}
+}
+
+// maxIDLen is how long the ID of a child is at most, by the ABI.
+const maxIDLen = 64
+
+// wellFormed reports whether the ID of a child could be one of ours.
+func wellFormed(id string) bool {
+	strange := func(c rune) bool { return c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') }
+	return len(id) <= maxIDLen && strings.IndexFunc(id[1:], strange) < 0
 }
 
 // Used returns when a child of a parent was last called; zero if none was.
