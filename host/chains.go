@@ -304,7 +304,8 @@ func (cs *chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activati
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
 		}
-		if first := t.Chain.Members[0]; cs.forwarding.peers == nil || !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
+		// A child is one of its parent here, and not of the actor at another host.
+		if first := t.Chain.Members[0]; cs.forwarding.peers == nil || t.Of.Inv.Key.IsAnonymous() || !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
 			return nil, cs.apart(t.Chain, c)
 		}
 		if here, err := cs.forwarding.here(t, c, tries); !here {

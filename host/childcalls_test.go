@@ -173,8 +173,9 @@ func (k *kids) op(t *hosttest.Turn, o kidOp) (string, error) {
 	case "say":
 		k.note("said")
 	case "gate":
+		gate := k.gate
 		k.note(kidName(t.Frame.ID) + " waits")
-		<-k.gate
+		<-gate
 		k.note(kidName(t.Frame.ID) + " goes on")
 	case "fail":
 		return "", hosttest.Fail("on_purpose")

@@ -28,11 +28,11 @@
 // A commit that has children alone reaches no store. One that otherwise only fences other actors
 // asks for their versions, where others write to the store.
 //
-// When the outcome of a commit is unknown, its children are in doubt: they are gone, unless
-// settling decides. If it is never known, they stay gone.
+// When the outcome of a commit is unknown, its children are in doubt, and so are those of a parent that it
+// deletes: they are gone, unless settling decides. If it is never known, they stay gone.
 //
 // # Bounds
 //
-// A parent has at most [Max] children. Their states count as those of activations do; evicting the
+// A parent has at most [Max] children, those in doubt not counted. Their states count as those of activations do; evicting the
 // parent frees them.
 package children

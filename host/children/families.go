@@ -3,6 +3,7 @@ package children
 import (
 	"crypto/rand"
 	"encoding/base32"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,14 +68,26 @@ func newName() string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// Count returns how many children a parent has.
-func (fs *Families) Count(parent actor.Key) int {
+// Count returns how many children a parent has. Those in doubt are gone: a turn of the parent that counts
+// has waited until all is settled that can be.
+func (fs *Families) Count(parent actor.Key) (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f := fs.parent[parent]; f != nil {
-		return len(f.rows)
+		for _, c := range f.rows {
+			if c.doubt == (actor.CommitID{}) {
+				n++
+			}
+		}
 	}
-	return 0
+	return n
+}
+
+// has reports whether an actor has a family.
+func (fs *Families) has(parent actor.Key) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.parent[parent] != nil
 }
 
 // Parent returns the parent of a child that lives, or is in doubt, and counts as a use of it.
@@ -90,7 +103,8 @@ func (fs *Families) Parent(key actor.Key, now time.Time) (parent actor.Key, ok b
 }
 
 // Related reports whether two actors, one of which is a child, are a parent and its child or
-// children of one parent. The children need not be there yet, and may be gone.
+// children of one parent. The children need not be there yet, and may be gone; but no child ever has an ID that
+// [Families.ID] does not make, which a guest has made up.
 func (fs *Families) Related(a, b actor.Key) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -99,13 +113,22 @@ func (fs *Families) Related(a, b actor.Key) bool {
 	}
 	f := fs.named[a.Family()]
 	switch {
-	case f == nil || f.parent.App != a.App || a.App != b.App:
+	case f == nil || f.parent.App != a.App || a.App != b.App || !wellFormed(a.ID):
 		return false
 	case b.IsAnonymous():
-		return b.Family() == f.name
+		return b.Family() == f.name && wellFormed(b.ID)
 	default:
 		return b == f.parent
 	}
+}
+
+// maxIDLen is how long the ID of a child is at most, by the ABI.
+const maxIDLen = 64
+
+// wellFormed reports whether the ID of a child could be one of ours.
+func wellFormed(id string) bool {
+	strange := func(c rune) bool { return c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') }
+	return len(id) <= maxIDLen && strings.IndexFunc(id[1:], strange) < 0
 }
 
 // Used returns when a child of a parent was last called; zero if none was.
@@ -207,12 +230,43 @@ func (fs *Families) write(id actor.CommitID, w *actor.RowWrite) {
 	fs.states.Add(c.cost())
 }
 
-// doubts marks the children of a commit whose outcome is unknown, or ends that. The caller has the
-// lock.
-func (fs *Families) doubts(c *actor.Commit, id actor.CommitID) {
-	for i := range c.Rows {
-		if at := fs.find(c.Rows[i].Key); at != nil {
-			at.doubt = id
+// doubts marks the children of a commit whose outcome is unknown, and those of the parents that the rest of it
+// deletes. The caller has the lock.
+func (fs *Families) doubts(own, rest *actor.Commit) {
+	for c := range fs.touched(own, rest) {
+		if c.doubt == (actor.CommitID{}) { // otherwise an earlier one has it for good
+			c.doubt = own.ID
+		}
+	}
+}
+
+// undoubts ends the doubts of a commit. The caller has the lock.
+func (fs *Families) undoubts(own, rest *actor.Commit) {
+	for c := range fs.touched(own, rest) {
+		if c.doubt == own.ID {
+			c.doubt = actor.CommitID{}
+		}
+	}
+}
+
+// touched yields the children that a commit changes or ends. The caller has the lock.
+func (fs *Families) touched(own, rest *actor.Commit) iter.Seq[*child] {
+	return func(yield func(*child) bool) {
+		for i := range own.Rows {
+			if c := fs.find(own.Rows[i].Key); c != nil && !yield(c) {
+				return
+			}
+		}
+		for i := range rest.Rows {
+			f := fs.parent[rest.Rows[i].Key]
+			if f == nil || !rest.Rows[i].Delete {
+				continue
+			}
+			for _, c := range f.rows {
+				if !yield(c) {
+					return
+				}
+			}
 		}
 	}
 }

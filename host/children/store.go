@@ -107,16 +107,22 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	}
 	for n, err := range s.behind.Commit(ctx, rest) {
 		i := at[n]
-		switch errs[i] = err; {
-		case err == nil:
-			s.apply(&own[i], &rest[n])
-		case isAmbiguous(err):
-			s.mu.Lock()
-			s.doubts(&own[i], own[i].ID)
-			s.mu.Unlock()
-		}
+		errs[i] = err
+		s.landed(&own[i], &rest[n], err)
 	}
 	return errs
+}
+
+// landed takes the outcome of a commit from the store.
+func (s *Store) landed(own, rest *actor.Commit, err error) {
+	switch {
+	case err == nil:
+		s.apply(own, rest)
+	case isAmbiguous(err):
+		s.mu.Lock()
+		s.doubts(own, rest)
+		s.mu.Unlock()
+	}
 }
 
 // Settle decides an ambiguous commit.
@@ -128,18 +134,23 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 		s.apply(&own, &others)
 	case isStale(err):
 		s.mu.Lock()
-		s.doubts(&own, actor.CommitID{})
+		s.undoubts(&own, &others)
 		s.mu.Unlock()
 	}
 	return err
 }
 
-// LockedTurn is that of the store: children have none.
+// LockedTurn is that of the store: children have none. It may be one that ends a parent, whose type is placed any by
+// now.
 func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	if key.IsAnonymous() {
 		return nil, fmt.Errorf("locked turn of a volatile child: %w", actor.ErrActorNotFound)
 	}
-	return s.behind.LockedTurn(ctx, key, fn)
+	c, err := s.behind.LockedTurn(ctx, key, fn)
+	if c != nil {
+		s.landed(&actor.Commit{ID: c.ID}, c, err)
+	}
+	return c, err
 }
 
 // LoadIdempotency is that of the store: calls of children are not recorded.
@@ -150,16 +161,12 @@ func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([
 // Shared is that of the store.
 func (s *Store) Shared() bool { return s.behind.Shared() }
 
-// mayEnd reports whether commits delete an actor while there are families: it may be a parent.
+// mayEnd reports whether commits delete an actor that has a family. Few commits delete any, and the others do
+// not wait for the lock.
 func (s *Store) mayEnd(commits []actor.Commit) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parent) == 0 {
-		return false
-	}
 	for i := range commits {
 		for j := range commits[i].Rows {
-			if commits[i].Rows[j].Delete {
+			if w := &commits[i].Rows[j]; w.Delete && s.has(w.Key) {
 				return true
 			}
 		}

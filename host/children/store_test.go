@@ -186,6 +186,46 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// TestDoubtOfParents: when the outcome of a commit is unknown with which a parent is deleted, its children are gone
+// until settling decides. One that an earlier commit has put in doubt stays so, and none of them keeps others out.
+func TestDoubtOfParents(t *testing.T) {
+	for outcome, want := range map[error]string{nil: "- -", actor.ErrStale: "a1 -", actor.ErrAmbiguous: "- -"} {
+		f := newFixture()
+		a, b := f.child("a"), f.child("b")
+		if err := f.commit(t, actor.Commit{Rows: []actor.RowWrite{row(a, 0, "a1"), row(b, 0, "b1")}}); err != nil {
+			t.Fatal(err)
+		}
+		f.behind.err = actor.ErrAmbiguous
+		if err := f.commit(t, actor.Commit{Rows: []actor.RowWrite{row(f.parent, 5, "p"), row(b, 1001, "b2")}}); !errors.Is(err, actor.ErrAmbiguous) {
+			t.Error(err)
+		}
+		if n := f.Count(f.parent); n != 1 {
+			t.Errorf("%d children count, beside one in doubt", n)
+		}
+		c := actor.CommitOf(actor.RowWrite{Key: f.parent, ReadVersion: 5, NewVersion: 6, Delete: true})
+		if err := f.Commit(t.Context(), []actor.Commit{c})[0]; !errors.Is(err, actor.ErrAmbiguous) {
+			t.Error(err)
+		}
+		f.want(t, "- -", a, b)
+		f.behind.err = outcome
+		if err := f.Settle(t.Context(), c); !errors.Is(err, outcome) {
+			t.Errorf("settled: %v, want %v", err, outcome)
+		}
+		f.want(t, want, a, b)
+		if f.behind.err = nil; outcome == nil {
+			if f.states.Load() != 0 {
+				t.Errorf("children of a parent that is deleted count for %d bytes", f.states.Load())
+			}
+			continue
+		}
+		d := f.child("d")
+		if err := f.commit(t, actor.Commit{Rows: []actor.RowWrite{row(d, 0, "d1")}}); err != nil {
+			t.Error(err)
+		}
+		f.want(t, "d1", d)
+	}
+}
+
 // TestEnd: a family ends with its parent's life and its deletion, and with End; its children have no bytes then, and
 // what is committed later makes none.
 func TestEnd(t *testing.T) {
