@@ -72,3 +72,25 @@ func TestServiceNoticeThatWaitsForAPlace(t *testing.T) {
 		w.learned.want(t, "a mailer: mailer=W/b")
 	})
 }
+
+// A change that is undone while a list's turn runs or waits brings no list.
+func TestServiceNoticeOfAChangeThatIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hs, w := followers(t, host.Limits{})
+		hold := make(chan struct{})
+		w.enter = func(string) { <-hold }
+		hs.run(t, "a", "Watch", "work/", "false")
+		w.learned.want(t)
+		hs.run(t, "b", "Claim", "work/1", "")
+		later()
+		hs.run(t, "b", "Release", "work/1", "")
+		later()
+		close(hold)
+		w.learned.want(t, "a work/:")
+		later()
+		w.learned.want(t)
+		hs.run(t, "b", "Claim", "work/1", "")
+		later()
+		w.learned.want(t, "a work/: work/1=W/b")
+	})
+}
