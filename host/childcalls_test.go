@@ -710,11 +710,12 @@ func TestWhatChildrenLack(t *testing.T) {
 				subscribed, _ := t.Calls.EventSubscribe("T", "a", "Do")
 				_, unsubscribed, _ := t.Calls.EventUnsubscribe("T", "a")
 				_, watched := t.Calls.HostWatch("T", "a", "Do")
+				_, followed := t.Calls.ServiceWatch("s", "Do")
 				for name, code := range map[string]abi.Code{
 					"timer_set": timed, "timer_cancel": untimed, "reminder_set": t.Calls.ReminderSet(r), "reminder_cancel": t.Calls.ReminderCancel([]byte("r")),
 					"reminder_get": get, "reminder_names": names, "send": sent, "spawn": spawned, "spawn_child": child,
 					"service_claim": t.Calls.ServiceClaim([]byte("s")), "service_release": released, "event_publish": t.Calls.Publish("e", "", nil),
-					"event_subscribe": subscribed, "event_unsubscribe": unsubscribed, "host_watch": watched,
+					"event_subscribe": subscribed, "event_unsubscribe": unsubscribed, "host_watch": watched, "service_watch": followed,
 				} {
 					if code != abi.CodeNoState {
 						return hosttest.Fail(fmt.Sprintf("%s is %d", name, code))

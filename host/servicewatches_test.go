@@ -484,8 +484,8 @@ func TestServiceWatchOfAnActorThatNoHostHolds(t *testing.T) {
 	}
 }
 
-// An actor that watches a name which it watches gets no list for it: neither from its hook, which runs before
-// each turn until one has changed something, nor from the method that gets the lists.
+// An actor that watches a name which it watches gets no list for it: neither from its hook, nor from
+// the method that gets the lists.
 func TestServiceWatchIsNoLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs, w := newHosts(t, host.Limits{}), new(following)

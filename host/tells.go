@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/tell"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // tells delivers the volatile messages of turns: to the mailboxes of this host's actors, and
@@ -114,13 +115,14 @@ func (r *told) Answer(_ actor.Reply, err error) {
 		r.by.moved(&r.tell)
 		return
 	}
+	later := r.tell.Ended != nil && (again(err) || timer.Unserved(err)) // what serves it may be deployed again
 	if r.tell.Ended != nil {
-		r.tell.Ended(again(err))
+		r.tell.Ended(later)
 	}
 	if r.trace != nil {
 		r.by.told(Told{To: r.tell.To, Method: r.tell.Method, Trace: r.trace, Link: r.tell.Link, Began: r.began, Err: err})
 	}
-	if err != nil && (r.tell.Ended == nil || !again(err)) {
+	if err != nil && !later {
 		r.by.undelivered(&r.tell, err)
 	}
 }

@@ -189,7 +189,7 @@ type routine struct {
 	Checked uint64        // ModuleSource.Changes when that was what serves the type
 	paused  int           // for as many conflicts it has paused
 	Chain   *Chain        // of the turn that runs; nil: it has called nothing
-	Hooked  bool          // the hook activated has run, on the state that is in memory
+	Hooked  bool          // the hook activated has run, on the state that is in memory, in a turn that ended without an error
 	awaited awaited       // by the calls that are set aside; who has no worker needs the lock
 }
 

@@ -49,10 +49,10 @@ func (an *Answering) Respond(c *Call, r Result) {
 func (an *Answering) Conclude(c *Call, r Result) (actor.Reply, error) {
 	if r.Err != nil {
 		r.Reply = actor.Reply{}
-		if c.Cause.Fires() && r.Stats.Runs == 0 && errors.Is(r.Err, actor.ErrDeadline) {
+		if (c.Cause.Fires() || c.Cause == actor.CauseNotice) && r.Stats.Runs == 0 && errors.Is(r.Err, actor.ErrDeadline) {
 			// Who delivers firings counts what their guests take too long for, and may not
-			// count a wait for a place.
-			r.Err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
+			// count a wait for a place. Notices of watches are delivered again after one.
+			r.Err = fmt.Errorf("%w: the turn could not begin before its time was up", actor.ErrOverloaded)
 		}
 		// A call of an actor of another host has a key, but what began its chain may have none.
 		if r.Stats.Committed && (r.Stats.Sent || c.Inv.Origin != nil) {

@@ -169,7 +169,8 @@ func (s *Services) follow(ctx context.Context, f *followed) {
 		switch {
 		case err == nil:
 			failing = false
-			for _, w := range s.changed(f, list) {
+			to, list := s.changed(f, list)
+			for _, w := range to {
 				w.heard(list)
 			}
 		case !failing && ctx.Err() == nil:
@@ -188,19 +189,22 @@ func (s *Services) asks(f *followed) {
 	}
 }
 
-// changed keeps what was read, and returns the watches that are to have it.
-func (s *Services) changed(f *followed, list []byte) (to []*watch) {
+// changed keeps what was read, and returns the watches that are to have it. Those that get the same list
+// at different times share its memory.
+func (s *Services) changed(f *followed, list []byte) (to []*watch, newest []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	same := bytes.Equal(list, f.list)
-	f.list = list
+	if !same {
+		f.list = list
+	}
 	for w, st := range f.watches {
 		if st == asked || st == current && !same {
 			f.watches[w] = current
 			to = append(to, w)
 		}
 	}
-	return to
+	return to, f.list
 }
 
 // read returns the list of a name: abi/SPEC.md has its form.

@@ -191,3 +191,21 @@ func TestNoReadAfterTheEnd(t *testing.T) {
 	}
 	src.wantReads(t, 0)
 }
+
+// Watches that begin one after the other share the memory of a list.
+func TestListIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServices(&source{holder: "ann"})
+		var first, second []byte
+		w := s.Watch("app", "name", func(list []byte) { first = list })
+		synctest.Wait()
+		v := s.Watch("app", "name", func(list []byte) { second = list })
+		synctest.Wait()
+		if string(first) != list("ann") || &first[0] != &second[0] {
+			t.Errorf("%s at %p and %s at %p", first, first, second, second)
+		}
+		w.Stop()
+		v.Stop()
+		s.Wait()
+	})
+}

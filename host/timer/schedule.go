@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -353,6 +354,7 @@ type watch struct {
 	following turn.Following // of services; nil: a host
 	busy      bool           // a notice with a list is on its way
 	next      []byte         // the list to follow it; nil: none
+	told      []byte         // the list of the latest notice; nil: that was none, or was dropped
 }
 
 // size is what the watch counts for in the memory of a clock.
@@ -383,19 +385,21 @@ func (w *watch) heard(s *Schedule, list []byte) {
 	}
 }
 
-// report tells the list that is next, if there is one.
+// report tells the list that is next, if there is one, and it is not the one that was told before: a change
+// may be undone while that waits.
 func (w *watch) report(s *Schedule) {
 	list := w.next
-	w.busy, w.next = list != nil && !w.gone && !s.closed, nil
+	w.busy, w.next = list != nil && !bytes.Equal(list, w.told) && !w.gone && !s.closed, nil
 	if !w.busy {
 		return
 	}
+	w.told = list
 	t := w.message(list)
 	t.Ended = func(again bool) {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		if again {
-			w.next = nil // the list of the next second is as new
+			w.next, w.told = nil, nil // the list of the next second is as new
 			w.following.Again()
 		}
 		w.report(s)

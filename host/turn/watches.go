@@ -97,7 +97,7 @@ func (t *Turn) HostWatch(typ, id, method string) (replaced bool, code abi.Code) 
 
 // ServiceWatch implements [engine.Calls].
 func (t *Turn) ServiceWatch(name, method string) (replaced bool, code abi.Code) {
-	if code := t.mayTime(); code != 0 {
+	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
 		return false, code
 	}
 	w := WatchEffect{Of: actor.Key{App: t.spec.Key.App, ID: name}, Method: method, Services: t.env.Followers}

@@ -166,7 +166,7 @@ func (w *Workers) perform(did *actions, err error, now time.Time, then *followUp
 		a := m.Of
 		a.Tip = m.Flight().Payload.After(a)
 		if m.Dropped() == nil { // otherwise the worker does it, when the turn that runs has ended
-			a.Rev = w.cfg.Table.Revisions.Next()
+			a.Rev, a.Hooked = w.cfg.Table.Revisions.Next(), false
 		}
 		a.Weigh()
 	}

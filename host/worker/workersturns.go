@@ -123,7 +123,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	}
 	behind, dropped := a.Member.End()
 	if dropped != nil { // the turn has changed what the revision names
-		a.Rev = w.cfg.Table.Revisions.Next()
+		a.Rev, a.Hooked = w.cfg.Table.Revisions.Next(), false
 	}
 	switch {
 	case dropped != nil && o.Resting: // what it ran on is gone
@@ -158,6 +158,9 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		c.Result = o.Result
 		c.Result.Stats.Ended = now
 		c.Answer(&then.answered)
+	}
+	if dropped == nil && o.Resting && !o.Commits && c.Result.Err == nil { // of a turn that changed nothing
+		a.Hooked = a.Hooked || o.Sealed.Life.Activated
 	}
 	for _, earlier := range slices.Backward(behind) {
 		earlier.RunAgain(dropped, &then.answered)
@@ -303,6 +306,15 @@ func (w *Workers) disposeChain(s *activation.Shard, a *activation.Activation, c 
 		}
 		if !folded { // what guests have cached of it is not so
 			m.Activation.Rev = w.cfg.Table.Revisions.Next()
+		}
+		switch life := o.Sealed.Life; {
+		case why[i] != nil:
+			m.Activation.Hooked = false
+		case dropped == nil && o.Resting && !folded && c.Result.Err == nil:
+			if i > 0 {
+				life = m.Effects.Life
+			}
+			m.Activation.Hooked = m.Activation.Hooked || life.Activated
 		}
 		if i == 0 {
 			continue
