@@ -300,8 +300,7 @@ func agreement(k *kids) {
 			if err != nil {
 				return err
 			}
-			gone := id == ""
-			if !gone {
+			if id != "" {
 				mine, err := t.Add(id[1:], 1)
 				if err != nil {
 					return err
@@ -309,8 +308,7 @@ func agreement(k *kids) {
 				reply, err := t.Call("Kid", id, "Step", fmt.Sprint(mine))
 				var failed *actor.GuestError
 				switch {
-				case errors.As(err, &failed) && failed.Code == abi.CallPassedAway:
-					gone = true
+				case errors.As(err, &failed) && failed.Code == abi.CallPassedAway: // another one follows it
 				case err != nil:
 					return err
 				case reply != fmt.Sprint(mine):

@@ -8,9 +8,9 @@
 // as long as that activation lives, and never again. IDs begin with a control character, so that
 // no caller from outside and nothing durable can name a child ([actor.Key.IsAnonymous]).
 //
-// A family ends, with all children and their states, when its activation leaves memory for
-// whatever reason, when the host loses the parent, and with the commit with which the parent passes
-// away or is deleted. It ends at one moment; what children do meanwhile is refused afterwards.
+// A family ends, with all children and their states, when its activation leaves memory,
+// when the host loses the parent, and with the commit with which the parent passes away or is
+// deleted. It ends at one moment; what children do meanwhile is refused afterwards.
 //
 // # Rows in memory
 //
@@ -33,6 +33,6 @@
 //
 // # Bounds
 //
-// A parent has at most [Max] children, those in doubt not counted. Their states count as those of activations do; evicting the
-// parent frees them.
+// A parent has at most [Max] children, those in doubt not counted. Their states count as
+// those of activations do; evicting the parent frees them.
 package children

@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// behind is a store that does what it is told to.
+// behind is a store whose answers a test sets.
 type behind struct {
 	Committer
 	rows     map[actor.Key]actor.Row

@@ -65,9 +65,8 @@
 //
 // [Send] sends a message instead, which takes effect exactly once and later. What nobody
 // consumes comes back ([OnUndelivered]) or goes to another actor ([Forward]). [Tell] sends in
-// memory alone. [Spawn] makes an actor, [SpawnChild] one in memory alone, [PassAway] ends one, [Become] changes
-// which methods one accepts, [Claim] gives it a name, [Hooks] run as it comes and goes, [WatchHost] hears of lost
-// hosts, [WatchService] of names.
+// memory alone. [Spawn] makes an actor, [SpawnChild] one in memory alone, [PassAway] ends one, [Become] changes which
+// methods it accepts, [Claim] gives it a name, [Hooks] run as it comes and goes, [WatchHost] and [WatchService] report.
 //
 // # Determinism
 //
