@@ -105,7 +105,7 @@ func TestActivatedBehindACommit(t *testing.T) {
 }
 
 // A turn that runs again, because the commit of another actor that it shares one with was refused, runs its
-// hook again, whatever runs on its state meanwhile.
+// hook again, also if another turn has run on its state meanwhile.
 func TestActivatedRunsAgainWithItsTurn(t *testing.T) {
 	for _, meanwhile := range []string{"", "Wait", "AskToWait"} {
 		t.Run(meanwhile, func(t *testing.T) {

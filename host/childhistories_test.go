@@ -17,7 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
 
-// kidsOf are two hosts with children, of which the first one has the actor a.
+// kidsOf returns two hosts whose actors have children. The first host holds the actor a.
 func kidsOf(t *testing.T) (*hosts, *kids) {
 	hs := newHosts(t, host.Limits{})
 	k := &kids{stage: hs.stages[0], gate: make(chan struct{})}
@@ -29,9 +29,9 @@ func kidsOf(t *testing.T) (*hosts, *kids) {
 }
 
 // TestChildNeverCallsAMovedParent: a child whose parent moves, and is about to leave this host, does not call the actor at
-// its new host, which is not its parent.
+// its new host, which is not its parent, and sends it no message.
 func TestChildNeverCallsAMovedParent(t *testing.T) {
-	for method, want := range map[string]string{"call": "kid goes on, said", "read": "kid goes on"} { // which it fails with
+	for method, want := range map[string]string{"call": "kid goes on, said", "read": "kid goes on", "tell": "kid goes on, said, kid undelivered not_owner"} { // which it fails with
 		synctest.Test(t, func(t *testing.T) {
 			hs, k := kidsOf(t)
 			one := k.must(t, "a", kidNew)
@@ -65,8 +65,8 @@ func TestChildNeverCallsAMovedParent(t *testing.T) {
 	}
 }
 
-// TestChildrenOfParentsInDoubt: when the outcome of the commit is never known with which a parent is deleted or passes
-// away, its children are gone: it may be another life that would have them.
+// TestChildrenOfParentsInDoubt: a commit deletes a parent or ends its life, and its outcome is never known. The children
+// are gone, since the actor may have begun another life.
 func TestChildrenOfParentsInDoubt(t *testing.T) {
 	for _, how := range []string{"deleted", "passed away"} {
 		for _, fault := range []string{"applied", "lost"} {
@@ -102,7 +102,8 @@ func TestChildrenOfParentsInDoubt(t *testing.T) {
 	}
 }
 
-// TestChildrenInDoubtDoNotCount: children that are gone since the outcome of a commit is not known make room for others.
+// TestChildrenInDoubtDoNotCount: a parent may make other children in the place of those that an unknown outcome has
+// ended.
 func TestChildrenInDoubtDoNotCount(t *testing.T) {
 	eachMailbox(t, func(t *testing.T, spawn kidOp) {
 		k := newKids(t, host.Config{SettleGrace: time.Second, SweepEvery: time.Second, Limits: host.Limits{IdleTimeout: time.Minute}})
@@ -214,8 +215,8 @@ func TestManyParents(t *testing.T) {
 	})
 }
 
-// TestChildrenAndTheirParentAgree: a parent that counts what it and its children have done to each child agrees with the
-// child, as long as that lives: whatever fails, is evicted, lost, deleted or not known meanwhile.
+// TestChildrenAndTheirParentAgree: a parent and each of its children count the calls between them, and agree as long as
+// the child lives, while commits fail or have unknown outcomes and parents are evicted, lost, deleted and handed over.
 func TestChildrenAndTheirParentAgree(t *testing.T) {
 	for _, cluster := range []bool{false, true} {
 		t.Run(fmt.Sprint("cluster ", cluster), func(t *testing.T) {

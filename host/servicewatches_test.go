@@ -49,7 +49,7 @@ func (w *following) actor(placement string) hosttest.Actor {
 			return errors.Join(err, claim(t))
 		},
 		"Reclaim": sequence(release, claim),
-		// WatchMany watches 100 names of which its payload is the beginning.
+		// WatchMany watches 100 names that begin with its payload.
 		"WatchMany": func(t *hosttest.Turn) error {
 			for i := range actor.MaxWatches {
 				if _, err := t.WatchService(fmt.Sprint(string(t.Frame.Payload), i), "Learn"); err != nil {
@@ -149,7 +149,7 @@ func TestServiceWatcherLearnsEachList(t *testing.T) {
 	})
 }
 
-// What nobody watches is not read, and a name that many watch is read once a second.
+// A host reads a watched name once a second for all its watches, and does not read other names.
 func TestReadsOfWatchedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs, w := followers(t, host.Limits{})

@@ -127,7 +127,7 @@ func (r *told) Answer(_ actor.Reply, err error) {
 	}
 }
 
-// moved has a message follow its receiver, which is not here. One that somebody waits for does not.
+// moved has a message follow its receiver to another host. A notice with a list stays: its watch asks again.
 func (ts *tells) moved(t *actor.Tell) {
 	if t.Ended != nil {
 		t.Ended(true)

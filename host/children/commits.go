@@ -49,7 +49,7 @@ func parts(c *actor.Commit) (own, rest actor.Commit) {
 	return own, rest
 }
 
-// writes reports whether a commit does more than to fence.
+// writes reports whether a commit changes the store, and does not only fence.
 func writes(c *actor.Commit) bool {
 	return len(c.Rows)+len(c.Records)+len(c.Events)+len(c.Services) > 0 || !c.Reminders.Empty()
 }

@@ -39,7 +39,7 @@ type family struct {
 // child is the row of a child.
 type child struct {
 	row actor.Row
-	// doubt is the commit of an unknown outcome that has the child; zero: there is none.
+	// doubt is the commit with an unknown outcome that writes or ends the child; zero if the row is known.
 	doubt actor.CommitID
 }
 
@@ -90,7 +90,7 @@ func (fs *Families) has(parent actor.Key) bool {
 	return fs.parent[parent] != nil
 }
 
-// Parent returns the parent of a child that lives, or is in doubt, and counts as a use of it.
+// Parent returns the parent of a child that lives or is in doubt, and puts off its idle timeout.
 func (fs *Families) Parent(key actor.Key, now time.Time) (parent actor.Key, ok bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -102,9 +102,9 @@ func (fs *Families) Parent(key actor.Key, now time.Time) (parent actor.Key, ok b
 	return f.parent, true
 }
 
-// Related reports whether two actors, one of which is a child, are a parent and its child or
-// children of one parent. The children need not be there yet, and may be gone; but no child ever has an ID that
-// [Families.ID] does not make, which a guest has made up.
+// Related reports whether two actors are a parent and its child, or children of one parent. One of the
+// two at least is a child, which may not exist yet or any more. An ID that a guest has made up, and
+// [Families.ID] cannot have made, is related to none.
 func (fs *Families) Related(a, b actor.Key) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -113,7 +113,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	return errs
 }
 
-// landed takes the outcome of a commit from the store.
+// landed applies to the children what a commit does, or puts them in doubt, as its outcome in the store says.
 func (s *Store) landed(own, rest *actor.Commit, err error) {
 	switch {
 	case err == nil:
@@ -140,8 +140,8 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 	return err
 }
 
-// LockedTurn is that of the store: children have none. It may be one that ends a parent, whose type is placed any by
-// now.
+// LockedTurn is that of the store. A child has no locked turns, but a parent has them once its type is placed any, and
+// such a turn may end its life.
 func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	if key.IsAnonymous() {
 		return nil, fmt.Errorf("locked turn of a volatile child: %w", actor.ErrActorNotFound)
@@ -191,8 +191,8 @@ func (s *Store) check(own *actor.Commit) bool {
 	return true
 }
 
-// apply does to children what a commit asks for whose rest has been applied. A parent that is deleted
-// or passes away leaves no children.
+// apply applies the children's part of a commit after the store has applied the rest. A parent that is
+// deleted or passes away leaves no children.
 func (s *Store) apply(own, rest *actor.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Store) apply(own, rest *actor.Commit) {
 	}
 }
 
-// fence confirms that actors are as a commit has read them that does nothing to the store.
+// fence confirms that actors are as a commit has read them. The commit does nothing else in the store.
 func (s *Store) fence(ctx context.Context, read []actor.RowFence) error {
 	if len(read) == 0 || !s.behind.Shared() { // this host alone writes, and its turns are in order
 		return nil

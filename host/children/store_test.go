@@ -186,8 +186,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestDoubtOfParents: when the outcome of a commit is unknown with which a parent is deleted, its children are gone
-// until settling decides. One that an earlier commit has put in doubt stays so, and none of them keeps others out.
+// TestDoubtOfParents: a commit that deletes a parent has an unknown outcome. The children are gone until settling
+// decides, except for those that an earlier commit has put in doubt. None of them counts for the bound.
 func TestDoubtOfParents(t *testing.T) {
 	for outcome, want := range map[error]string{nil: "- -", actor.ErrStale: "a1 -", actor.ErrAmbiguous: "- -"} {
 		f := newFixture()

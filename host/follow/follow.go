@@ -2,8 +2,8 @@
 // and hands it to the watches that have not seen it.
 //
 // A name that ends in a slash is a group: all services whose names begin with it. Another name is
-// one service. All watches of a name share its reads, of which there is one a second, and one at
-// once when a watch begins.
+// one service. All watches of a name share its reads: one a second, and one at once when a watch
+// begins.
 //
 //	          Watch              read, once a second               read
 //	(absent) ───────▶ to be read ──────────────────▶ to be handed ──────▶ has the newest list

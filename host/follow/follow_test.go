@@ -151,7 +151,7 @@ func TestReadWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// An app that watches as many names as it can leaves some to others, and what nobody watches counts no more.
+// An app that watches as many names as it can leaves some to others. A name counts until its last watch ends.
 func TestNamesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServices(&source{})

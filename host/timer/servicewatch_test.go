@@ -84,7 +84,7 @@ func TestListsFollowEachOther(t *testing.T) {
 	w.want(t)
 }
 
-// A watch that has ended tells nothing, whatever was on its way.
+// A watch that has ended tells no list, also if one was on its way.
 func TestListOfAWatchThatHasEnded(t *testing.T) {
 	w := newWatched()
 	w.heard([]byte("1"))

@@ -36,7 +36,8 @@ type Spawner interface {
 	// Spawn returns the row of a new actor of a type: the same one when the turn is run
 	// again. problem says why there is none, for people, with a code of [abi.Code].
 	Spawn(typ string) (row actor.RowWrite, code abi.Code, problem string)
-	// SpawnChild is Spawn of a volatile child of the turn's actor, of which the turn has made some before.
+	// SpawnChild is Spawn of a volatile child of the turn's actor. made is how many children the turn has
+	// made before.
 	SpawnChild(typ string, sharing bool, made int) (row actor.RowWrite, code abi.Code, problem string)
 	// Related reports whether an actor is of the same family as the turn's: its parent or a child, or
 	// another child of its parent. One of the two is a volatile child.
