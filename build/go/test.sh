@@ -28,10 +28,14 @@ for f in "${flags[@]}"; do [ "$f" = -race ] || unraced_flags+=("$f"); done
 without=$(go list "$pkg" 2>/dev/null | grep -E "$no_race") # what cannot be listed fails below
 xargs -r go test "${unraced_flags[@]}" -p 1 <<<"$without" >"$logs/without-race" 2>&1 &
 unraced=$!
-# crashed LOG: the packages that ended by a signal outside Go code. The race detector itself does that,
-# rarely, in bubbles of testing/synctest. A fault of Go code is a panic instead.
+# crashed LOG: the packages that the race detector ended, not their tests. It does that, rarely, in bubbles
+# of testing/synctest: by a signal outside Go code (a fault of Go code is a panic), or by a check of its
+# own state (go.dev/issue/78156).
 crashed() {
-  awk '/^SIGSEGV: segmentation violation$/ { c = 1 } /^(ok|FAIL)[ \t]+[^ \t]/ { if (c && $1 == "FAIL") print $2; c = 0 }' "$1"
+  awk '
+    /^SIGSEGV: segmentation violation$/ || /ThreadSanitizer: CHECK failed: tsan_rtl/ { c = 1 }
+    /^(ok|FAIL)[ \t]+[^ \t]/ { if (c && $1 == "FAIL") print $2; c = 0 }
+  ' "$1"
 }
 
 for module in "$@"; do
