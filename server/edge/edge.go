@@ -157,6 +157,22 @@ func (e *Edge) BodyDeadline() time.Time { return time.Now().Add(e.Conf.Bounds.Bo
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, false) }
 
 func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
+	began := time.Now()
+	x, r := e.begin(w, r, peers, began)
+	route := x.Route
+	ended := false // not cut off
+	defer func() { x.served(r, began, ended) }()
+	defer x.ReleaseBody()
+	defer e.recoverPanic(route, x, r)
+	if e.admit(route, x, r) {
+		route.ServeHTTP(x, r)
+	}
+	x.writeRest()
+	ended = true
+}
+
+// begin returns the exchange of a request, and the request as handlers see it.
+func (e *Edge) begin(w http.ResponseWriter, r *http.Request, peers bool, now time.Time) (*Exchange, *http.Request) {
 	path := r.URL.EscapedPath()
 	route := e.Routes.find(path)
 	x := &Exchange{
@@ -180,48 +196,46 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	if !route.Peer && e.leaving.Load() {
 		h.Set("Connection", "close") // in HTTP/2 net/http makes a GOAWAY of it
 	}
-	began := time.Now()
 	ctx := x.Trace.Context(context.WithValue(r.Context(), exchangeKey{}, x))
 	if t, ok := timeoutOf(r.Header); ok {
 		ctx = t.Context(ctx)
 	}
 	r = r.WithContext(ctx)
 	if route.Upload {
-		x.bodyEnd = began.Add(e.Conf.Bounds.UploadTimeout)
+		x.bodyEnd = now.Add(e.Conf.Bounds.UploadTimeout)
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = x.readCloser()
 	}
-	ended := false // not cut off
-	defer func() {
-		took := time.Since(began)
-		status := x.status
-		switch {
-		case status != 0:
-		case ended && r.Context().Err() == nil:
-			status = http.StatusOK // which net/http answers for a handler that says nothing
-		default:
-			status = failure.StatusClientClosedRequest
-		}
-		x.Route.metrics.Served(status, took, x.Trace) // a handler may have changed the route
-		x.recordSpan(began, status, took)
-		level := slog.LevelDebug
-		if x.Caller.Name != "" && route.role >= RoleDeploy {
-			level = slog.LevelInfo // who changes what runs is on record
-		}
-		if e.Log.Enabled(r.Context(), level) {
-			e.Log.LogAttrs(r.Context(), level, "request served", x.Trace.AppendLog([]slog.Attr{
-				slog.String("request_id", x.ID), slog.String("token", x.Caller.Name), slog.String("method", r.Method), slog.String("route", x.Route.name),
-				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
-				slog.Int("status", status), slog.Duration("took", took),
-			})...)
-		}
-	}()
-	defer x.ReleaseBody()
-	defer e.recoverPanic(route, x, r)
-	e.enter(route, x, r)
-	x.writeRest()
-	ended = true
+	return x, r
+}
+
+// served records an exchange that began at a time; ended tells one that its handler has ended from one
+// that was cut off.
+func (x *Exchange) served(r *http.Request, began time.Time, ended bool) {
+	e := x.Edge
+	took := time.Since(began)
+	status := x.status
+	switch {
+	case status != 0:
+	case ended && r.Context().Err() == nil:
+		status = http.StatusOK // which net/http answers for a handler that says nothing
+	default:
+		status = failure.StatusClientClosedRequest
+	}
+	x.Route.metrics.Served(status, took, x.Trace) // a handler may have changed the route
+	x.recordSpan(began, status, took)
+	level := slog.LevelDebug
+	if x.Caller.Name != "" && x.Route.role >= RoleDeploy {
+		level = slog.LevelInfo // who changes what runs is on record
+	}
+	if e.Log.Enabled(r.Context(), level) {
+		e.Log.LogAttrs(r.Context(), level, "request served", x.Trace.AppendLog([]slog.Attr{
+			slog.String("request_id", x.ID), slog.String("token", x.Caller.Name), slog.String("method", r.Method), slog.String("route", x.Route.name),
+			slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
+			slog.Int("status", status), slog.Duration("took", took),
+		})...)
+	}
 }
 
 // traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
@@ -260,8 +274,8 @@ func (e *Edge) recoverPanic(route *Route, x *Exchange, r *http.Request) {
 // ErrPanicked is not in the map of errors on purpose: it is answered as internal.
 var ErrPanicked = errors.New("a handler panicked")
 
-// Enter lets a request through to its route, or refuses it.
-func (e *Edge) enter(route *Route, w *Exchange, r *http.Request) {
+// admit reports whether a request may go to its route. If not, it has answered it.
+func (e *Edge) admit(route *Route, w *Exchange, r *http.Request) bool {
 	if route.rpc && r.Method == http.MethodPost && !route.Streaming && !route.LongLived {
 		switch r.Header.Get("Content-Type") {
 		case "", "application/x-www-form-urlencoded": // which curl says of every body
@@ -272,22 +286,21 @@ func (e *Edge) enter(route *Route, w *Exchange, r *http.Request) {
 	case w.peers && !route.Peer && !route.Open, route.Peer && !w.peers && e.Conf.Peers.Addr != "",
 		e.isPeer(r) && !route.Peer && !route.Open:
 		e.serveNothing(w, r) // the API and what hosts say to each other are apart
-		return
+		return false
 	case route.Peer:
 		if refused := e.admitPeer(r); refused != nil {
 			e.unadmitted.refused(r.RemoteAddr, refused)
 			e.refuse(route, w, r, refused)
-			return
+			return false
 		}
 		w.Caller = anyone
-		route.ServeHTTP(w, r)
-		return
+		return true
 	}
 	if !route.Open {
 		if e.cors != nil {
 			e.cors.HandlerFunc(w, r)
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-				return // answered: a preflight carries no token
+				return false // answered: a preflight carries no token
 			}
 		}
 		caller, refused := e.admission.admit(r)
@@ -296,21 +309,21 @@ func (e *Edge) enter(route *Route, w *Exchange, r *http.Request) {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
 			e.refuse(route, w, r, refused)
-			return
+			return false
 		}
 		w.Caller = caller
 		if err := caller.Require(route.needs(r)); err != nil {
 			e.refuse(route, w, r, err)
-			return
+			return false
 		}
 		if caller.app != "" { // of others the app is not known yet
 			if err := e.checkAnswers(caller.app); err != nil {
 				e.refuse(route, w, r, err)
-				return
+				return false
 			}
 		}
 	}
-	route.ServeHTTP(w, r)
+	return true
 }
 
 // refuse answers err in the protocol of the request, without a handler.
