@@ -32,7 +32,7 @@ func (newestFeed) Read(context.Context, actor.Key, actor.EventPosition) ([]actor
 	return nil, errors.New("nothing to read")
 }
 
-func (newestFeed) Subscribe(context.Context, actor.Key, actor.EventPosition, func([]actor.Event) error) error {
+func (newestFeed) Subscribe(context.Context, actor.Key, actor.EventPosition, time.Duration, func([]actor.Event) error) error {
 	return errors.New("nothing to subscribe to")
 }
 

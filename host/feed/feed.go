@@ -66,10 +66,13 @@ func (f *Feed) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, 
 // Subscribe calls deliver with the events of an actor after a position (the zero value: those
 // that are kept), some at a time and in
 // their order, until ctx ends, deliver returns an error, or events were trimmed that are next:
-// [actor.ErrPositionGone]. deliver must not keep or change the events.
-func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error {
+// [actor.ErrPositionGone]. Where there were none for idle, it calls deliver with none. deliver must not
+// keep or change the events.
+func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, idle time.Duration, deliver func([]actor.Event) error) error {
 	t := f.enter(key)
 	defer f.leave(t)
+	quiet := time.NewTimer(idle)
+	defer quiet.Stop()
 	for {
 		events, news, err := f.next(ctx, t, after)
 		switch {
@@ -80,10 +83,16 @@ func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPo
 				return err
 			}
 			after = events[len(events)-1].Position
+			quiet.Reset(idle)
 			continue
 		}
 		select {
 		case <-news:
+		case <-quiet.C:
+			if err := deliver(nil); err != nil {
+				return err
+			}
+			quiet.Reset(idle)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

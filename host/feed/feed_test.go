@@ -117,7 +117,7 @@ func subscribe(t *testing.T, f *Feed, after actor.EventPosition, slow chan struc
 	s := &subscriber{ended: make(chan struct{}), stop: cancel, slow: slow}
 	go func() {
 		defer close(s.ended)
-		s.err = f.Subscribe(ctx, key, after, func(list []actor.Event) error {
+		s.err = f.Subscribe(ctx, key, after, time.Hour, func(list []actor.Event) error {
 			s.mu.Lock()
 			for _, e := range list {
 				s.texts = append(s.texts, string(e.Payload.Data))
@@ -491,4 +491,34 @@ func TestPull(t *testing.T) {
 	if _, ok, err := f.Pull(t.Context(), cursor(at(0, 0))); ok || !errors.Is(err, s.fails) {
 		t.Errorf("of a store that fails: %v, %v", ok, err)
 	}
+}
+
+// TestIdle: a subscriber that gets no events for a while is told so, each time, and counted from the
+// last event.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		f := New(Config{Store: st})
+		began := time.Now()
+		var got []string
+		err := f.Subscribe(t.Context(), key, actor.EventPosition{}, idle, func(list []actor.Event) error {
+			after := time.Since(began)
+			got = append(got, fmt.Sprint(len(list), " after ", after))
+			switch after {
+			case idle:
+				time.AfterFunc(20*time.Second, func() {
+					st.publish(key, "one")
+					f.Published(key, 1)
+				})
+			case 45*time.Second + 2*idle:
+				return errors.New("enough")
+			}
+			return nil
+		})
+		want := []string{"0 after 25s", "1 after 45s", "0 after 1m10s", "0 after 1m35s"}
+		if err == nil || !slices.Equal(got, want) {
+			t.Errorf("delivered %q, %v; want %q", got, err, want)
+		}
+	})
 }

@@ -25,6 +25,7 @@ const (
 	DefaultMaxStreamsBytes  int64 = 256 << 20
 	DefaultMaxRequestsBytes int64 = 256 << 20
 	DefaultMaxConnections         = 65536
+	DefaultMaxSubscriptions       = 20000
 
 	DefaultSubscriberHeartbeat = 2 * time.Second
 )
@@ -92,6 +93,9 @@ type Config struct {
 	// address. One address may have at most seven times what is free. Connections beyond the
 	// bound are closed. Defaults to [DefaultMaxConnections].
 	MaxConnections int
+	// MaxSubscriptions bounds the subscriptions of clients to events of actors, which apps share.
+	// Defaults to [DefaultMaxSubscriptions].
+	MaxSubscriptions int
 	// SubscriberHeartbeat is how often each side of ReminderService.Connect must be heard of; after
 	// three times as long without a frame a stream is given up. Defaults to
 	// [DefaultSubscriberHeartbeat].
@@ -123,6 +127,7 @@ func (c Config) WithDefaults() Config {
 	c.MaxStreamsBytes = cmp.Or(c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	c.MaxRequestsBytes = cmp.Or(c.MaxRequestsBytes, DefaultMaxRequestsBytes)
 	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+	c.MaxSubscriptions = cmp.Or(c.MaxSubscriptions, DefaultMaxSubscriptions)
 	c.SubscriberHeartbeat = cmp.Or(c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)
 	c.Bounds = c.Bounds.withDefaults(c.MaxModuleBytes)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -142,6 +147,7 @@ func (c Config) validate() error {
 		{"MaxStreamsBytes", c.MaxStreamsBytes},
 		{"MaxRequestsBytes", c.MaxRequestsBytes},
 		{"MaxConnections", int64(c.MaxConnections)},
+		{"MaxSubscriptions", int64(c.MaxSubscriptions)},
 		{"SubscriberHeartbeat", int64(c.SubscriberHeartbeat)},
 	} {
 		if f.value < 0 {

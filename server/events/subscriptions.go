@@ -15,7 +15,7 @@ import (
 type Feed interface {
 	Newest(ctx context.Context, key actor.Key) (actor.EventPosition, error)
 	Read(ctx context.Context, key actor.Key, after actor.EventPosition) ([]actor.Event, error)
-	Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, deliver func([]actor.Event) error) error
+	Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, idle time.Duration, deliver func([]actor.Event) error) error
 }
 
 // Subscription is one that a server serves.
@@ -24,8 +24,7 @@ type Subscription struct {
 	KeptOnly bool
 	// Began is called with the position at which it begins, before the first event.
 	Began func(actor.EventPosition) error
-	// Deliver is called with events in their order, and Idle where nothing was sent for a while;
-	// never two of the three at once.
+	// Deliver is called with events in their order, and Idle where nothing was sent for a while.
 	Deliver func([]actor.Event) error
 	Idle    func() error
 }
@@ -44,7 +43,7 @@ type Subscriptions struct {
 // New returns subscriptions, limit of which may be open. They end when draining does.
 func New(draining context.Context, feed Feed, limit int64) *Subscriptions {
 	bounds := fair.Bounds{Name: "subscriptions to events", Total: limit, Always: limit / alwaysOpen, Most: limit}
-	return &Subscriptions{Feed: feed, draining: draining, open: edge.NewPlaces(bounds, "end others, or use another server")}
+	return &Subscriptions{Feed: feed, draining: draining, open: edge.NewPlaces(bounds, "end others, use another server, or start this one with a larger --max-subscriptions")}
 }
 
 // alwaysOpen is the part of all subscriptions that an app may have whatever others have.
@@ -78,60 +77,37 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 		return err
 	}
 	defer s.open.Leave(key.App)
-	if after == nil {
-		newest, err := s.Feed.Newest(ctx, key)
-		if err != nil {
-			return err
-		}
-		after = &newest
+	begin, err := s.begin(ctx, key, after)
+	if err != nil {
+		return err
 	}
-	if err := to.Began(*after); err != nil {
+	if err := to.Began(begin); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
 	if to.KeptOnly {
-		return s.deliverKept(ctx, key, *after, to.Deliver)
+		return s.deliverKept(ctx, key, begin, to.Deliver)
 	}
-	sent := make(chan []actor.Event)
-	ended := make(chan error, 1)
-	taken := make(chan error)
-	go func() {
-		defer close(ended)
-		ended <- s.Feed.Subscribe(ctx, key, *after, func(events []actor.Event) error {
-			select {
-			case sent <- events:
-				return <-taken
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
-	idle := time.NewTicker(idleEvery)
-	defer idle.Stop()
-	for {
-		var err error
-		select {
-		case events := <-sent:
-			idle.Reset(idleEvery)
-			err = to.Deliver(events)
-			taken <- err
-		case <-idle.C:
-			err = to.Idle()
-		case err := <-ended:
-			if s.draining.Err() != nil {
-				return nil
-			}
-			return err
+	err = s.Feed.Subscribe(ctx, key, begin, idleEvery, func(events []actor.Event) error {
+		if len(events) == 0 {
+			return to.Idle()
 		}
-		if err != nil {
-			cancel()
-			for range ended { // it ends with ctx
-			}
-			return err
-		}
+		return to.Deliver(events)
+	})
+	if s.draining.Err() != nil {
+		return nil
 	}
+	return err
+}
+
+// begin returns the position at which a subscription begins.
+func (s *Subscriptions) begin(ctx context.Context, key actor.Key, after *actor.EventPosition) (actor.EventPosition, error) {
+	if after != nil {
+		return *after, nil
+	}
+	return s.Feed.Newest(ctx, key)
 }
 
 // deliverKept delivers the events of an actor after a position, until it has read the last one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -31,7 +32,7 @@ func (p *pages) Read(_ context.Context, _ actor.Key, after actor.EventPosition) 
 	return p.events[at:min(at+2, len(p.events))], nil
 }
 
-func (p *pages) Subscribe(context.Context, actor.Key, actor.EventPosition, func([]actor.Event) error) error {
+func (p *pages) Subscribe(context.Context, actor.Key, actor.EventPosition, time.Duration, func([]actor.Event) error) error {
 	return errors.New("it waits for new events")
 }
 

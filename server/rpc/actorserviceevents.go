@@ -17,16 +17,9 @@ func (a *actorService) Subscribe(ctx context.Context, req *connect.Request[green
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	var after *actor.EventPosition
-	switch from := req.Msg.GetFrom().(type) {
-	case *greenroomv1.SubscribeRequest_Start:
-		after = &actor.EventPosition{}
-	case *greenroomv1.SubscribeRequest_After:
-		at, err := actor.ParseEventPosition(from.After)
-		if err != nil {
-			return err
-		}
-		after = &at
+	after, err := afterOf(req.Msg)
+	if err != nil {
+		return err
 	}
 	position := ""
 	return a.s.Events.Subscribe(ctx, key, after, events.Subscription{
@@ -36,17 +29,35 @@ func (a *actorService) Subscribe(ctx context.Context, req *connect.Request[green
 			return stream.Send(&greenroomv1.SubscribeResponse{Position: position})
 		},
 		Deliver: func(list []actor.Event) error {
-			msg := &greenroomv1.SubscribeResponse{Events: make([]*greenroomv1.ActorEvent, len(list))}
-			for i := range list {
-				e := &list[i]
-				position = e.Position.String()
-				msg.Events[i] = &greenroomv1.ActorEvent{
-					Position: position, Name: e.Name, Payload: e.Payload.Data, ContentType: e.Payload.ContentType, PublishedAt: timestamppb.New(e.At), Life: e.Life,
-				}
-			}
-			msg.Position = position
+			msg := eventsMessage(list)
+			position = msg.GetPosition()
 			return stream.Send(msg)
 		},
 		Idle: func() error { return stream.Send(&greenroomv1.SubscribeResponse{Position: position}) },
 	})
+}
+
+// afterOf returns the position after which a subscription is to begin; nil for now.
+func afterOf(m *greenroomv1.SubscribeRequest) (*actor.EventPosition, error) {
+	switch from := m.GetFrom().(type) {
+	case *greenroomv1.SubscribeRequest_Start:
+		return &actor.EventPosition{}, nil
+	case *greenroomv1.SubscribeRequest_After:
+		at, err := actor.ParseEventPosition(from.After)
+		return &at, err
+	}
+	return nil, nil //nolint:nilnil // from now on
+}
+
+// eventsMessage returns the message with events, of which there is one at least.
+func eventsMessage(list []actor.Event) *greenroomv1.SubscribeResponse {
+	msg := &greenroomv1.SubscribeResponse{Events: make([]*greenroomv1.ActorEvent, len(list))}
+	for i := range list {
+		e := &list[i]
+		msg.Position = e.Position.String()
+		msg.Events[i] = &greenroomv1.ActorEvent{
+			Position: msg.Position, Name: e.Name, Payload: e.Payload.Data, ContentType: e.Payload.ContentType, PublishedAt: timestamppb.New(e.At), Life: e.Life,
+		}
+	}
+	return msg
 }

@@ -55,7 +55,7 @@ func New(draining context.Context, e *edge.Edge, to Backends) *Services {
 	s.Streams = edge.NewPlaces(streamBounds("streams open", limit), "put more calls on each, or use another server")
 	s.subscribers = edge.NewPlaces(streamBounds("subscribers", limit), "have each subscribe to more, or use another server")
 	s.watches = edge.NewPlaces(streamBounds("watches of services", watches), "end others, or use another server")
-	s.Events = events.New(draining, to.Feed, limit)
+	s.Events = events.New(draining, to.Feed, int64(e.Conf.MaxSubscriptions))
 	s.streamConf = newStreamConfig(s)
 	all := []edge.Service{newActorService(s), newModuleService(s), newLogService(s)}
 	if s.Settings != nil {
