@@ -53,11 +53,12 @@ func roles() role.Roles {
 	maps.Copy(all, cluster.Roles())
 	maps.Copy(all, reminders.Roles())
 	maps.Copy(all, fair.Roles())
+	maps.Copy(all, messages.Roles())
 	maps.Copy(all, sight.Roles())
 	return all
 }
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools(), sight.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars(), fair.Bars(), chains.Bars(), messages.Bars(), fair.Pools(), messages.Events(), sight.Bars())
 }

@@ -43,6 +43,7 @@ type serveFlags struct {
 	drain, drainDelay                time.Duration
 	maxModule, maxStoredModules      int64
 	maxActivations, maxConnections   int
+	maxSubscriptions                 int
 	maxRunning                       int
 	readyWhenPrepared                bool
 	stateMemory, callMemory          int64
@@ -119,6 +120,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.IntVar(&f.maxConnections, "max-connections", 0, "largest `number` of connections of clients, which addresses share; beyond it connections are closed (default 65536, or what the limit of open files allows beside 2048 for other uses)")
+	flags.IntVar(&f.maxSubscriptions, "max-subscriptions", 0, "largest `number` of subscriptions of clients to events of actors, which apps share (default 20000)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", edge.DefaultMaxModuleBytes, "largest module, in `bytes`")
@@ -292,6 +294,7 @@ func nodeConfig(c *cli, flags *pflag.FlagSet, f serveFlags) (node.Config, error)
 			MaxConnections:  f.maxConnections,
 			ShowStacks:      f.showStacks,
 
+			MaxSubscriptions:    f.maxSubscriptions,
 			SubscriberHeartbeat: f.subscriberHeartbeat,
 		}},
 		Limits:            f.limits,

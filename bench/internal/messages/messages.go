@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
 )
 
 const (
@@ -31,6 +32,8 @@ const (
 	rustTells    = "told per second of a processor, guests in Rust"
 	goRound      = "a round of ping-pong, actors in Go"
 	rustRound    = "a round of ping-pong, guests in Rust"
+	subscribed   = "subscribers, memory of each"
+	fannedOut    = "an event until the last reader has it, beside slow ones"
 )
 
 // Bars returns the bars of this area.
@@ -53,6 +56,23 @@ func Bars() []bar.Bar {
 		},
 		Run: bar.Of(tells),
 	}}
+}
+
+// Events returns the bar of subscribers to events.
+func Events() []bar.Bar {
+	return []bar.Bar{{
+		Name: "messages.4", Title: "10,000 subscribers to the events of an actor: memory that the server uses for each beyond that of an idle stream to an empty handler, against 4 KiB; and how long an event takes to 1,000 readers beside 100 subscribers that read nothing, against 100 that read",
+		Checks: []bar.Check{
+			{Name: subscribed, Unit: "KiB", Want: bar.AtMost, Target: 1},
+			{Name: fannedOut, Unit: "ms, p50", Want: bar.AtMost, Target: 1.25},
+		},
+		Run: bar.Of(subscribers),
+	}}
+}
+
+// Roles are the parts that run in processes of their own.
+func Roles() role.Roles {
+	return role.Roles{publisherRole: publisher, subscriberRole: subscriber}
 }
 
 // tells is messages.2. Its baselines are constants.

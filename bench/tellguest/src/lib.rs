@@ -1,5 +1,5 @@
 //! The guest of the benchmarks of volatile messages: the actors `a0` and `b0` tell each other, and
-//! so on. Their turns change nothing.
+//! so on. Their turns change nothing. Each may be asked to publish events.
 
 use greenroom::prelude::*;
 use greenroom::Ref;
@@ -7,6 +7,12 @@ use greenroom::Ref;
 greenroom::record! {
     #[derive(Default)]
     pub struct Teller {}
+}
+
+greenroom::record! {
+    /// An event of 4 KB.
+    #[derive(Default)]
+    pub struct Announced { pub n: i64, pub ballast: String }
 }
 
 /// The other one of a pair.
@@ -33,8 +39,13 @@ impl Teller {
         }
         peer(ctx.id()).message("Ping", &(left - 1)).tell(ctx)
     }
+
+    /// Publishes an event with a number.
+    fn announce(&mut self, ctx: &Context, n: i64) -> Result<(), Error> {
+        ctx.publish("announced", Announced { n, ballast: "x".repeat(4000) })
+    }
 }
 
 greenroom::actors! {
-    Teller { methods: { "Say" => say, "Hear" => hear, "Ping" => ping } }
+    Teller { methods: { "Say" => say, "Hear" => hear, "Ping" => ping, "Announce" => announce } }
 }
