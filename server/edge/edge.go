@@ -158,7 +158,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w
 
 func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	began := time.Now()
-	x, r := e.begin(w, r, peers, began)
+	x, r := newExchange(e, w, r, peers, began)
 	route := x.Route
 	ended := false // not cut off
 	defer func() { x.served(r, began, ended) }()
@@ -169,73 +169,6 @@ func (e *Edge) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	}
 	x.writeRest()
 	ended = true
-}
-
-// begin returns the exchange of a request, and the request as handlers see it.
-func (e *Edge) begin(w http.ResponseWriter, r *http.Request, peers bool, now time.Time) (*Exchange, *http.Request) {
-	path := r.URL.EscapedPath()
-	route := e.Routes.find(path)
-	x := &Exchange{
-		ResponseWriter: w,
-		Edge:           e,
-		Route:          route,
-		Control:        http.NewResponseController(w),
-		Path:           path,
-		ID:             newRequestID(),
-		Trace:          e.traceOfRequest(route, r.Header),
-		peers:          peers,
-		requestUse:     requestUse{declared: r.ContentLength, enveloped: route.rpc && isEnveloped(r)},
-		requestBody:    requestBody{body: r.Body, bodyLeft: route.MaxBody},
-	}
-	h := w.Header()
-	h.Set(HeaderRequestID, x.ID)
-	// A browser takes an answer for nothing but what it says that it is, and gives
-	// it to no page of another origin, unless CORS lets it.
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if !route.Peer && e.leaving.Load() {
-		h.Set("Connection", "close") // in HTTP/2 net/http makes a GOAWAY of it
-	}
-	ctx := x.Trace.Context(context.WithValue(r.Context(), exchangeKey{}, x))
-	if t, ok := timeoutOf(r.Header); ok {
-		ctx = t.Context(ctx)
-	}
-	r = r.WithContext(ctx)
-	if route.Upload {
-		x.bodyEnd = now.Add(e.Conf.Bounds.UploadTimeout)
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = x.readCloser()
-	}
-	return x, r
-}
-
-// served records an exchange that began at a time; ended tells one that its handler has ended from one
-// that was cut off.
-func (x *Exchange) served(r *http.Request, began time.Time, ended bool) {
-	e := x.Edge
-	took := time.Since(began)
-	status := x.status
-	switch {
-	case status != 0:
-	case ended && r.Context().Err() == nil:
-		status = http.StatusOK // which net/http answers for a handler that says nothing
-	default:
-		status = failure.StatusClientClosedRequest
-	}
-	x.Route.metrics.Served(status, took, x.Trace) // a handler may have changed the route
-	x.recordSpan(began, status, took)
-	level := slog.LevelDebug
-	if x.Caller.Name != "" && x.Route.role >= RoleDeploy {
-		level = slog.LevelInfo // who changes what runs is on record
-	}
-	if e.Log.Enabled(r.Context(), level) {
-		e.Log.LogAttrs(r.Context(), level, "request served", x.Trace.AppendLog([]slog.Attr{
-			slog.String("request_id", x.ID), slog.String("token", x.Caller.Name), slog.String("method", r.Method), slog.String("route", x.Route.name),
-			slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
-			slog.Int("status", status), slog.Duration("took", took),
-		})...)
-	}
 }
 
 // traceOfRequest is the trace that a request belongs to, with a span of its own; nil for

@@ -32,8 +32,6 @@ const (
 	rustTells    = "told per second of a processor, guests in Rust"
 	goRound      = "a round of ping-pong, actors in Go"
 	rustRound    = "a round of ping-pong, guests in Rust"
-	subscribed   = "subscribers, memory of each"
-	fannedOut    = "an event until the last reader has it, beside slow ones"
 )
 
 // Bars returns the bars of this area.
@@ -55,18 +53,6 @@ func Bars() []bar.Bar {
 			{Name: rustRound, Unit: "µs", Want: bar.AtMost, Target: 1},
 		},
 		Run: bar.Of(tells),
-	}}
-}
-
-// Events returns the bar of subscribers to events.
-func Events() []bar.Bar {
-	return []bar.Bar{{
-		Name: "messages.4", Title: "10,000 subscribers to the events of an actor: memory that the server uses for each beyond that of an idle stream to an empty handler, against 4 KiB; and how long an event takes to 1,000 readers beside 100 subscribers that read nothing, against 100 that read",
-		Checks: []bar.Check{
-			{Name: subscribed, Unit: "KiB", Want: bar.AtMost, Target: 1},
-			{Name: fannedOut, Unit: "ms, p50", Want: bar.AtMost, Target: 1.25},
-		},
-		Run: bar.Of(subscribers),
 	}}
 }
 

@@ -69,6 +69,9 @@ func (s publisherSpec) serve(ctx context.Context) (url string, stop func(context
 	return url, n.Stop
 }
 
+// streamsOfConnection are on one connection.
+const streamsOfConnection = 200
+
 // loopback is an address with a port that is free.
 const loopback = "127.0.0.1:0"
 

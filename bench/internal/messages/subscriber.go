@@ -39,10 +39,9 @@ type fanOut []time.Duration
 
 const (
 	publisherID = "a0"
-	// streamsOfConnection are on a connection, and windowOfStream the bytes that a subscriber has not
-	// read before its server waits for it: a few events.
-	streamsOfConnection = 200
-	windowOfStream      = 16 << 10
+	// windowOfStream is how many bytes a subscriber has not read before its server waits for it: a few
+	// events.
+	windowOfStream = 16 << 10
 )
 
 // subscriber plays [subscriberRole].

@@ -18,6 +18,24 @@ const (
 	eventRate       = 5 // in a second
 )
 
+// The names of the checks.
+const (
+	subscribed = "subscribers, memory of each"
+	fannedOut  = "an event until the last reader has it, beside slow ones"
+)
+
+// Events returns the bar of subscribers to events.
+func Events() []bar.Bar {
+	return []bar.Bar{{
+		Name: "messages.4", Title: "10,000 subscribers to the events of an actor: memory that the server uses for each beyond that of an idle stream to an empty handler, against 4 KiB; and how long an event takes to 1,000 readers beside 100 subscribers that read nothing, against 100 that read",
+		Checks: []bar.Check{
+			{Name: subscribed, Unit: "KiB", Want: bar.AtMost, Target: 1},
+			{Name: fannedOut, Unit: "ms, p50", Want: bar.AtMost, Target: 1.25},
+		},
+		Run: bar.Of(subscribers),
+	}}
+}
+
 // subscribers is messages.4.
 func subscribers(b *bar.B) {
 	wasm := b.BuildOnce("bench/tellguest")
