@@ -105,7 +105,7 @@ func (rs *Runs) Put(t *Run) {
 // Ready prepares t for one attempt on l.
 func (t *Run) Ready(s *serving.Type, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.Served, t.row, t.ReadOnly, t.Moment, t.recorded, t.sent = s, l, readOnly, now, nil, false
-	t.spawned = spawned{}
+	t.spawned = nil
 	t.Of.Timers = nil
 	inv, fuel := &t.Of.Inv, s.Limits.Fuel
 	if o := inv.Origin; o != nil && o.Fuel > 0 && (fuel == 0 || o.Fuel < fuel) {
@@ -493,7 +493,7 @@ func (t *Run) Spawn(typ string) (row actor.RowWrite, code abi.Code, problem stri
 	if t.Outermost != nil {
 		root = t.Outermost
 	}
-	return t.by.Spawner.spawn(t.Context(), root.Of, root.spawned, t.Of.Inv.Key, typ)
+	return t.by.Spawner.spawn(t.Context(), root.Of, &root.spawned, t.Of.Inv.Key, typ)
 }
 
 // SpawnChild implements [turn.Spawner].
@@ -505,7 +505,7 @@ func (t *Run) SpawnChild(typ string, sharing bool, made int) (row actor.RowWrite
 	if t.Outermost != nil {
 		root = t.Outermost
 	}
-	return t.by.Spawner.spawnChild(root.Of, root.spawned, t.Of.Inv.Key, typ, sharing, made)
+	return t.by.Spawner.spawnChild(root.Of, &root.spawned, t.Of.Inv.Key, typ, sharing, made)
 }
 
 // Related implements [turn.Spawner].

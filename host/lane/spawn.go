@@ -28,6 +28,15 @@ type Spawner struct {
 // spawned counts the actors that a chain has spawned, by who spawned them, and their type.
 type spawned map[spawnedBy]int
 
+// next counts one more, and returns how many there are by now.
+func (s *spawned) next(by spawnedBy) int {
+	if *s == nil {
+		*s = spawned{}
+	}
+	(*s)[by]++
+	return (*s)[by]
+}
+
 type spawnedBy struct{ key, typ string }
 
 // spawn is what [turn.Spawner] says, for a turn of the actor by, in a chain that c began.
@@ -36,15 +45,14 @@ type spawnedBy struct{ key, typ string }
 // of the type it has spawned in the chain: another run gets it again, with which other hosts may
 // have been called meanwhile. A repeated request, or another firing, begins in the same way once
 // more. So an ID is passed over if its actor has a row: an earlier one has spawned it.
-func (sp *Spawner) spawn(ctx context.Context, c *call.Call, before spawned, key actor.Key, typ string) (row actor.RowWrite, code abi.Code, problem string) {
+func (sp *Spawner) spawn(ctx context.Context, c *call.Call, before *spawned, key actor.Key, typ string) (row actor.RowWrite, code abi.Code, problem string) {
 	s, code, problem := sp.served(c, key.App, typ)
 	if code != 0 {
 		return row, code, problem
 	}
 	began, by := c.Began(c.Seed), spawnedBy{key.String(), typ}
 	for {
-		before[by]++
-		child := actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: by.id(began, before[by])}
+		child := actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: by.id(began, before.next(by))}
 		if c.Cause.Recorded() {
 			var version uint64
 			var err error
@@ -85,7 +93,7 @@ func firstRow(key actor.Key, s *serving.Type) actor.RowWrite {
 // spawnChild is spawn of a volatile child. It gets the same ID again when c is run again, as long as the
 // parent's activation lives, and no other child ever does. made is how many children the chain has made
 // for the parent before.
-func (sp *Spawner) spawnChild(c *call.Call, before spawned, parent actor.Key, typ string, sharing bool, made int) (row actor.RowWrite, code abi.Code, problem string) {
+func (sp *Spawner) spawnChild(c *call.Call, before *spawned, parent actor.Key, typ string, sharing bool, made int) (row actor.RowWrite, code abi.Code, problem string) {
 	s, code, problem := sp.served(c, parent.App, typ)
 	switch {
 	case code != 0:
@@ -96,8 +104,7 @@ func (sp *Spawner) spawnChild(c *call.Call, before spawned, parent actor.Key, ty
 		return row, abi.CodeTooMany, fmt.Sprintf("an actor has at most %d volatile children; have some pass away", children.Max)
 	}
 	by := spawnedBy{parent.String(), typ}
-	before[by]++
-	id := sp.Children.ID(parent, by.id(c.Seed, before[by]), sharing)
+	id := sp.Children.ID(parent, by.id(c.Seed, before.next(by)), sharing)
 	return firstRow(actor.Key{App: s.Deployment.App, Type: s.Deployment.Type, ID: id}, s), 0, ""
 }
 

@@ -105,18 +105,18 @@ func (t *Type) admitRates(r *rules, c *Call) error {
 			}
 		}
 	}
-	hosts := t.hosts(actor.PerNone)
+	hosts, now := t.hosts(actor.PerNone), c.Now
 	if m := r.quotas[actor.QuotaFuel]; m != nil {
-		if after, ok := m.take("", 0, hosts, c.Now); !ok {
+		if after, ok := m.take("", 0, hosts, now); !ok {
 			return t.overQuota(actor.QuotaFuel, m.rate, "units of fuel", after)
 		}
 	}
 	if m := r.quotas[actor.QuotaTurns]; m != nil {
-		after, ok := m.take("", 1, hosts, c.Now)
+		after, ok := m.take("", 1, hosts, now)
 		if !ok {
 			return t.overQuota(actor.QuotaTurns, m.rate, "turns", after)
 		}
-		taken[0] = func() { m.spend("", -1, hosts, c.Now) }
+		taken[0] = func() { m.spend("", -1, hosts, now) }
 	}
 	for i, scope := range t.scopes(c.Method) {
 		l := r.limits[scope]
@@ -124,7 +124,7 @@ func (t *Type) admitRates(r *rules, c *Call) error {
 			continue
 		}
 		key, hosts := keyOf(l.limit.Per, c), t.hosts(l.limit.Per)
-		after, ok := l.meter.take(key, 1, hosts, c.Now)
+		after, ok := l.meter.take(key, 1, hosts, now)
 		if !ok {
 			giveBack()
 			return &actor.LimitError{
@@ -132,7 +132,7 @@ func (t *Type) admitRates(r *rules, c *Call) error {
 				Reason: fmt.Sprintf("the limit of %s is %v turns per second%s; try again in %s", scope, l.limit.PerSecond, perText(l.limit.Per), inWords(after)),
 			}
 		}
-		taken[1+i] = func() { l.meter.spend(key, -1, hosts, c.Now) }
+		taken[1+i] = func() { l.meter.spend(key, -1, hosts, now) }
 	}
 	return nil
 }

@@ -30,11 +30,12 @@ const (
 // whether the type has activations that stay: then the actor's timers end with its
 // activation.
 func NewChanges(of turn.TimerChanges, tells []actor.Tell, placed bool) *Changes {
-	c := &Changes{effects: of.Effects(), watches: of.Watches(), tells: tells, placed: placed}
+	c := Changes{effects: of.Effects(), watches: of.Watches(), tells: tells, placed: placed}
 	if c.empty() {
 		return nil
 	}
-	return c
+	made := c
+	return &made
 }
 
 // Size is what the timers that are set, and the messages, take while they wait.

@@ -137,7 +137,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 		c.Result = call.Result{Err: actor.ErrStopping, Stats: c.Stats}
 		c.Answer(&then.answered)
 	case o.Waits && !a.Lost:
-		a.SetAside(c, now, func() { w.notAccepted(a, c, o.Result) })
+		a.SetAside(c, now, w.notAccepted(a, c, o.Result))
 	case o.Commits:
 		w.fold(a, nil, c, o.Under, &o.Sealed)
 		then.launch(a.Launch(now))
@@ -181,15 +181,17 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	return next, now
 }
 
-// notAccepted answers a call that has waited for a method set for as long as it may.
-func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Result) {
-	s := a.Shard
-	s.Mu.Lock()
-	over := a.Calls.GiveUp(&c.Place, c.Cost())
-	s.Mu.Unlock()
-	if over {
-		c.Result = r
-		w.cfg.Answering.Answer(c)
+// notAccepted returns what answers a call that has waited for a method set for as long as it may.
+func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Result) func() {
+	return func() {
+		s := a.Shard
+		s.Mu.Lock()
+		over := a.Calls.GiveUp(&c.Place, c.Cost())
+		s.Mu.Unlock()
+		if over {
+			c.Result = r
+			w.cfg.Answering.Answer(c)
+		}
 	}
 }
 
