@@ -17,6 +17,8 @@
 //	        events after its position             none, and nothing was published since they were read
 //	read ◀────────────────────────── delivered ──▶ waits ─▶ published here, or a poll of the store ─▶ read
 //
+// A subscriber that has waited for a while is called without events, so that its stream can say that it lives.
+//
 // One read of the store serves all subscribers of an actor that wait for the same position; a
 // subscriber that is behind what its topic remembers reads for itself. If other hosts share the
 // store, their actors publish without a report here, so a topic asks the store every [Config].PollEvery.

@@ -64,18 +64,22 @@ func (f *Feed) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, 
 }
 
 // Subscribe calls deliver with the events of an actor after a position (the zero value: those
-// that are kept), some at a time and in
-// their order, until ctx ends, deliver returns an error, or events were trimmed that are next:
-// [actor.ErrPositionGone]. Where there were none for idle, it calls deliver with none. deliver must not
-// keep or change the events.
+// that are kept), some at a time and in their order, until ctx ends, deliver returns an error, or events
+// were trimmed that are next: [actor.ErrPositionGone]. If none came for the time idle, it calls deliver
+// without events, also where the store does not answer. deliver must not keep or change the events.
 func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, idle time.Duration, deliver func([]actor.Event) error) error {
 	t := f.enter(key)
 	defer f.leave(t)
 	quiet := time.NewTimer(idle)
 	defer quiet.Stop()
-	for {
-		events, news, err := f.next(ctx, t, after)
+	for ctx.Err() == nil {
+		events, news, err := f.next(ctx, t, after, idle)
 		switch {
+		case errors.Is(err, errNoAnswer):
+			if err := deliver(nil); err != nil {
+				return err
+			}
+			continue
 		case err != nil:
 			return err
 		case len(events) > 0:
@@ -94,9 +98,9 @@ func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPo
 			}
 			quiet.Reset(idle)
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+	return ctx.Err()
 }
 
 // enter returns the topic of an actor for one more subscriber.
@@ -130,14 +134,22 @@ const (
 	pageBytes  = 256 << 10
 )
 
+// errNoAnswer says that the store has not answered in time.
+var errNoAnswer = errors.New("the store has not answered")
+
 // next returns events after a position. If there are none, news is closed when it is worth
-// asking again.
-func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition) (events []actor.Event, news <-chan struct{}, err error) {
+// asking again. It asks the store for as long as patience, and returns errNoAnswer then.
+func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, patience time.Duration) (events []actor.Event, news <-chan struct{}, err error) {
 	events, reads, news := t.look(after)
 	if reads == nobody {
 		return events, news, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	defer cancel()
 	page, err := f.read(ctx, t.key, after, pageEvents)
+	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
+		err = errNoAnswer
+	}
 	if reads == all {
 		t.done(after, page.Events, err)
 	}

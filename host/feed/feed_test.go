@@ -493,8 +493,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestIdle: a subscriber that gets no events for a while is told so, each time, and counted from the
-// last event.
+// TestIdle: deliver is called without events each time none came for the time idle, which starts again
+// with each event.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle = 25 * time.Second
@@ -517,6 +517,34 @@ func TestIdle(t *testing.T) {
 			return nil
 		})
 		want := []string{"0 after 25s", "1 after 45s", "0 after 1m10s", "0 after 1m35s"}
+		if err == nil || !slices.Equal(got, want) {
+			t.Errorf("delivered %q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// TestIdleWithoutAnAnswer: deliver is called without events also while the store does not answer, and the
+// events come once it does.
+func TestIdleWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		st.publish(key, "one")
+		st.hold = make(chan struct{})
+		f := New(Config{Store: st})
+		began := time.Now()
+		var got []string
+		err := f.Subscribe(t.Context(), key, actor.EventPosition{}, idle, func(list []actor.Event) error {
+			got = append(got, fmt.Sprint(len(list), " after ", time.Since(began)))
+			switch len(got) {
+			case 2:
+				close(st.hold)
+			case 3:
+				return errors.New("enough")
+			}
+			return nil
+		})
+		want := []string{"0 after 25s", "0 after 50s", "1 after 50s"}
 		if err == nil || !slices.Equal(got, want) {
 			t.Errorf("delivered %q, %v; want %q", got, err, want)
 		}

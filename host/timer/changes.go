@@ -34,7 +34,7 @@ func NewChanges(of turn.TimerChanges, tells []actor.Tell, placed bool) *Changes 
 	if c.empty() {
 		return nil
 	}
-	made := c
+	made := c // a copy, so that c stays on the stack if there are no changes
 	return &made
 }
 

@@ -151,8 +151,7 @@ func newExchange(e *Edge, w http.ResponseWriter, r *http.Request, peers bool, no
 	return x, r
 }
 
-// served records an exchange that began at a time; ended tells one that its handler has ended from one
-// that was cut off.
+// served records an exchange that began at a time. ended is false if its handler was cut off.
 func (x *Exchange) served(r *http.Request, began time.Time, ended bool) {
 	e := x.Edge
 	took := time.Since(began)

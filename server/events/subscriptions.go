@@ -24,7 +24,8 @@ type Subscription struct {
 	KeptOnly bool
 	// Began is called with the position at which it begins, before the first event.
 	Began func(actor.EventPosition) error
-	// Deliver is called with events in their order, and Idle where nothing was sent for a while.
+	// Deliver is called with events in their order, and Idle where nothing was sent for a while;
+	// never two of the three at once.
 	Deliver func([]actor.Event) error
 	Idle    func() error
 }
@@ -90,13 +91,16 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 	if to.KeptOnly {
 		return s.deliverKept(ctx, key, begin, to.Deliver)
 	}
+	var failed error // by what to has
 	err = s.Feed.Subscribe(ctx, key, begin, idleEvery, func(events []actor.Event) error {
 		if len(events) == 0 {
-			return to.Idle()
+			failed = to.Idle()
+		} else {
+			failed = to.Deliver(events)
 		}
-		return to.Deliver(events)
+		return failed
 	})
-	if s.draining.Err() != nil {
+	if failed == nil && s.draining.Err() != nil {
 		return nil
 	}
 	return err

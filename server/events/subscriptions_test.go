@@ -79,3 +79,85 @@ func TestKeptOnly(t *testing.T) {
 		t.Errorf("the server stops: %d events, %v", len(got), err)
 	}
 }
+
+// script is a feed that a test plays.
+type script struct {
+	pages
+	plays func(ctx context.Context, deliver func([]actor.Event) error) error
+}
+
+func (s *script) Subscribe(ctx context.Context, _ actor.Key, _ actor.EventPosition, _ time.Duration, deliver func([]actor.Event) error) error {
+	return s.plays(ctx, deliver)
+}
+
+// TestSubscribe: a subscription gets what its feed delivers, learns when nothing came, and ends with the
+// error of its stream or of its feed; without one only because the server stops.
+func TestSubscribe(t *testing.T) {
+	broken := errors.New("broken")
+	event := []actor.Event{{Name: "n"}}
+	for _, tt := range []struct {
+		name  string
+		plays func(ctx context.Context, deliver func([]actor.Event) error, stop func()) error
+		fails string // what the stream refuses
+		got   []string
+		err   error
+	}{{
+		name: "events and none",
+		plays: func(_ context.Context, deliver func([]actor.Event) error, _ func()) error {
+			return errors.Join(deliver(nil), deliver(event), deliver(nil), broken)
+		},
+		got: []string{"began", "idle", "events", "idle"}, err: broken,
+	}, {
+		name:  "the stream breaks",
+		plays: func(_ context.Context, deliver func([]actor.Event) error, _ func()) error { return deliver(event) },
+		fails: "events", got: []string{"began", "events"}, err: broken,
+	}, {
+		name: "the stream breaks while the server stops",
+		plays: func(_ context.Context, deliver func([]actor.Event) error, stop func()) error {
+			stop()
+			return deliver(event)
+		},
+		fails: "events", got: []string{"began", "events"}, err: broken,
+	}, {
+		name: "the stream breaks while the server stops and nothing came",
+		plays: func(_ context.Context, deliver func([]actor.Event) error, stop func()) error {
+			stop()
+			return deliver(nil)
+		},
+		fails: "idle", got: []string{"began", "idle"}, err: broken,
+	}, {
+		name: "the server stops",
+		plays: func(ctx context.Context, _ func([]actor.Event) error, stop func()) error {
+			stop()
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		got: []string{"began"},
+	}, {
+		name:  "it cannot begin",
+		plays: func(context.Context, func([]actor.Event) error, func()) error { return nil },
+		fails: "began", got: []string{"began"}, err: broken,
+	}} {
+		draining, stop := context.WithCancel(t.Context())
+		s := New(draining, &script{plays: func(ctx context.Context, deliver func([]actor.Event) error) error {
+			return tt.plays(ctx, deliver, stop)
+		}}, 64)
+		var got []string
+		note := func(what string) error {
+			got = append(got, what)
+			if what == tt.fails {
+				return broken
+			}
+			return nil
+		}
+		err := s.Subscribe(t.Context(), actor.Key{App: "app", Type: "T", ID: "a"}, &actor.EventPosition{}, Subscription{
+			Began:   func(actor.EventPosition) error { return note("began") },
+			Deliver: func([]actor.Event) error { return note("events") },
+			Idle:    func() error { return note("idle") },
+		})
+		stop()
+		if !slices.Equal(got, tt.got) || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+			t.Errorf("%s: %q, %v; want %q, %v", tt.name, got, err, tt.got, tt.err)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func afterOf(m *greenroomv1.SubscribeRequest) (*actor.EventPosition, error) {
 	return nil, nil //nolint:nilnil // from now on
 }
 
-// eventsMessage returns the message with events, of which there is one at least.
+// eventsMessage returns the message with events; list is not empty.
 func eventsMessage(list []actor.Event) *greenroomv1.SubscribeResponse {
 	msg := &greenroomv1.SubscribeResponse{Events: make([]*greenroomv1.ActorEvent, len(list))}
 	for i := range list {
