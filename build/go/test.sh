@@ -33,7 +33,7 @@ unraced=$!
 # own state (go.dev/issue/78156).
 crashed() {
   awk '
-    /^SIGSEGV: segmentation violation$/ || /ThreadSanitizer: CHECK failed: tsan_rtl/ { c = 1 }
+    /^SIGSEGV: segmentation violation$/ || /ThreadSanitizer: CHECK failed: tsan_/ { c = 1 }
     /^(ok|FAIL)[ \t]+[^ \t]/ { if (c && $1 == "FAIL") print $2; c = 0 }
   ' "$1"
 }

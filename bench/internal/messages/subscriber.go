@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -34,7 +35,7 @@ type subscriberSpec struct {
 	Duration time.Duration
 }
 
-// fanOut is how long after the call that publishes it the last of the readers had an event, for each event.
+// fanOut has for each event the time from the call that publishes it until the last reader has it.
 type fanOut []time.Duration
 
 const (
@@ -139,7 +140,7 @@ func (a *arrivals) note(n int) {
 func (a *arrivals) all(n int) (last map[int]time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.last, len(a.last) == n
+	return maps.Clone(a.last), len(a.last) == n
 }
 
 // arrivalTimeout is how long readers may take for the last events.
