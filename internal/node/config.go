@@ -36,6 +36,8 @@ type Config struct {
 	Compilers     int
 	CompileMemory int64
 	CompileTime   time.Duration
+	// StartTime bounds the start function and _initialize of a guest's instance. Defaults to 5 s.
+	StartTime time.Duration
 
 	// Server is the API: where it listens and who may call. The node fills in
 	// Host, Modules, Actors, Check, Metrics, Gauges and Logger.

@@ -48,7 +48,7 @@ func newEngines(ctx context.Context, cfg Config, apps func() map[actor.Digest][]
 	if err != nil {
 		return nil, err
 	}
-	shared := compile.EngineConfig{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger}
+	shared := compile.EngineConfig{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, InitTimeout: cfg.StartTime, Logger: cfg.Logger}
 	native, err := wasm.New(ctx, wasm.Config{EngineConfig: shared})
 	if err != nil {
 		return nil, errors.Join(err, compiler.Close())

@@ -37,7 +37,7 @@ type running struct {
 // patience is far more than a turn, or a node's stop, takes on the busiest machine.
 const patience = 5 * time.Minute
 
-// start runs a node, whose turns and compilers have time unless cfg says otherwise; without a store it is the embedded one in a fresh folder.
+// start runs a node, whose turns, compilers and instances have time unless cfg says otherwise; without a store it is the embedded one in a fresh folder.
 func start(t *testing.T, cfg node.Config) *running {
 	t.Helper()
 	if cfg.DataDir == "" && cfg.StoreURL == "" {
@@ -48,6 +48,9 @@ func start(t *testing.T, cfg node.Config) *running {
 	}
 	if cfg.CompileTime == 0 {
 		cfg.CompileTime = patience
+	}
+	if cfg.StartTime == 0 {
+		cfg.StartTime = patience
 	}
 	if cfg.CacheDir == "" {
 		cfg.CacheDir = cacheDir(t)
