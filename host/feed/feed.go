@@ -151,7 +151,7 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, pa
 		err = errNoAnswer
 	}
 	if reads == all {
-		t.done(after, page.Events, err)
+		t.done(after, page, err)
 	}
 	if events, err = kept(page, after, err); err != nil {
 		return nil, nil, err

@@ -22,6 +22,7 @@ type events struct {
 	trimmed map[actor.Key]actor.EventPosition
 	reads   int
 	hold    chan struct{} // if not nil, received from before each read
+	answer  chan struct{} // if not nil, received from after each read
 	fails   error
 	trims   chan struct{} // if not nil, received from before each trim
 }
@@ -45,8 +46,11 @@ func (s *events) publish(k actor.Key, texts ...string) {
 
 func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
 	s.mu.Lock()
-	hold := s.hold
+	hold, answer := s.hold, s.answer
 	s.mu.Unlock()
+	if answer != nil {
+		defer func() { <-answer }()
+	}
 	if hold != nil {
 		select {
 		case <-hold:
@@ -362,6 +366,28 @@ func TestRemovedEvents(t *testing.T) {
 	})
 }
 
+// TestRemovedWhileReading: what was read before an actor was deleted is not given to who subscribes
+// afterwards.
+func TestRemovedWhileReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		s.answer = make(chan struct{})
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "a", "b")
+		first := subscribe(t, f, actor.EventPosition{}, nil)
+		first.want(t)
+		s.mu.Lock()
+		s.of[key] = nil
+		s.mu.Unlock()
+		f.Removed(key)
+		second := subscribe(t, f, actor.EventPosition{}, nil)
+		second.want(t)
+		close(s.answer)
+		first.want(t, "a", "b")
+		second.want(t)
+	})
+}
+
 // Who asks for events that are not kept any more learns it, and from where on there are some.
 func TestPositionGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -381,6 +407,56 @@ func TestPositionGone(t *testing.T) {
 		for _, from := range []actor.EventPosition{s.trimmed[key], {}} {
 			kept := subscribe(t, f, from, nil)
 			kept.want(t, numbered(6, 9)...)
+		}
+	})
+}
+
+// TestEventsGoneForSeveral: all that wait for events that are not kept any more learn it, though one of them
+// reads for all.
+func TestEventsGoneForSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		third := s.of[key][2].Position
+		all := []*subscriber{subscribe(t, f, third, nil), subscribe(t, f, third, nil), subscribe(t, f, third, nil)}
+		all[0].want(t)
+		s.publish(key, numbered(4, 9)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		f.Published(key, 6)
+		for _, a := range all {
+			a.want(t)
+			a.stop()
+			<-a.ended
+			if !errors.Is(a.err, actor.ErrPositionGone) {
+				t.Errorf("ended with %v", a.err)
+			}
+		}
+	})
+}
+
+// TestEventsGoneBehindTheStart: who asks for events that are not kept any more learns it also if another has
+// read from the start what is kept.
+func TestEventsGoneBehindTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 9)...)
+		second := s.of[key][1].Position
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		start := subscribe(t, f, actor.EventPosition{}, nil)
+		start.want(t, numbered(6, 9)...)
+		gone, late := subscribe(t, f, second, nil), subscribe(t, f, s.trimmed[key], nil)
+		late.want(t, numbered(6, 9)...)
+		gone.want(t)
+		gone.stop()
+		<-gone.ended
+		if !errors.Is(gone.err, actor.ErrPositionGone) {
+			t.Errorf("ended with %v", gone.err)
 		}
 	})
 }
