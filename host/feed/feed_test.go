@@ -626,3 +626,104 @@ func TestIdleWithoutAnAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestIdleBehindOthersReads: a subscriber hears something as often as the time idle also if it waits for the
+// read of another that gets no answer, and then reads itself.
+func TestIdleBehindOthersReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		st.hold = make(chan struct{})
+		f := New(Config{Store: st})
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			go func() {
+				last, heard := time.Now(), 0
+				err := f.Subscribe(ctx, key, actor.EventPosition{}, idle, func([]actor.Event) error {
+					if quiet := time.Since(last); quiet > idle {
+						t.Errorf("nothing for %s", quiet)
+					}
+					last = time.Now()
+					if heard++; heard == 4 {
+						return errors.New("enough")
+					}
+					return nil
+				})
+				if heard != 4 || errors.Is(err, context.Canceled) {
+					t.Errorf("heard something %d times, %v", heard, err)
+				}
+			}()
+			time.Sleep(7 * time.Second) // of the bubble's clock
+		}
+		time.Sleep(10 * idle)
+		cancel()
+	})
+}
+
+// TestIdleAfterALateAnswer: after the store did not answer for the time idle, and then has nothing, deliver
+// is called once in that time.
+func TestIdleAfterALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		st.hold = make(chan struct{})
+		f := New(Config{Store: st})
+		began := time.Now()
+		var got []string
+		err := f.Subscribe(t.Context(), key, actor.EventPosition{}, idle, func(list []actor.Event) error {
+			if got = append(got, fmt.Sprint(len(list), " after ", time.Since(began))); len(got) == 1 {
+				close(st.hold)
+				return nil
+			}
+			return errors.New("enough")
+		})
+		if want := []string{"0 after 25s", "0 after 50s"}; err == nil || !slices.Equal(got, want) {
+			t.Errorf("delivered %q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// TestEndWithoutAnAnswer: a subscription whose stream breaks while the store does not answer ends.
+func TestEndWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newEvents()
+		st.hold = make(chan struct{})
+		broken, calls := errors.New("broken"), 0
+		err := New(Config{Store: st}).Subscribe(t.Context(), key, actor.EventPosition{}, time.Second, func([]actor.Event) error {
+			if calls++; calls == 1 {
+				return broken
+			}
+			return errors.New("called once more")
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// TestEndWhileEventsFlow: a subscription whose context ends gets no more events, also if there are always some.
+func TestEndWhileEventsFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newEvents()
+		f := New(Config{Store: st})
+		st.publish(key, "first")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		calls := 0
+		// Another has its topic remember what comes.
+		other := subscribe(t, f, actor.EventPosition{}, nil)
+		err := f.Subscribe(ctx, key, actor.EventPosition{}, time.Hour, func([]actor.Event) error {
+			if calls++; calls > 1 {
+				return errors.New("called once more")
+			}
+			st.publishIn(f, "next")
+			synctest.Wait()
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		other.want(t, "first", "next")
+	})
+}
