@@ -238,3 +238,27 @@ func TestSubscriptionsHaveABound(t *testing.T) {
 		t.Error("a bound that is negative is taken")
 	}
 }
+
+// TestOtherHostsKeepTheirConnections: answers to clients end their connections once the server leaves, answers to
+// other hosts do not.
+func TestOtherHostsKeepTheirConnections(t *testing.T) {
+	e, err := New(Config{Addr: "127.0.0.1:0", Peers: &Peers{Cluster: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(http.ResponseWriter, *http.Request) {}
+	e.HandlePlain("/plain", false, nothing)
+	peer := e.plainRoute("/peer", false, nothing)
+	peer.Peer = true
+	e.Routes.Exact["/peer"] = peer
+	for _, leaving := range []bool{false, true} {
+		for _, path := range []string{"/plain", "/peer"} {
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if ends := w.Header().Get("Connection") == "close"; ends != (leaving && path == "/plain") {
+				t.Errorf("leaving=%v: the answer of %s ends its connection: %v", leaving, path, ends)
+			}
+		}
+		e.EndConnections()
+	}
+}
