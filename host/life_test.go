@@ -145,6 +145,26 @@ func TestSpawnedTwiceInAChain(t *testing.T) {
 	})
 }
 
+// TestSpawnedInATransactionThatRunsAgain: a turn of a type placed any that runs again spawns the same actor.
+func TestSpawnedInATransactionThatRunsAgain(t *testing.T) {
+	s := newStage(t, host.Config{})
+	var runs []string
+	s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Make": func(t *hosttest.Turn) error {
+		id, err := t.Spawn("T")
+		runs = append(runs, id)
+		_, err2 := t.Add("n", 1)
+		return errors.Join(err, err2)
+	}}})
+	s.store.plan("locked", "serialization")
+	s.mustCall(t, "a", "Make", "")
+	if len(runs) != 2 || runs[0] != runs[1] {
+		t.Fatalf("spawned %q, want one, and in a second run the same", runs)
+	}
+	if row := s.store.row(key(runs[0])); !row.Spawned {
+		t.Errorf("its row is %+v", row)
+	}
+}
+
 // TestCallOfSpawnedBeforeItsCommit: a turn that knows of an actor from a turn which is not committed yet, and which
 // has spawned it, calls it once that is committed.
 func TestCallOfSpawnedBeforeItsCommit(t *testing.T) {
