@@ -461,6 +461,54 @@ func TestEventsGoneBehindTheStart(t *testing.T) {
 	})
 }
 
+// TestStartBehindAGap: who subscribes from the start gets what is kept, and not what was remembered from before
+// some events were missed.
+func TestStartBehindAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		subscribe(t, f, actor.EventPosition{}, make(chan struct{})) // which keeps the topic, and is slow
+		gone := subscribe(t, f, actor.EventPosition{}, nil)
+		gone.want(t, numbered(1, 3)...)
+		s.publish(key, numbered(4, 9)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		f.Published(key, 6)
+		<-gone.ended
+		if !errors.Is(gone.err, actor.ErrPositionGone) {
+			t.Errorf("ended with %v", gone.err)
+		}
+		subscribe(t, f, actor.EventPosition{}, nil).want(t, numbered(6, 9)...)
+	})
+}
+
+// TestNothingKept: subscribers from the start share what is read of an actor whose events were all trimmed.
+func TestNothingKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{}); err != nil {
+			t.Fatal(err)
+		}
+		var all []*subscriber
+		for range 50 {
+			all = append(all, subscribe(t, f, actor.EventPosition{}, nil))
+		}
+		all[0].want(t)
+		s.takeReads()
+		s.publishIn(f, "4")
+		for _, a := range all {
+			a.want(t, "4")
+		}
+		if n := s.takeReads(); n > 2 {
+			t.Errorf("%d reads for one event", n)
+		}
+	})
+}
+
 // Read returns what is kept after a position, nothing after the last event, and says which events are
 // gone.
 func TestRead(t *testing.T) {
