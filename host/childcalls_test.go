@@ -42,6 +42,17 @@ func TestChildren(t *testing.T) {
 	})
 }
 
+// TestChildrenOfOneChain: an actor that is called twice in a chain has another child each time.
+func TestChildrenOfOneChain(t *testing.T) {
+	eachMailbox(t, func(t *testing.T, spawn kidOp) {
+		k := newKids(t, host.Config{})
+		one, two, _ := strings.Cut(k.must(t, "a", kidCall("b", spawn), kidCall("b", spawn)), " ")
+		one, two = strings.Trim(one, "()"), strings.Trim(two, "()")
+		k.want(t, "(1) (2)", "b", kidCall(one, kidAdd(1)), kidCall(two, kidAdd(2)))
+		k.want(t, "(1) (2)", "b", kidCall(one, kidLook), kidCall(two, kidLook))
+	})
+}
+
 // TestReadsOfChildren: a read-only method of the parent calls read-only methods of its children.
 func TestReadsOfChildren(t *testing.T) {
 	eachMailbox(t, func(t *testing.T, spawn kidOp) {

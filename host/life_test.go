@@ -110,6 +110,61 @@ func TestCallOfSpawned(t *testing.T) {
 	}
 }
 
+// TestSpawnedTwiceInAChain: an actor that is called twice in a chain spawns another one each time, and the same ones
+// in a chain that runs again.
+func TestSpawnedTwiceInAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		var runs [][]string
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Add": add,
+			"Make": func(t *hosttest.Turn) error {
+				id, err := t.Spawn("Child")
+				return errors.Join(err, t.Reply(id))
+			},
+			"MakeTwo": func(t *hosttest.Turn) error {
+				one, err := t.Call("T", "b", "Make", "")
+				two, err2 := t.Call("T", "b", "Make", "")
+				runs = append(runs, []string{one, two})
+				_, err3 := t.Add("n", 1)
+				return errors.Join(err, err2, err3)
+			},
+		}})
+		s.world.Deploy("app", "Child", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		s.mustCall(t, "a", "Add", "1")
+		s.store.write(key("a"), func(*actor.Row) {}) // the first run is refused
+		s.mustCall(t, "a", "MakeTwo", "")
+		if len(runs) != 2 || !slices.Equal(runs[0], runs[1]) || runs[0][0] == runs[0][1] {
+			t.Fatalf("spawned %q, want two, and in a second run the same", runs)
+		}
+		for _, id := range runs[1] {
+			if row := s.store.row(actor.Key{App: "app", Type: "Child", ID: id}); !row.Spawned {
+				t.Errorf("the row of %s is %+v", id, row)
+			}
+		}
+	})
+}
+
+// TestSpawnedInATransactionThatRunsAgain: a turn of a type placed any that runs again spawns the same actor.
+func TestSpawnedInATransactionThatRunsAgain(t *testing.T) {
+	s := newStage(t, host.Config{})
+	var runs []string
+	s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementAny, Methods: map[string]hosttest.Func{"Make": func(t *hosttest.Turn) error {
+		id, err := t.Spawn("T")
+		runs = append(runs, id)
+		_, err2 := t.Add("n", 1)
+		return errors.Join(err, err2)
+	}}})
+	s.store.plan("locked", "serialization")
+	s.mustCall(t, "a", "Make", "")
+	if len(runs) != 2 || runs[0] != runs[1] {
+		t.Fatalf("spawned %q, want one, and in a second run the same", runs)
+	}
+	if row := s.store.row(key(runs[0])); !row.Spawned {
+		t.Errorf("its row is %+v", row)
+	}
+}
+
 // TestCallOfSpawnedBeforeItsCommit: a turn that knows of an actor from a turn which is not committed yet, and which
 // has spawned it, calls it once that is committed.
 func TestCallOfSpawnedBeforeItsCommit(t *testing.T) {

@@ -154,6 +154,9 @@ func TestPlainHTTPDeadline(t *testing.T) {
 		if d, ok := ctx.Deadline(); !ok || time.Until(d) > time.Hour {
 			t.Errorf("deadline %v %v", d, ok)
 		}
+		if err := actor.CallersDeadline(ctx); !strings.Contains(err.Error(), "1h0m0s, by "+edge.HeaderTimeout) {
+			t.Errorf("what a call would be told whose time is up: %v", err)
+		}
 		return actor.Reply{}, nil
 	})
 	a := do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "M"), "1", edge.HeaderTimeout, strconv.Itoa(3600_000))

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -101,5 +104,85 @@ func TestTooManySubscriptions(t *testing.T) {
 	cancel()
 	for subscribe(t.Context()) != nil { // until the server sees that they have ended
 		runtime.Gosched()
+	}
+}
+
+// twoEvents publishes two events at once to each subscriber, and notes after which position it asks.
+type twoEvents struct {
+	newestFeed
+	after chan actor.EventPosition
+}
+
+var bothEvents = []actor.Event{
+	{Position: actor.EventPosition{Version: 8}, Life: 3, Name: "first", Payload: actor.Payload{Data: []byte("text"), ContentType: "text/plain"}, At: time.Unix(1e9, 0)},
+	{Position: actor.EventPosition{Version: 8, Index: 1}, Name: "second"},
+}
+
+func (f twoEvents) Subscribe(ctx context.Context, _ actor.Key, after actor.EventPosition, _ time.Duration, deliver func([]actor.Event) error) error {
+	f.after <- after
+	if err := deliver(bothEvents); err != nil {
+		return err
+	}
+	return actor.ErrPositionGone
+}
+
+func (f twoEvents) Read(_ context.Context, _ actor.Key, after actor.EventPosition) ([]actor.Event, error) {
+	if after == bothEvents[1].Position {
+		return nil, nil
+	}
+	return bothEvents[1:], nil
+}
+
+// TestSubscribeOverRPC: a subscription begins where it says, and its messages have all that is known of
+// events; one that is malformed is refused.
+func TestSubscribeOverRPC(t *testing.T) {
+	feed := twoEvents{newestFeed{"a": {Version: 3}}, make(chan actor.EventPosition, 8)}
+	f := start(t, func(c *Config) { c.Feed = feed })
+	service := greenroomv1connect.NewActorServiceClient(client(t, true), f.url)
+	subscribe := func(req *greenroomv1.SubscribeRequest) (got []*greenroomv1.SubscribeResponse, err error) {
+		if req.Actor == nil {
+			req.Actor = &greenroomv1.ActorKey{App: "default", Type: "T", Id: "a"}
+		}
+		stream, err := service.Subscribe(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			return nil, err
+		}
+		for stream.Receive() {
+			got = append(got, stream.Msg())
+		}
+		return got, stream.Err()
+	}
+	for _, tt := range []struct {
+		from  *greenroomv1.SubscribeRequest
+		after string
+	}{
+		{&greenroomv1.SubscribeRequest{}, "3-0"},
+		{&greenroomv1.SubscribeRequest{From: &greenroomv1.SubscribeRequest_Start{Start: true}}, "0-0"},
+		{&greenroomv1.SubscribeRequest{From: &greenroomv1.SubscribeRequest_After{After: "5-2"}}, "5-2"},
+	} {
+		got, err := subscribe(tt.from)
+		wantError(t, err, connect.CodeOutOfRange, actor.ErrPositionGone.Kind())
+		if after := (<-feed.after).String(); after != tt.after || len(got) != 2 || got[0].GetPosition() != tt.after || len(got[0].GetEvents()) != 0 {
+			t.Errorf("reads after %s, and says %v, want %s", after, got, tt.after)
+			continue
+		}
+		want := &greenroomv1.SubscribeResponse{Position: "8-1", Events: []*greenroomv1.ActorEvent{
+			{Position: "8-0", Name: "first", Payload: []byte("text"), ContentType: "text/plain", PublishedAt: timestamppb.New(bothEvents[0].At), Life: 3},
+			{Position: "8-1", Name: "second", PublishedAt: timestamppb.New(time.Time{})},
+		}}
+		if !proto.Equal(got[1], want) {
+			t.Errorf("got %v, want %v", got[1], want)
+		}
+	}
+	if got, err := subscribe(&greenroomv1.SubscribeRequest{KeptOnly: true}); err != nil || len(got) != 2 || len(got[1].GetEvents()) != 1 {
+		t.Errorf("of what is kept: %v, %v", got, err)
+	}
+	for _, bad := range []*greenroomv1.SubscribeRequest{
+		{From: &greenroomv1.SubscribeRequest_After{After: "five"}},
+		{Actor: &greenroomv1.ActorKey{App: "default", Type: "T", Id: strings.Repeat("a", actor.MaxIDLen+1)}},
+		{Actor: &greenroomv1.ActorKey{App: "default", Type: "a b", Id: "a"}},
+	} {
+		_, err := subscribe(bad)
+		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 	}
 }

@@ -192,10 +192,23 @@ func serveConfig(t *testing.T, args []string, env map[string]string) (node.Confi
 		t.Fatal(err)
 	}
 	value := func(flag string) string { return cmd.Flag(flag).Value.String() }
+	subscriptions, err := cmd.Flags().GetInt("max-subscriptions")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return nodeConfig(c, cmd.Flags(), serveFlags{
 		listen: value("listen"), dataDir: value("data-dir"), store: value("store"), tokenFile: value("token-file"),
 		logFormat: "text", logLevel: "info", cluster: node.ClusterConfig{Name: value("cluster-name")},
+		maxSubscriptions: subscriptions,
 	})
+}
+
+// TestBoundOfSubscriptionsIsGiven: serve gives the server the bound that its flag names.
+func TestBoundOfSubscriptionsIsGiven(t *testing.T) {
+	cfg, err := serveConfig(t, []string{"--max-subscriptions", "7"}, nil)
+	if err != nil || cfg.Server.MaxSubscriptions != 7 {
+		t.Errorf("%d subscriptions, %v; want 7", cfg.Server.MaxSubscriptions, err)
+	}
 }
 
 // TestFlagAgainstVariable: a flag and a variable that exclude each other are refused, by

@@ -70,34 +70,32 @@ func (f *Feed) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, 
 func (f *Feed) Subscribe(ctx context.Context, key actor.Key, after actor.EventPosition, idle time.Duration, deliver func([]actor.Event) error) error {
 	t := f.enter(key)
 	defer f.leave(t)
-	quiet := time.NewTimer(idle)
+	quiet, due := time.NewTimer(idle), time.Now().Add(idle) // due is when quiet fires
 	defer quiet.Stop()
+	hand := func(events []actor.Event) error {
+		err := deliver(events)
+		quiet.Reset(idle)
+		due = time.Now().Add(idle)
+		return err
+	}
 	for ctx.Err() == nil {
-		events, news, err := f.next(ctx, t, after, idle)
+		events, news, err := f.next(ctx, t, after, time.Until(due))
 		switch {
 		case errors.Is(err, errNoAnswer):
-			if err := deliver(nil); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return err
+			err = hand(nil)
 		case len(events) > 0:
-			if err := deliver(events); err != nil {
-				return err
-			}
 			after = events[len(events)-1].Position
-			quiet.Reset(idle)
-			continue
-		}
-		select {
-		case <-news:
-		case <-quiet.C:
-			if err := deliver(nil); err != nil {
-				return err
+			err = hand(events)
+		case err == nil:
+			select {
+			case <-news:
+			case <-quiet.C:
+				err = hand(nil)
+			case <-ctx.Done():
 			}
-			quiet.Reset(idle)
-		case <-ctx.Done():
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return ctx.Err()
@@ -151,7 +149,7 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, pa
 		err = errNoAnswer
 	}
 	if reads == all {
-		t.done(after, page.Events, err)
+		t.done(after, page, err)
 	}
 	if events, err = kept(page, after, err); err != nil {
 		return nil, nil, err

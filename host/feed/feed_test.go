@@ -22,6 +22,7 @@ type events struct {
 	trimmed map[actor.Key]actor.EventPosition
 	reads   int
 	hold    chan struct{} // if not nil, received from before each read
+	answer  chan struct{} // if not nil, received from after each read
 	fails   error
 	trims   chan struct{} // if not nil, received from before each trim
 }
@@ -45,8 +46,11 @@ func (s *events) publish(k actor.Key, texts ...string) {
 
 func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor.EventPage, err error) {
 	s.mu.Lock()
-	hold := s.hold
+	hold, answer := s.hold, s.answer
 	s.mu.Unlock()
+	if answer != nil {
+		defer func() { <-answer }()
+	}
 	if hold != nil {
 		select {
 		case <-hold:
@@ -362,6 +366,28 @@ func TestRemovedEvents(t *testing.T) {
 	})
 }
 
+// TestRemovedWhileReading: what was read before an actor was deleted is not given to who subscribes
+// afterwards.
+func TestRemovedWhileReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		s.answer = make(chan struct{})
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "a", "b")
+		first := subscribe(t, f, actor.EventPosition{}, nil)
+		first.want(t)
+		s.mu.Lock()
+		s.of[key] = nil
+		s.mu.Unlock()
+		f.Removed(key)
+		second := subscribe(t, f, actor.EventPosition{}, nil)
+		second.want(t)
+		close(s.answer)
+		first.want(t, "a", "b")
+		second.want(t)
+	})
+}
+
 // Who asks for events that are not kept any more learns it, and from where on there are some.
 func TestPositionGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -381,6 +407,104 @@ func TestPositionGone(t *testing.T) {
 		for _, from := range []actor.EventPosition{s.trimmed[key], {}} {
 			kept := subscribe(t, f, from, nil)
 			kept.want(t, numbered(6, 9)...)
+		}
+	})
+}
+
+// TestEventsGoneForSeveral: all that wait for events that are not kept any more learn it, though one of them
+// reads for all.
+func TestEventsGoneForSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		third := s.of[key][2].Position
+		all := []*subscriber{subscribe(t, f, third, nil), subscribe(t, f, third, nil), subscribe(t, f, third, nil)}
+		all[0].want(t)
+		s.publish(key, numbered(4, 9)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		f.Published(key, 6)
+		for _, a := range all {
+			a.want(t)
+			a.stop()
+			<-a.ended
+			if !errors.Is(a.err, actor.ErrPositionGone) {
+				t.Errorf("ended with %v", a.err)
+			}
+		}
+	})
+}
+
+// TestEventsGoneBehindTheStart: who asks for events that are not kept any more learns it also if another has
+// read from the start what is kept.
+func TestEventsGoneBehindTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 9)...)
+		second := s.of[key][1].Position
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		start := subscribe(t, f, actor.EventPosition{}, nil)
+		start.want(t, numbered(6, 9)...)
+		gone, late := subscribe(t, f, second, nil), subscribe(t, f, s.trimmed[key], nil)
+		late.want(t, numbered(6, 9)...)
+		gone.want(t)
+		gone.stop()
+		<-gone.ended
+		if !errors.Is(gone.err, actor.ErrPositionGone) {
+			t.Errorf("ended with %v", gone.err)
+		}
+	})
+}
+
+// TestStartBehindAGap: who subscribes from the start gets what is kept, and not what was remembered from before
+// some events were missed.
+func TestStartBehindAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		subscribe(t, f, actor.EventPosition{}, make(chan struct{})) // which keeps the topic, and is slow
+		gone := subscribe(t, f, actor.EventPosition{}, nil)
+		gone.want(t, numbered(1, 3)...)
+		s.publish(key, numbered(4, 9)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{Count: 4}); err != nil {
+			t.Fatal(err)
+		}
+		f.Published(key, 6)
+		<-gone.ended
+		if !errors.Is(gone.err, actor.ErrPositionGone) {
+			t.Errorf("ended with %v", gone.err)
+		}
+		subscribe(t, f, actor.EventPosition{}, nil).want(t, numbered(6, 9)...)
+	})
+}
+
+// TestNothingKept: subscribers from the start share what is read of an actor whose events were all trimmed.
+func TestNothingKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, numbered(1, 3)...)
+		if err := s.TrimEvents(t.Context(), key, actor.EventsKept{}); err != nil {
+			t.Fatal(err)
+		}
+		var all []*subscriber
+		for range 50 {
+			all = append(all, subscribe(t, f, actor.EventPosition{}, nil))
+		}
+		all[0].want(t)
+		s.takeReads()
+		s.publishIn(f, "4")
+		for _, a := range all {
+			a.want(t, "4")
+		}
+		if n := s.takeReads(); n > 2 {
+			t.Errorf("%d reads for one event", n)
 		}
 	})
 }
@@ -548,5 +672,106 @@ func TestIdleWithoutAnAnswer(t *testing.T) {
 		if err == nil || !slices.Equal(got, want) {
 			t.Errorf("delivered %q, %v; want %q", got, err, want)
 		}
+	})
+}
+
+// TestIdleBehindOthersReads: a subscriber hears something as often as the time idle also if it waits for the
+// read of another that gets no answer, and then reads itself.
+func TestIdleBehindOthersReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		st.hold = make(chan struct{})
+		f := New(Config{Store: st})
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			go func() {
+				last, heard := time.Now(), 0
+				err := f.Subscribe(ctx, key, actor.EventPosition{}, idle, func([]actor.Event) error {
+					if quiet := time.Since(last); quiet > idle {
+						t.Errorf("nothing for %s", quiet)
+					}
+					last = time.Now()
+					if heard++; heard == 4 {
+						return errors.New("enough")
+					}
+					return nil
+				})
+				if heard != 4 || errors.Is(err, context.Canceled) {
+					t.Errorf("heard something %d times, %v", heard, err)
+				}
+			}()
+			time.Sleep(7 * time.Second) // of the bubble's clock
+		}
+		time.Sleep(10 * idle)
+		cancel()
+	})
+}
+
+// TestIdleAfterALateAnswer: after the store did not answer for the time idle, and then has nothing, deliver
+// is called once in that time.
+func TestIdleAfterALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 25 * time.Second
+		st := newEvents()
+		st.hold = make(chan struct{})
+		f := New(Config{Store: st})
+		began := time.Now()
+		var got []string
+		err := f.Subscribe(t.Context(), key, actor.EventPosition{}, idle, func(list []actor.Event) error {
+			if got = append(got, fmt.Sprint(len(list), " after ", time.Since(began))); len(got) == 1 {
+				close(st.hold)
+				return nil
+			}
+			return errors.New("enough")
+		})
+		if want := []string{"0 after 25s", "0 after 50s"}; err == nil || !slices.Equal(got, want) {
+			t.Errorf("delivered %q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// TestEndWithoutAnAnswer: a subscription whose stream breaks while the store does not answer ends.
+func TestEndWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newEvents()
+		st.hold = make(chan struct{})
+		broken, calls := errors.New("broken"), 0
+		err := New(Config{Store: st}).Subscribe(t.Context(), key, actor.EventPosition{}, time.Second, func([]actor.Event) error {
+			if calls++; calls == 1 {
+				return broken
+			}
+			return errors.New("called once more")
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// TestEndWhileEventsFlow: a subscription whose context ends gets no more events, also if there are always some.
+func TestEndWhileEventsFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newEvents()
+		f := New(Config{Store: st})
+		st.publish(key, "first")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		calls := 0
+		// Another has its topic remember what comes.
+		other := subscribe(t, f, actor.EventPosition{}, nil)
+		err := f.Subscribe(ctx, key, actor.EventPosition{}, time.Hour, func([]actor.Event) error {
+			if calls++; calls > 1 {
+				return errors.New("called once more")
+			}
+			st.publishIn(f, "next")
+			synctest.Wait()
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		other.want(t, "first", "next")
 	})
 }

@@ -24,9 +24,12 @@ type topic struct {
 	from    actor.EventPosition
 	recent  []actor.Event
 	bytes   int
+	// trimmed is the position up to which events were trimmed before recent was read: from the zero
+	// position on recent is what is kept, but some are missing that come after others before trimmed.
+	trimmed actor.EventPosition
 	// reading means that a subscriber reads from the end of recent on. fresh means that nothing was
-	// published since the last such read began.
-	reading, fresh bool
+	// published since the last such read began, and outdated that all was to be forgotten since then.
+	reading, fresh, outdated bool
 }
 
 // maxRecent and maxRecentBytes bound what a topic remembers.
@@ -59,7 +62,7 @@ func (t *topic) wake() {
 func (t *topic) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.started = false
+	t.started, t.outdated = false, true
 	t.announce()
 }
 
@@ -107,10 +110,11 @@ func (t *topic) look(after actor.EventPosition) (events []actor.Event, reads sha
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.started || t.end().Before(after) { // nobody remembers what is next
-		t.started, t.from, t.recent, t.bytes, t.fresh = true, after, nil, 0, false
+		t.started, t.fresh = true, false
+		t.begin(after, actor.EventPosition{})
 	}
 	switch {
-	case after.Before(t.from):
+	case after.Before(t.from), after.Before(t.trimmed) && after != actor.EventPosition{}:
 		return nil, alone, t.news
 	case after.Before(t.end()):
 		i := sort.Search(len(t.recent), func(i int) bool { return after.Before(t.recent[i].Position) })
@@ -118,21 +122,29 @@ func (t *topic) look(after actor.EventPosition) (events []actor.Event, reads sha
 	case t.fresh, t.reading:
 		return nil, nobody, t.news
 	}
-	t.reading, t.fresh = true, true
+	t.reading, t.fresh, t.outdated = true, true, false
 	return nil, all, t.news
 }
 
+// begin forgets what was read, and has what is read next begin behind a position; t.mu is held.
+func (t *topic) begin(after, trimmed actor.EventPosition) {
+	t.from, t.trimmed, t.recent, t.bytes = after, trimmed, nil, 0
+}
+
 // done takes what was read for all after a position, and wakes those that wait for it.
-func (t *topic) done(after actor.EventPosition, events []actor.Event, err error) {
+func (t *topic) done(after actor.EventPosition, page actor.EventPage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reading = false
 	switch {
-	case err != nil:
+	case err != nil, t.outdated:
 		t.fresh = false
 	case after == t.end(): // otherwise it remembers something newer by now
-		t.remember(events)
-		t.fresh = t.fresh && len(events) == 0 // there may be more
+		if after.Before(page.Trimmed) { // what it remembers does not lead to what was read
+			t.begin(after, page.Trimmed)
+		}
+		t.remember(page.Events)
+		t.fresh = t.fresh && len(page.Events) == 0 // there may be more
 	}
 	t.announce()
 }

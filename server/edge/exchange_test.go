@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/iotest"
 )
@@ -172,5 +173,92 @@ func TestMessageCountsForOneOwner(t *testing.T) {
 	}
 	if n := e.StreamMemory.Used(); n != 0 {
 		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// TestRefusedRequestsReachNoHandler: the handler of a request that is refused does not run, whatever the request
+// is refused for; nor does that of a preflight. A handler that runs has the rights of its caller.
+func TestRefusedRequestsReachNoHandler(t *testing.T) {
+	const reader, owner = "Bearer reader-reader-reader", "Bearer owner-owner-owner"
+	e, err := New(Config{
+		Addr: "127.0.0.1:0", Token: "admin-admin-admin", Peers: &Peers{Cluster: "test"}, AllowedOrigins: []string{"https://app.example"}, MaxRequestsBytes: 1 << 20,
+		Tokens: []Token{{Name: "reader", Secret: reader[7:], Role: RoleRead}, {Name: "owner", Secret: owner[7:], Role: RoleInvoke, App: "mine"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran []Role
+	handler := func(_ http.ResponseWriter, r *http.Request) { ran = append(ran, ExchangeOf(r.Context()).Caller.role) }
+	e.HandlePlain("/plain", false, handler)
+	e.HandlePlain("/open", true, handler)
+	e.HandleActors("/actors/", "actors", handler)
+	peer := e.plainRoute("/peer", false, handler)
+	peer.Peer = true
+	e.Routes.Exact["/peer"] = peer
+	e.Requests.Answers.Add("mine", 1<<20)
+	for _, tt := range []struct {
+		method, path, token string
+		peers               bool // it comes where hosts of the cluster are listened to
+		status              int
+		ran                 []Role
+	}{
+		{"GET", "/plain", reader, false, http.StatusOK, []Role{RoleRead}},
+		{"POST", "/actors/a", "Bearer admin-admin-admin", false, http.StatusOK, []Role{RoleAdmin}},
+		{"GET", "/peer", "Bearer admin-admin-admin", true, http.StatusOK, []Role{RoleAdmin}},
+		{"GET", "/open", "", true, http.StatusOK, []Role{0}},
+		{"GET", "/plain", "", false, http.StatusUnauthorized, nil},
+		{"POST", "/actors/a", reader, false, http.StatusForbidden, nil},
+		{"POST", "/actors/a", owner, false, http.StatusTooManyRequests, nil},
+		{"OPTIONS", "/plain", "", false, http.StatusNoContent, nil},
+		{"OPTIONS", "/plain", reader, false, http.StatusNoContent, nil},
+		{"GET", "/peer", reader, true, http.StatusForbidden, nil},
+		{"GET", "/plain", reader, true, http.StatusNotFound, nil},
+	} {
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		r.Header.Set("Origin", "https://app.example")
+		r.Header.Set("Access-Control-Request-Method", "GET") // which only OPTIONS has a meaning for
+		if tt.token != "" {
+			r.Header.Set("Authorization", tt.token)
+		}
+		w := httptest.NewRecorder()
+		ran = nil
+		e.serveHTTP(w, r, tt.peers)
+		if w.Code != tt.status || !slices.Equal(ran, tt.ran) {
+			t.Errorf("%s %s with the token %q: %d, %s; handlers ran for %v, want %d and %v", tt.method, tt.path, tt.token, w.Code, w.Body, ran, tt.status, tt.ran)
+		}
+	}
+}
+
+// TestSubscriptionsHaveABound: there is one also where nobody has set it.
+func TestSubscriptionsHaveABound(t *testing.T) {
+	if got := (Config{}).WithDefaults().MaxSubscriptions; got != DefaultMaxSubscriptions {
+		t.Errorf("%d subscriptions, want %d", got, DefaultMaxSubscriptions)
+	}
+	if _, err := New(Config{MaxSubscriptions: -1}); err == nil {
+		t.Error("a bound that is negative is taken")
+	}
+}
+
+// TestOtherHostsKeepTheirConnections: answers to clients end their connections once the server leaves, answers to
+// other hosts do not.
+func TestOtherHostsKeepTheirConnections(t *testing.T) {
+	e, err := New(Config{Addr: "127.0.0.1:0", Peers: &Peers{Cluster: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(http.ResponseWriter, *http.Request) {}
+	e.HandlePlain("/plain", false, nothing)
+	peer := e.plainRoute("/peer", false, nothing)
+	peer.Peer = true
+	e.Routes.Exact["/peer"] = peer
+	for _, leaving := range []bool{false, true} {
+		for _, path := range []string{"/plain", "/peer"} {
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if ends := w.Header().Get("Connection") == "close"; ends != (leaving && path == "/plain") {
+				t.Errorf("leaving=%v: the answer of %s ends its connection: %v", leaving, path, ends)
+			}
+		}
+		e.EndConnections()
 	}
 }

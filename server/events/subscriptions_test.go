@@ -15,9 +15,13 @@ type pages struct {
 	events []actor.Event
 	read   func() // called before each read
 	fails  error
+	newest error // if not nil, the newest event cannot be read
 }
 
 func (p *pages) Newest(context.Context, actor.Key) (actor.EventPosition, error) {
+	if p.newest != nil {
+		return actor.EventPosition{}, p.newest
+	}
 	return p.events[len(p.events)-1].Position, nil
 }
 
@@ -80,13 +84,42 @@ func TestKeptOnly(t *testing.T) {
 	}
 }
 
+// TestFromNowOn: a subscription from now on gets what comes after the newest event, which it says as it
+// begins, and does not begin if that cannot be read.
+func TestFromNowOn(t *testing.T) {
+	newest := actor.EventPosition{Version: 7, Index: 2}
+	f := &script{pages: pages{events: []actor.Event{{Position: newest}}}}
+	var after actor.EventPosition
+	f.begins = func(at actor.EventPosition) { after = at }
+	f.plays = func(context.Context, func([]actor.Event) error) error { return actor.ErrPositionGone }
+	s := New(t.Context(), f, 64)
+	for _, fails := range []error{nil, actor.ErrUnavailable} {
+		var began []actor.EventPosition
+		f.newest, after = fails, actor.EventPosition{}
+		err := s.Subscribe(t.Context(), actor.Key{App: "app", Type: "T", ID: "a"}, nil, Subscription{Began: func(at actor.EventPosition) error {
+			began = append(began, at)
+			return nil
+		}})
+		switch {
+		case fails == nil && (!errors.Is(err, actor.ErrPositionGone) || len(began) != 1 || began[0] != newest || after != newest):
+			t.Errorf("began at %v, reads after %v, %v; want %v", began, after, err, newest)
+		case fails != nil && (!errors.Is(err, fails) || len(began) > 0):
+			t.Errorf("began at %v, %v; want no begin, and %v", began, err, fails)
+		}
+	}
+}
+
 // script is a feed that a test plays.
 type script struct {
 	pages
-	plays func(ctx context.Context, deliver func([]actor.Event) error) error
+	begins func(after actor.EventPosition) // if not nil
+	plays  func(ctx context.Context, deliver func([]actor.Event) error) error
 }
 
-func (s *script) Subscribe(ctx context.Context, _ actor.Key, _ actor.EventPosition, _ time.Duration, deliver func([]actor.Event) error) error {
+func (s *script) Subscribe(ctx context.Context, _ actor.Key, after actor.EventPosition, _ time.Duration, deliver func([]actor.Event) error) error {
+	if s.begins != nil {
+		s.begins(after)
+	}
 	return s.plays(ctx, deliver)
 }
 
