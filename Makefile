@@ -139,7 +139,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) build/fuzz.sh
 
 soak: build ## Kill and freeze servers under load, and with reminders, ROUNDS times, upload every bomb, let a hostile tenant at a server, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
-	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_MESSAGES=$(MESSAGES) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts|TestTransfers|TestLives|TestManyMessages|TestLostBetween' ./internal/crash ./internal/cluster
+	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_MESSAGES=$(MESSAGES) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts|TestTransfers|TestLives|TestFamilies|TestManyMessages|TestLostBetween' ./internal/crash ./internal/cluster
 	go test -count=1 -timeout 0 -v ./internal/hostile -duration $(HOSTILETIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./internal/sim -for $(SOAKTIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./scheduler/reminder -for $(SOAKTIME)
