@@ -105,7 +105,7 @@ func (t *Type) admitRates(r *rules, c *Call) error {
 			}
 		}
 	}
-	hosts, now := t.hosts(actor.PerNone), c.Now // now, since closures that use c would put it on the heap
+	hosts, now := t.hosts(actor.PerNone), c.Now
 	if m := r.quotas[actor.QuotaFuel]; m != nil {
 		if after, ok := m.take("", 0, hosts, now); !ok {
 			return t.overQuota(actor.QuotaFuel, m.rate, "units of fuel", after)

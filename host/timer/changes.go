@@ -30,12 +30,11 @@ const (
 // whether the type has activations that stay: then the actor's timers end with its
 // activation.
 func NewChanges(of turn.TimerChanges, tells []actor.Tell, placed bool) *Changes {
-	c := Changes{effects: of.Effects(), watches: of.Watches(), tells: tells, placed: placed}
-	if c.empty() {
+	effects, watches := of.Effects(), of.Watches()
+	if len(effects)+len(watches)+len(tells) == 0 {
 		return nil
 	}
-	made := c // a copy, so that c stays on the stack if there are no changes
-	return &made
+	return &Changes{effects: effects, watches: watches, tells: tells, placed: placed}
 }
 
 // Size is what the timers that are set, and the messages, take while they wait.

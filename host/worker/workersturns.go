@@ -181,8 +181,7 @@ func (w *Workers) dispose(s *activation.Shard, a *activation.Activation, c *call
 	return next, now
 }
 
-// notAccepted returns the function that answers a call which has waited too long for its method set. It has
-// a copy of the result, so that outcomes stay on the stack.
+// notAccepted returns the function that answers a call which has waited too long for its method set.
 func (w *Workers) notAccepted(a *activation.Activation, c *call.Call, r call.Result) func() {
 	return func() {
 		s := a.Shard

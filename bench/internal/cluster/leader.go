@@ -98,9 +98,6 @@ func runLeader(ctx context.Context, s leaderSpec) (leaderResult, error) {
 
 // heap returns the bytes that are in use.
 func heap() float64 {
-	runtime.GC()
-	runtime.GC() // the first one leaves what it swept to the second
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
+	m := usage.Memory()
 	return float64(m.HeapAlloc)
 }

@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/bench/internal/must"
+	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/internal/hostile"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
@@ -49,10 +49,7 @@ func publisher(ctx context.Context, raw json.RawMessage, say func(any) error) er
 
 // held is how many bytes of Go's heap and of stacks this process uses, after a collection.
 func held() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // the first one leaves what it swept to the second
-	runtime.ReadMemStats(&m)
+	m := usage.Memory()
 	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // of a process
 }
 

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/must"
+	"github.com/greenroom-run/greenroom/bench/internal/usage"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
@@ -65,11 +65,11 @@ func runDedicated(ctx context.Context, s dedicatedSpec) (dedicatedResult, error)
 		must.Check(i.Run(ctx, turn("c"+strconv.Itoa(len(held)), "Add", "1"), new(calls)))
 	}
 	add() // with what is made once
-	before, heapBefore := status(), heap()
+	before, heapBefore := status(), usage.Memory()
 	for len(held) < s.Instances {
 		add()
 	}
-	heapAfter := heap()
+	heapAfter := usage.Memory()
 	after := status()
 	n := float64(s.Instances - 1)
 	live := float64(heapAfter.HeapAlloc + heapAfter.StackInuse)
@@ -78,14 +78,6 @@ func runDedicated(ctx context.Context, s dedicatedSpec) (dedicatedResult, error)
 		Heap:       float64(heapAfter.HeapAlloc-heapBefore.HeapAlloc) / n,
 		HeapTarget: float64(heapAfter.NextGC), TwiceHeap: 2 * live,
 	}, nil
-}
-
-// heap collects and returns what is left.
-func heap() (m runtime.MemStats) {
-	runtime.GC()
-	runtime.GC() // the first one leaves what it swept to the second
-	runtime.ReadMemStats(&m)
-	return m
 }
 
 // memory is in bytes.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -90,6 +91,14 @@ func descends(all map[int]process, pid, from int) bool {
 		pid = p.parent
 	}
 	return false
+}
+
+// Memory returns what Go's heap and stacks of this process have after a collection.
+func Memory() (m runtime.MemStats) {
+	runtime.GC()
+	runtime.GC() // the first one leaves what it swept to the second
+	runtime.ReadMemStats(&m)
+	return m
 }
 
 // Resident returns the resident memory of a process in bytes, 0 if unknown.
