@@ -86,6 +86,7 @@ func TestAppsThatSpinHoldUpNoOther(t *testing.T) {
 					s.start(ctx, fmt.Sprint(i), "Spin")
 				}
 				time.Sleep(time.Second) // all have begun
+				synctest.Wait()         // the grants that end at this instant have passed on their processors
 				if waiting := s.WaitingForProcessor(); waiting != actors-slots {
 					t.Errorf("%d turns wait for a processor, want %d", waiting, actors-slots)
 				}
