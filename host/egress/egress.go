@@ -5,13 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,15 +55,6 @@ func New(cfg Config) (*Client, error) {
 // Close closes the connections that nobody uses.
 func (c *Client) Close() { c.transports.Purge() }
 
-// refusal is why a request has no answer.
-type refusal struct{ code, message string }
-
-func (r *refusal) Error() string { return r.message }
-
-func refuse(code, format string, args ...any) error {
-	return &refusal{code, fmt.Sprintf(format, args...)}
-}
-
 // Do implements [host.Egress].
 func (c *Client) Do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse, error) {
 	var leaveErr error
@@ -87,7 +75,7 @@ func (c *Client) Do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse
 }
 
 func (c *Client) do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse, error) {
-	hop, err := c.prepare(r)
+	hop, err := prepare(r, c.cfg.MaxRequestBytes)
 	if err != nil {
 		return abi.HTTPResponse{}, err
 	}
@@ -177,9 +165,6 @@ func (c *Client) end(app string) {
 	c.all--
 }
 
-// maxHeaderBytes bounds the headers of a request, and those of an answer.
-const maxHeaderBytes = 64 << 10
-
 func (c *Client) transport(app string, private bool) *http.Transport {
 	key := transportKey{app, private}
 	if t, ok := c.transports.Get(key); ok {
@@ -201,15 +186,6 @@ func (c *Client) transport(app string, private bool) *http.Transport {
 		return other
 	}
 	return t
-}
-
-// hop is one request on the way to an answer.
-type hop struct {
-	method  string
-	url     *url.URL
-	target  manifest.HostRule
-	headers http.Header
-	body    []byte
 }
 
 // send sends one request. It returns the hop that a redirect asks for, if those
@@ -292,59 +268,4 @@ func (c *Client) read(resp *http.Response, target manifest.HostRule) (abi.HTTPRe
 
 func tooLarge(target manifest.HostRule, limit int64) error {
 	return refuse(abi.HTTPTooLarge, "the answer of %s is larger than %d bytes", target, limit)
-}
-
-// redirected returns the hop that an answer redirects to, nil if it does not.
-func (h *hop) redirected(resp *http.Response) (*hop, error) {
-	location := resp.Header.Get("Location")
-	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		return nil, nil
-	}
-	if location == "" {
-		return nil, nil
-	}
-	to, err := h.url.Parse(location)
-	if err != nil {
-		return nil, refuse(abi.HTTPBroken, "%s redirects to what is no URL", h.target)
-	}
-	next := &hop{method: h.method, headers: h.headers, body: h.body}
-	if next.url, next.target, err = manifest.RequestURL(to.String()); err != nil {
-		return nil, refuse(abi.HTTPDenied, "%s redirects: %v", h.target, err)
-	}
-	if resp.StatusCode == http.StatusSeeOther && h.method != http.MethodHead ||
-		h.method == http.MethodPost && (resp.StatusCode == http.StatusMovedPermanently || resp.StatusCode == http.StatusFound) {
-		next.method, next.body = http.MethodGet, nil
-		next.headers = next.headers.Clone()
-		next.headers.Del("Content-Type")
-	}
-	if next.target != h.target {
-		next.headers = harmless(next.headers)
-	}
-	return next, nil
-}
-
-// harmless are the headers that go on to another host: no credentials.
-func harmless(headers http.Header) http.Header {
-	forwarded := make(http.Header)
-	for _, name := range []string{"Accept", "Accept-Language", "Content-Type", "User-Agent"} {
-		if values := headers.Values(name); len(values) > 0 {
-			forwarded[name] = values
-		}
-	}
-	return forwarded
-}
-
-func responseHeaders(headers http.Header) []abi.Header {
-	var list []abi.Header
-	for _, name := range sortedNames(headers) {
-		if hopByHop[name] {
-			continue
-		}
-		for _, value := range headers[name] {
-			list = append(list, abi.Header{Name: strings.ToLower(strings.ToValidUTF8(name, "\uFFFD")), Value: strings.ToValidUTF8(value, "\uFFFD")})
-		}
-	}
-	return list
 }

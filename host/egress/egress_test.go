@@ -552,12 +552,8 @@ func TestKinds(t *testing.T) {
 func FuzzPrepare(f *testing.F) {
 	f.Add("POST", "https://a.example/", "X-Key", "v")
 	f.Add("GET", "http://[::1]:80", "Host", "b")
-	c, err := New(Config{Grants: fakeGrants{}})
-	if err != nil {
-		f.Fatal(err)
-	}
 	f.Fuzz(func(t *testing.T, method, raw, name, value string) {
-		h, err := c.prepare(host.EgressRequest{Request: &abi.HTTPRequest{Method: method, URL: raw, Headers: []abi.Header{{Name: name, Value: value}}}})
+		h, err := prepare(host.EgressRequest{Request: &abi.HTTPRequest{Method: method, URL: raw, Headers: []abi.Header{{Name: name, Value: value}}}}, 0)
 		if err != nil {
 			return
 		}
@@ -591,11 +587,6 @@ func target(t *testing.T, raw string) manifest.HostRule {
 
 // TestTraceHeaders: a request says which trace it belongs to, unless the guest does.
 func TestTraceHeaders(t *testing.T) {
-	c, err := New(Config{Grants: fakeGrants{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, tt := range []struct {
 		guest, state string
@@ -614,7 +605,7 @@ func TestTraceHeaders(t *testing.T) {
 				q.Headers = append(q.Headers, abi.Header{Name: name, Value: value})
 			}
 		}
-		h, err := c.prepare(host.EgressRequest{Request: &q, Trace: tt.trace})
+		h, err := prepare(host.EgressRequest{Request: &q, Trace: tt.trace}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package egress
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,8 +24,8 @@ var hopByHop = map[string]bool{
 // maxMethod is far above any method's name.
 const maxMethod = 32
 
-// prepare checks all of a request that needs nobody else's word.
-func (c *Client) prepare(r host.EgressRequest) (*hop, error) {
+// prepare checks what a request says of itself, and its body against maxBytes.
+func prepare(r host.EgressRequest, maxBytes int64) (*hop, error) {
 	q := r.Request
 	h := &hop{method: q.Method, body: q.Body}
 	if h.method == "" {
@@ -42,8 +43,8 @@ func (c *Client) prepare(r host.EgressRequest) (*hop, error) {
 		return nil, refuse(abi.HTTPInvalid, "the method %s is not for actors", h.method)
 	case r.ReadOnly && !safe:
 		return nil, refuse(abi.HTTPReadOnly, "a read-only method may send GET and HEAD alone, not %s", h.method)
-	case int64(len(q.Body)) > c.cfg.MaxRequestBytes:
-		return nil, refuse(abi.HTTPInvalid, "the body has %d bytes; at most %d are sent", len(q.Body), c.cfg.MaxRequestBytes)
+	case int64(len(q.Body)) > maxBytes:
+		return nil, refuse(abi.HTTPInvalid, "the body has %d bytes; at most %d are sent", len(q.Body), maxBytes)
 	}
 	if h.headers, err = requestHeaders(q.Headers); err != nil {
 		return nil, err
@@ -100,3 +101,70 @@ func isToken(s string) bool {
 }
 
 func sortedNames(headers http.Header) []string { return slices.Sorted(maps.Keys(headers)) }
+
+// maxHeaderBytes bounds the headers of a request, and those of an answer.
+const maxHeaderBytes = 64 << 10
+
+// hop is one request on the way to an answer.
+type hop struct {
+	method  string
+	url     *url.URL
+	target  manifest.HostRule
+	headers http.Header
+	body    []byte
+}
+
+// redirected returns the hop that an answer redirects to, nil if it does not.
+func (h *hop) redirected(resp *http.Response) (*hop, error) {
+	location := resp.Header.Get("Location")
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil
+	}
+	if location == "" {
+		return nil, nil
+	}
+	to, err := h.url.Parse(location)
+	if err != nil {
+		return nil, refuse(abi.HTTPBroken, "%s redirects to what is no URL", h.target)
+	}
+	next := &hop{method: h.method, headers: h.headers, body: h.body}
+	if next.url, next.target, err = manifest.RequestURL(to.String()); err != nil {
+		return nil, refuse(abi.HTTPDenied, "%s redirects: %v", h.target, err)
+	}
+	if resp.StatusCode == http.StatusSeeOther && h.method != http.MethodHead ||
+		h.method == http.MethodPost && (resp.StatusCode == http.StatusMovedPermanently || resp.StatusCode == http.StatusFound) {
+		next.method, next.body = http.MethodGet, nil
+		next.headers = next.headers.Clone()
+		next.headers.Del("Content-Type")
+	}
+	if next.target != h.target {
+		next.headers = harmless(next.headers)
+	}
+	return next, nil
+}
+
+// harmless are the headers that go on to another host: no credentials.
+func harmless(headers http.Header) http.Header {
+	forwarded := make(http.Header)
+	for _, name := range []string{"Accept", "Accept-Language", "Content-Type", "User-Agent"} {
+		if values := headers.Values(name); len(values) > 0 {
+			forwarded[name] = values
+		}
+	}
+	return forwarded
+}
+
+func responseHeaders(headers http.Header) []abi.Header {
+	var list []abi.Header
+	for _, name := range sortedNames(headers) {
+		if hopByHop[name] {
+			continue
+		}
+		for _, value := range headers[name] {
+			list = append(list, abi.Header{Name: strings.ToLower(strings.ToValidUTF8(name, "\uFFFD")), Value: strings.ToValidUTF8(value, "\uFFFD")})
+		}
+	}
+	return list
+}

@@ -237,3 +237,16 @@ func quotedLen(key string) int {
 	}
 	return n
 }
+
+func find[K string | []byte](entries []envelope.Entry, key K) (pos int, ok bool) {
+	lo, hi := 0, len(entries)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if entries[mid].Key < string(key) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(entries) && entries[lo].Key == string(key)
+}

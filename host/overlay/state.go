@@ -126,22 +126,6 @@ func (s *State) Size() int {
 // Memory returns how many bytes of memory the state keeps in use, roughly.
 func (s *State) Memory() int { return s.retained + len(s.entries)*int(unsafe.Sizeof(envelope.Entry{})) }
 
-// find returns the position of key, or where it would be.
-func (s *State) find(key []byte) (pos int, ok bool) { return find(s.entries, key) }
-
-func find[K string | []byte](entries []envelope.Entry, key K) (pos int, ok bool) {
-	lo, hi := 0, len(entries)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if entries[mid].Key < string(key) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, lo < len(entries) && entries[lo].Key == string(key)
-}
-
 // newState returns the state of entries, whose keys are valid and in order and
 // whose values keep so many bytes alive. It takes the slice over.
 func newState(entries []envelope.Entry, sums sums, retained int, limit int64) (*State, error) {
@@ -203,3 +187,6 @@ func tooLarge(entries []envelope.Entry, size int, limit int64) error {
 	}
 	return e
 }
+
+// find returns the position of key, or where it would be.
+func (s *State) find(key []byte) (pos int, ok bool) { return find(s.entries, key) }

@@ -8,6 +8,9 @@
 //	             │ timers, messages, what happens to the actor's life
 //	             └─ error, trap, deadline: no effects
 //
+// The files turn_*.go have the host functions, a file for each group of them, and turn_run.go runs the
+// guest. The other files have the data, which knows no turn, and the interfaces of [Env].
+//
 // # Adding an effect
 //
 // What a turn asks for beside its state is a list of actor.Commit, gathered by a

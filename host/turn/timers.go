@@ -1,16 +1,9 @@
 package turn
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -135,54 +128,6 @@ func (c *TimerChanges) drop(name string) {
 	c.effects = slices.DeleteFunc(c.effects, func(e TimerEffect) bool { return e.Name == name })
 }
 
-// mayTime says why the turn may not change timers, 0 if it may.
-func (t *Turn) mayTime() abi.Code {
-	t.reminders.problem = ""
-	switch {
-	case t.done.Life.PassedAway:
-		return t.refuse(abi.CodeOver, passedAway)
-	case t.spec.ReadOnly && !t.migrating:
-		return abi.CodeReadOnly
-	case t.spec.Stateless && t.spec.From.ID != "": // no batch has its timers
-		return t.refuse(abi.CodeNotReady, "a turn of a stateless type that another actor calls cannot use timers yet")
-	case t.env.Timers == nil:
-		return t.refuse(abi.CodeNotReady, "this host has no timers")
-	}
-	return 0
-}
-
-// TimerSet implements [engine.Calls].
-func (t *Turn) TimerSet(r *abi.Reminder) (replaced bool, code abi.Code) {
-	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
-		return false, code
-	}
-	if problem := beyondTimer(r); problem != "" {
-		return false, t.refuse(abi.CodeInvalid, problem)
-	}
-	spec := &actor.TimerSpec{
-		Key: t.spec.Key, Name: r.Name, Method: r.Method, Payload: actor.Payload{ContentType: r.ContentType, Data: r.Payload},
-		Schedule: actor.Schedule{At: instant(r.DueUnixNano), After: time.Duration(r.DelayNano), Every: time.Duration(r.PeriodNano)},
-	}
-	if err := spec.Validate(); err != nil {
-		return false, t.refuse(abi.CodeInvalid, err.Error())
-	}
-	// The frame may be far larger than the timer, which counts for its own size alone.
-	spec.Name, spec.Method = strings.Clone(spec.Name), strings.Clone(spec.Method)
-	spec.Payload = actor.Payload{ContentType: strings.Clone(spec.Payload.ContentType), Data: bytes.Clone(spec.Payload.Data)}
-	if problem := t.spec.Methods.MethodProblem("timer", spec.Method); problem != "" {
-		return false, t.refuse(abi.CodeInvalid, problem)
-	}
-	replaced, err := t.done.Timers.Set(t.env.Timers, spec)
-	var refused *TimerRefusal
-	if errors.As(err, &refused) {
-		if refused.Code == abi.CodeNotReady {
-			t.Log(int32(slog.LevelWarn), "cannot set the timer "+strconv.Quote(spec.Name)+" now: "+refused.Problem)
-		}
-		return false, t.refuse(refused.Code, refused.Problem)
-	}
-	return replaced, 0
-}
-
 // beyondTimer says what a frame has that timers have not, for people; empty for nothing.
 func beyondTimer(r *abi.Reminder) string {
 	if r.Cron == "" && r.Zone == "" && r.Count == 0 && r.UntilNano == 0 && r.JitterNano == 0 && len(r.Metadata) == 0 && r.Flags == 0 &&
@@ -193,13 +138,28 @@ func beyondTimer(r *abi.Reminder) string {
 	return "a timer has a name, a method, an input, a due time or a delay, and a period; for a cron expression, a count, an end, attempts and metadata set a reminder"
 }
 
-// TimerCancel implements [engine.Calls].
-func (t *Turn) TimerCancel(name []byte) (existed bool, code abi.Code) {
-	if code := cmp.Or(t.mayTime(), mayKeep(t)); code != 0 {
-		return false, code
+// watch gathers what is done to one watch of an actor, and reports whether there was one. refused
+// says why it may not be.
+func (c *TimerChanges) watch(by Timers, key actor.Key, w WatchEffect) (replaced bool, refused *TimerRefusal) {
+	if c.watched == nil {
+		c.watched = by.Watched(key)
 	}
-	if err := actor.ValidateTimerName(string(name)); err != nil {
-		return false, t.refuse(abi.CodeInvalid, err.Error())
+	_, replaced = c.watched[w.Of]
+	switch {
+	case w.Method == "" && !replaced:
+		return false, nil
+	case w.Method == "":
+		delete(c.watched, w.Of)
+	case !replaced && len(c.watched) >= actor.MaxWatches:
+		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor watches at most %d hosts and services; end a watch, or have another actor watch", actor.MaxWatches)}
+	case !by.Room(key.App, 1+len(c.watches), w.Size()):
+		return false, &TimerRefusal{abi.CodeNotReady, "the timers and watches of this app take all the memory that the host gives them; try again later"}
+	default:
+		c.watched[w.Of] = struct{}{}
 	}
-	return t.done.Timers.Cancel(t.env.Timers, t.spec.Key, string(name)), 0
+	c.watches = append(c.watches, w)
+	return replaced, nil
 }
+
+// Watches returns what is to be done to watches, in this order.
+func (c *TimerChanges) Watches() []WatchEffect { return c.watches }

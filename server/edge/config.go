@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/spans"
 )
@@ -256,4 +257,41 @@ func UnnamedFile() (*os.File, error) {
 		err = os.Remove(f.Name())
 	}
 	return f, err
+}
+
+// Peers makes the server that of a host of a cluster: it takes what other hosts send.
+type Peers struct {
+	// Addr is where the other hosts are listened to, HOST:PORT. Empty: where clients
+	// are; hosts ask for the cluster's name, which no client does.
+	Addr string
+	// Listener is used instead of listening at Addr. Defaults to none.
+	Listener net.Listener
+	// Credentials prove that a peer belongs to the cluster. Without them peers speak
+	// plain text and are admitted as callers of the API are, with an admin's token where
+	// tokens are asked for: for loopback, or where Insecure lets everybody in.
+	Credentials *routing.Credentials
+	// Cluster is the cluster's name. Required.
+	Cluster string
+}
+
+func (p *Peers) validate(c Config) error {
+	switch {
+	case p == nil:
+		return nil
+	case p.Cluster == "":
+		return errors.New("server: Config.Peers.Cluster is empty; give the cluster's name")
+	}
+	addr := c.Addr
+	if p.Addr != "" {
+		addr = p.Addr
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("server: Config.Peers.Addr %q is not of the form HOST:PORT: %w", p.Addr, err)
+	}
+	if p.Credentials == nil && !c.Insecure && !isLoopbackName(host) {
+		return fmt.Errorf("server: other hosts reach this one at %s, from other machines too: hosts must prove that they belong to the cluster; "+
+			"give all of them the same key with --cluster-key-file, or certificates with --cluster-cert, --cluster-cert-key and --cluster-ca; a server that is alone may let them in at a loopback address, --cluster-listen 127.0.0.1:0", addr)
+	}
+	return nil
 }

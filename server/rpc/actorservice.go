@@ -9,8 +9,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/abi/envelope"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -418,26 +416,12 @@ func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenr
 	return uncached(&greenroomv1.GetStateResponse{Version: v.Version, Entries: entriesOf(v)}), nil
 }
 
-func entriesOf(v host.View) []*greenroomv1.StateEntry {
-	return mapped(v.Entries, func(e envelope.Entry) *greenroomv1.StateEntry {
-		return &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
-	})
-}
-
 func (a *actorService) DeleteActor(ctx context.Context, req *connect.Request[greenroomv1.DeleteActorRequest]) (*connect.Response[greenroomv1.DeleteActorResponse], error) {
 	key := keyOf(req.Msg.GetActor())
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
 	return done(&greenroomv1.DeleteActorResponse{}, a.s.Host.Delete(ctx, key))
-}
-
-func keyOf(k *greenroomv1.ActorKey) actor.Key {
-	return actor.Key{App: edge.AppOf(k.GetApp()), Type: k.GetType(), ID: k.GetId()}
-}
-
-func keyToProto(k actor.Key) *greenroomv1.ActorKey {
-	return &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}
 }
 
 func messageToProto(r *actor.Reminder, payload bool) *greenroomv1.InboxMessage {
@@ -451,30 +435,6 @@ func messageToProto(r *actor.Reminder, payload bool) *greenroomv1.InboxMessage {
 	}
 	return m
 }
-
-// detailsOf returns what a message has beside what every reminder has; nil for a reminder.
-func detailsOf(r *actor.Reminder) *greenroomv1.MessageDetails {
-	m := r.Message
-	if m == nil {
-		return nil
-	}
-	_, ordered := actor.SenderOfOrdered(r.Name)
-	return &greenroomv1.MessageDetails{
-		From: actorToProto(m.From), By: actorToProto(m.By), Ordered: ordered, Undelivered: m.Undelivered, Forward: actorToProto(m.Forward),
-		Path: mapped(m.Path, keyToProto), Failed: m.Failed, Cookie: m.Cookie,
-	}
-}
-
-// actorToProto returns the key of an actor; nil if there is none.
-func actorToProto(k actor.Key) *greenroomv1.ActorKey {
-	if k.ID == "" {
-		return nil
-	}
-	return keyToProto(k)
-}
-
-// errNoQueues refuses to cancel where nothing waits.
-var errNoQueues = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no mailboxes"}
 
 // CancelQueued implements ActorService. The mailboxes come first: they say which messages' turns have
 // begun, and give back the others, so that those find their rows gone.

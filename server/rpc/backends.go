@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -11,10 +12,14 @@ import (
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server/events"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/query"
 	"github.com/greenroom-run/greenroom/server/transcode"
+	"github.com/greenroom-run/greenroom/settings"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -133,4 +138,67 @@ type Messages interface {
 	Cancel(ctx context.Context, req reminder.CancelRequest) (removed int, more bool, err error)
 	// List lists the messages to an actor.
 	List(ctx context.Context, q store.MessageQuery) (list []actor.Reminder, next string, err error)
+}
+
+// Cluster knows the servers that share a store. [*scheduler.Service] does.
+type Cluster interface {
+	Hosts(ctx context.Context) (scheduler.HostList, error)
+	// Others returns the other members that this process knows.
+	Others() []actor.Host
+	FindHost(name string) (actor.HostID, error)
+	DrainHost(id actor.HostID) error
+	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
+	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error)
+	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
+	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
+	metrics.Cluster
+}
+
+// Reminders sets and looks after reminders. [*reminder.Admin] does.
+type Reminders interface {
+	// Now is database time; zero before there are reminders.
+	Now() time.Time
+	Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error)
+	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
+	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
+	Cancel(ctx context.Context, names []actor.ReminderName) error
+	SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error)
+	DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
+	// DeadLetter returns one of an app; [actor.ErrDeadLetterNotFound].
+	DeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (*actor.DeadLetter, error)
+	Retry(ctx context.Context, app string, id reminder.DeadLetterID) (actor.Reminder, error)
+	RemoveDeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (existed bool, err error)
+	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
+	// Subscribe makes a subscriber of subscriptions of an app.
+	Subscribe(app string, names []string, limit int) (*reminder.Subscriber, error)
+	// Prefix returns the prefix of the IDs of an app's reminders.
+	Prefix(ctx context.Context, app string) (actor.Prefix, error)
+	// Follow makes a follower of reminders of an app that has the prefix.
+	Follow(app string, prefix actor.Prefix) *reminder.Follower
+	// Release gives reminders that wait for subscribers to another host.
+	Release(ctx context.Context, r reminder.ReleaseRequest) ([]actor.ReminderID, error)
+	Notice(heads []store.ReminderHead)
+	// Table returns who delivers which buckets of an app, and what is closed when that changes.
+	Table(app string) (rows []actor.BucketRow, changed <-chan struct{})
+	// Stats is for metrics.
+	Stats() reminder.Stats
+}
+
+// Settings keeps the settings of apps. [*settings.Service] implements it.
+type Settings interface {
+	List(ctx context.Context, app string) (settings.Listing, error)
+	SetConfig(ctx context.Context, app, name, value string) error
+	UnsetConfig(ctx context.Context, app, name string) error
+	SetSecret(ctx context.Context, app, name string, value []byte) error
+	UnsetSecret(ctx context.Context, app, name string) error
+	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
+	RevokeHTTP(ctx context.Context, app, host string) error
+	SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate, most int64) error
+	UnsetQuota(ctx context.Context, app string, name actor.Quota) error
+	SetLimit(ctx context.Context, app string, scope actor.LimitScope, limit actor.Limit) error
+	UnsetLimit(ctx context.Context, app string, scope actor.LimitScope) error
+	PauseType(ctx context.Context, app, typ string, pause actor.Pause) error
+	ResumeType(ctx context.Context, app, typ string) error
+	// Missing returns the part of uses that the app has no settings for.
+	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
 }

@@ -13,24 +13,8 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
-	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/server/metrics"
 )
-
-// Cluster knows the servers that share a store. [*scheduler.Service] does.
-type Cluster interface {
-	Hosts(ctx context.Context) (scheduler.HostList, error)
-	// Others returns the other members that this process knows.
-	Others() []actor.Host
-	FindHost(name string) (actor.HostID, error)
-	DrainHost(id actor.HostID) error
-	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
-	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error)
-	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
-	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
-	metrics.Cluster
-}
 
 // clusterService is ClusterService over package scheduler.
 type clusterService struct {

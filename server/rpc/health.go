@@ -48,17 +48,6 @@ func newHealth(log *slog.Logger) *health {
 	}
 }
 
-// newHealthService registers health, for anybody to ask.
-func newHealthService(s *Services) edge.Service {
-	sv := edge.Service{Name: healthv1connect.HealthName}
-	_, h := healthv1connect.NewHealthHandler(s.Health, s.edge.HandlerOptions(s.edge.PayloadRoute())...)
-	check, watch := edge.SmallRoute(), edge.StreamRoute()
-	check.Open, watch.Open = true, true
-	sv.Serve(edge.RoleRead, check, h, healthv1connect.HealthCheckProcedure)
-	sv.Serve(edge.RoleRead, watch, h, healthv1connect.HealthWatchProcedure)
-	return sv
-}
-
 var errNotChecked = &failure.Error{Kind: actor.ErrUnavailable.Kind(), Text: "the store was not checked yet"}
 
 // NotReady is an error for [Config.Check] whose reason anybody may be shown.

@@ -241,12 +241,6 @@ func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenr
 	})
 }
 
-func unreachable(hosts []routing.Unreachable) []*greenroomv1.UnreachableHost {
-	return mapped(hosts, func(u routing.Unreachable) *greenroomv1.UnreachableHost {
-		return &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why}
-	})
-}
-
 // withOwner says who holds the actor, if that is why the error is.
 func (i *interconnect) withOwner(ctx context.Context, err error) error {
 	var notOwner *routing.NotOwnerError
@@ -256,24 +250,6 @@ func (i *interconnect) withOwner(ctx context.Context, err error) error {
 	wire := i.s.edge.RPCError(ctx, err)
 	wire.Meta().Set(routing.HeaderOwner, string(notOwner.Owner))
 	return wire
-}
-
-// actorOf returns a view as the API has it.
-func actorOf(v host.View) *greenroomv1.Actor {
-	msg := &greenroomv1.Actor{
-		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
-		StateSchema: v.StateSchema, StateSize: v.StateSize,
-		UpdatedAt: timestamppb.New(v.UpdatedAt), MethodSet: v.MethodSet, Life: v.Life, Spawned: v.Spawned,
-		Active: v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
-	}
-	for _, t := range v.Timers {
-		timer := &greenroomv1.ActorTimer{Name: t.Name, Method: t.Method, Due: timestamppb.New(t.Due), Left: t.Left}
-		if t.Schedule.Every != 0 {
-			timer.Every = durationpb.New(t.Schedule.Every)
-		}
-		msg.Timers = append(msg.Timers, timer)
-	}
-	return msg
 }
 
 // peerEdge is the [stream.Edge] of a channel. What comes over it another host has

@@ -18,36 +18,6 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// Reminders sets and looks after reminders. [*reminder.Admin] does.
-type Reminders interface {
-	// Now is database time; zero before there are reminders.
-	Now() time.Time
-	Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error)
-	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
-	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
-	Cancel(ctx context.Context, names []actor.ReminderName) error
-	SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error)
-	DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
-	// DeadLetter returns one of an app; [actor.ErrDeadLetterNotFound].
-	DeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (*actor.DeadLetter, error)
-	Retry(ctx context.Context, app string, id reminder.DeadLetterID) (actor.Reminder, error)
-	RemoveDeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (existed bool, err error)
-	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
-	// Subscribe makes a subscriber of subscriptions of an app.
-	Subscribe(app string, names []string, limit int) (*reminder.Subscriber, error)
-	// Prefix returns the prefix of the IDs of an app's reminders.
-	Prefix(ctx context.Context, app string) (actor.Prefix, error)
-	// Follow makes a follower of reminders of an app that has the prefix.
-	Follow(app string, prefix actor.Prefix) *reminder.Follower
-	// Release gives reminders that wait for subscribers to another host.
-	Release(ctx context.Context, r reminder.ReleaseRequest) ([]actor.ReminderID, error)
-	Notice(heads []store.ReminderHead)
-	// Table returns who delivers which buckets of an app, and what is closed when that changes.
-	Table(app string) (rows []actor.BucketRow, changed <-chan struct{})
-	// Stats is for metrics.
-	Stats() reminder.Stats
-}
-
 // reminderService is ReminderService over package scheduler/reminder.
 type reminderService struct{ s *Services }
 
@@ -393,14 +363,6 @@ func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[
 	return err
 }
 
-func bucketToProto(r *actor.BucketRow) *greenroomv1.Bucket {
-	return &greenroomv1.Bucket{
-		App: r.App, Prefix: r.Bucket.Prefix.String(), Vector: r.Bucket.Vector.String(), FirstToken: r.Bucket.First(),
-		Creator: string(r.Creator), Closed: r.Closed, Owner: string(r.Owner), Epoch: r.Epoch, Used: r.Used, Rate: r.Rate,
-		DeliveredTill: timeToProto(r.DeliveredTill), CreatedAt: timeToProto(r.CreatedAt), ClosedAt: timeToProto(r.ClosedAt),
-	}
-}
-
 // specOf reads a spec, without what it is for. A time to live counts from now.
 func specOf(m *greenroomv1.ReminderSpec, now time.Time) (actor.ReminderSpec, error) {
 	spec := actor.ReminderSpec{
@@ -471,78 +433,4 @@ var failureKinds = map[greenroomv1.FailureKind]actor.FailureKind{
 	greenroomv1.FailureKind_FAILURE_KIND_CONSTANT:    actor.FailureConstant,
 	greenroomv1.FailureKind_FAILURE_KIND_EXPONENTIAL: actor.FailureExponential,
 	greenroomv1.FailureKind_FAILURE_KIND_DROP:        actor.FailureDrop,
-}
-
-// timeOf reads a time that may be absent. The zero time stands for that here, and so
-// must not be given.
-func timeOf(field string, t *timestamppb.Timestamp) (time.Time, error) {
-	if t == nil {
-		return time.Time{}, nil
-	}
-	at := t.AsTime()
-	if t.CheckValid() != nil || at.IsZero() {
-		return at, reminders.ErrNoTime(field)
-	}
-	return at, nil
-}
-
-func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
-	const longest = int64(actor.MaxReminderDuration / time.Second)
-	if d != nil && (d.CheckValid() != nil || d.GetSeconds() > longest || d.GetSeconds() < -longest) {
-		return 0, &actor.ArgumentError{Field: field, Problem: "is no duration of up to 290 years; give one, or for a due time further away the time itself"}
-	}
-	return d.AsDuration(), nil
-}
-
-// reminderToProto returns what callers see of a reminder.
-func reminderToProto(r *actor.Reminder, payload bool) *greenroomv1.Reminder {
-	spec := &greenroomv1.ReminderSpec{
-		Method: r.Method, ContentType: r.Payload.ContentType, Metadata: r.Metadata,
-		Schedule: &greenroomv1.ReminderSchedule{
-			First: &greenroomv1.ReminderSchedule_At{At: timestamppb.New(r.Schedule.At)},
-			Every: durationToProto(r.Schedule.Every), Cron: r.Schedule.Cron, Zone: r.Schedule.Zone, Times: r.Schedule.Times,
-			Jitter: durationToProto(r.Schedule.Jitter),
-		},
-		Missed: &greenroomv1.MissedPolicy{
-			Kind: greenroomv1.MissedKind(r.Missed.Kind) + greenroomv1.MissedKind_MISSED_KIND_COLLAPSE, Limit: r.Missed.Limit, After: durationToProto(r.Missed.After),
-		},
-		Failure: &greenroomv1.FailurePolicy{
-			Kind:     greenroomv1.FailureKind(r.Failure.Kind) + greenroomv1.FailureKind_FAILURE_KIND_CONSTANT,
-			Attempts: r.Failure.Attempts, Interval: durationToProto(r.Failure.Interval), MaxInterval: durationToProto(r.Failure.Max),
-		},
-	}
-	if r.Failure.Attempts == 0 && r.Failure.Kind != actor.FailureDrop {
-		spec.Failure.Attempts = actor.DefaultAttempts
-	}
-	if !r.Schedule.Until.IsZero() {
-		spec.Schedule.End = &greenroomv1.ReminderSchedule_Until{Until: timestamppb.New(r.Schedule.Until)}
-	}
-	m := &greenroomv1.Reminder{
-		Actor: keyToProto(r.Key), Name: r.Name, Id: r.ID.String(), Version: r.Version, Spec: spec,
-		Due: timeToProto(r.Due), FireAt: timeToProto(r.FireAt), Left: r.Left, Failures: r.Failures, Paused: r.Paused, LastError: r.LastError,
-		CreatedAt: timeToProto(r.CreatedAt), UpdatedAt: timeToProto(r.UpdatedAt), Message: detailsOf(r),
-	}
-	if r.Message != nil {
-		m.Name = "" // the store's own
-	}
-	if payload {
-		spec.Payload = r.Payload.Data
-	} else {
-		m.PayloadSize = uint32(len(r.Payload.Data)) //nolint:gosec // at most 64 KiB
-	}
-	return m
-}
-
-func durationToProto(d time.Duration) *durationpb.Duration {
-	if d == 0 {
-		return nil
-	}
-	return durationpb.New(d)
-}
-
-func timeToProto(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

@@ -6,32 +6,11 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/server/edge"
-	"github.com/greenroom-run/greenroom/settings"
 )
-
-// Settings keeps the settings of apps. [*settings.Service] implements it.
-type Settings interface {
-	List(ctx context.Context, app string) (settings.Listing, error)
-	SetConfig(ctx context.Context, app, name, value string) error
-	UnsetConfig(ctx context.Context, app, name string) error
-	SetSecret(ctx context.Context, app, name string, value []byte) error
-	UnsetSecret(ctx context.Context, app, name string) error
-	GrantHTTP(ctx context.Context, app string, grant actor.HTTPGrant) (string, error)
-	RevokeHTTP(ctx context.Context, app, host string) error
-	SetQuota(ctx context.Context, app string, name actor.Quota, rate actor.Rate, most int64) error
-	UnsetQuota(ctx context.Context, app string, name actor.Quota) error
-	SetLimit(ctx context.Context, app string, scope actor.LimitScope, limit actor.Limit) error
-	UnsetLimit(ctx context.Context, app string, scope actor.LimitScope) error
-	PauseType(ctx context.Context, app, typ string, pause actor.Pause) error
-	ResumeType(ctx context.Context, app, typ string) error
-	// Missing returns the part of uses that the app has no settings for.
-	Missing(ctx context.Context, app string, uses abi.Capabilities) (abi.Capabilities, error)
-}
 
 // settingsService is SettingsService over package settings.
 type settingsService struct {
@@ -173,11 +152,4 @@ func rateToProto(r actor.Rate) *greenroomv1.Rate {
 		return nil
 	}
 	return &greenroomv1.Rate{PerSecond: r.PerSecond, Burst: r.Burst}
-}
-
-func capabilitiesToProto(c abi.Capabilities) *greenroomv1.Capabilities {
-	if c.IsZero() {
-		return nil
-	}
-	return &greenroomv1.Capabilities{Http: c.HTTP, Config: c.Config, Secrets: c.Secrets}
 }

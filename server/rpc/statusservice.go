@@ -115,16 +115,6 @@ func (s *statusService) turnsElsewhere(ctx context.Context, app string) (all []r
 	return all, missing
 }
 
-func countsToProto(c recent.Counts) *greenroomv1.ExchangeTurnsResponse {
-	msg := &greenroomv1.ExchangeTurnsResponse{Uncounted: c.Uncounted}
-	for name, steps := range c.Types {
-		msg.Types = append(msg.Types, &greenroomv1.CountedType{Type: name, Steps: mapped(steps, func(s recent.StepCounts) *greenroomv1.CountedStep {
-			return &greenroomv1.CountedStep{Number: s.Number, Errors: s.Errors, Durations: s.Durations}
-		})})
-	}
-	return msg
-}
-
 func countsFromProto(msg *greenroomv1.ExchangeTurnsResponse) recent.Counts {
 	c := recent.Counts{Types: map[string][]recent.StepCounts{}, Uncounted: msg.GetUncounted()}
 	for _, t := range msg.GetTypes() {

@@ -7,29 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/residency"
 )
-
-// Life is what the manifest says of the lives of a type's actors.
-type Life struct {
-	Hooks     abi.Hooks
-	sets      map[string]struct{} // that some method is in
-	spawnOnly bool                // an actor exists only once another one has spawned it
-	// WaitsOutsideSet means that calls of methods outside an actor's set wait.
-	WaitsOutsideSet bool
-}
-
-func lifeOf(spec *abi.TypeSpec) Life {
-	l := Life{Hooks: spec.Hooks, sets: make(map[string]struct{}), spawnOnly: spec.Spawn == abi.SpawnOnly, WaitsOutsideSet: spec.OutsideSet == abi.OutsideSetWait}
-	for i := range spec.Methods {
-		for _, set := range spec.Methods[i].Sets {
-			l.sets[set] = struct{}{}
-		}
-	}
-	return l
-}
 
 // Accepts says why an actor with the row l does not take a method now: [actor.ErrPassedAway] or
 // [actor.ErrNotAccepted]. A firing of a reminder or of a timer runs whatever method it names. f is

@@ -1,9 +1,7 @@
 package turn
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -12,32 +10,8 @@ import (
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
-// maxLogLines bounds what one turn may log: enough to follow what it does, and
-// little enough that a loop cannot fill a disk.
-const maxLogLines = 1000
-
-// maxLogText is the longest line kept, in bytes.
-const maxLogText = 8 << 10
-
 // maxContentType is the longest content type of a reply, in bytes, as in requests.
 const maxContentType = 255
-
-// maxTrapText is how much of a trap's message and of its stack is kept, in bytes.
-const maxTrapText = 16 << 10
-
-// mayWrite says why the turn may not change state, 0 if it may.
-func (t *Turn) mayWrite() abi.Code {
-	switch {
-	case t.done.Life.PassedAway:
-		return abi.CodeOver
-	case t.spec.Stateless:
-		return abi.CodeNoState
-	case t.spec.ReadOnly && !t.migrating: // a migration for a reader is never kept
-		return abi.CodeReadOnly
-	default:
-		return 0
-	}
-}
 
 func validKey(key []byte) bool {
 	return len(key) > 0 && len(key) <= abi.MaxStateKeyLen && utf8.Valid(key)
@@ -168,50 +142,4 @@ func tidyGuestError(e *actor.GuestError) {
 	e.Code = cut(e.Code, abi.MaxErrorCodeLen)
 	e.Message = cut(e.Message, abi.MaxErrorMessageLen)
 	e.Detail.ContentType = cut(e.Detail.ContentType, maxContentType)
-}
-
-// cut shortens text to at most n bytes, between two characters, and makes it
-// UTF-8: it goes into protobuf strings and logs.
-func cut(text string, n int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
-
-// Log is one line that a guest logged.
-type Log struct {
-	Key          actor.Key
-	Method       string
-	InvocationID string
-	Trace        *actor.Trace // of the call; nil: none
-	// Run is which run of the turn logged it, from 1 on. A turn whose commit was
-	// refused runs again, and what its earlier runs logged has not happened.
-	Run   int
-	Level int32 // as in slog
-	Text  string
-}
-
-// Log implements [engine.Calls].
-func (t *Turn) Log(level int32, text string) {
-	t.logLines++
-	if t.logLines > maxLogLines {
-		return
-	}
-	if t.logLines == maxLogLines {
-		level, text = int32(slog.LevelWarn), "this turn has logged its last line: more are dropped"
-	}
-	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Trace: t.spec.Trace, Run: t.spec.Run, Level: level, Text: strings.Clone(cut(text, maxLogText))}
-	if t.env.Logged != nil {
-		t.env.Logged(line)
-		return
-	}
-	t.env.Logger.LogAttrs(context.Background(), slog.Level(level), "guest log", t.spec.Trace.AppendLog([]slog.Attr{
-		slog.String("app", t.spec.Key.App), slog.String("actor_type", t.spec.Key.Type), slog.String("actor_id", t.spec.Key.ID),
-		slog.String("method", t.spec.Method), slog.String("invocation", t.spec.InvocationID), slog.String("text", line.Text),
-	})...)
 }
