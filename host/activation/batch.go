@@ -310,3 +310,25 @@ func (b *Batch) Commit() actor.Commit {
 
 // Done implements [pipeline.Work].
 func (b *Batch) Done(err error, now time.Time) { b.by.landed(b, err, now) }
+
+// Lock locks what the end of the batch's flight may change.
+func (b *Batch) Lock() (several []*Shard) {
+	if len(b.Parts) == 1 {
+		return b.Parts[0].Activation.Lock()
+	}
+	all := make([]*Activation, len(b.Parts))
+	for i := range b.Parts {
+		all[i] = b.Parts[i].Activation
+	}
+	return lockAll(all)
+}
+
+// Unlock unlocks what Lock has locked and returned.
+func (b *Batch) Unlock(several []*Shard) { b.Parts[0].Activation.Unlock(several) }
+
+// DecideTimers lets changes to timers take effect, or drops them. The caller has the locks.
+func DecideTimers(all []Timing, apply bool, now time.Time) {
+	for _, t := range all {
+		t.Activation.Shard.Timers.Decide(t.Activation.Key, t.Changes, apply, now)
+	}
+}

@@ -10,6 +10,9 @@
 //	Chain       a turn and the turns that it calls, of several activations
 //	Batch       what one commit has of the turns of its activations
 //
+// Their data is in shard.go, since each of them names the others; their methods are in files named
+// after them.
+//
 // # Who runs an actor
 //
 //   - [Ownership.Admits] decides for every call whether this host may run it, under the lock
