@@ -28,11 +28,6 @@ type Pull struct {
 	Gone bool
 }
 
-// CursorSpec returns the spec of a cursor of a subscriber, which is due at once.
-func CursorSpec(subscriber Key, method string, c Cursor) ReminderSpec {
-	return ReminderSpec{Key: subscriber, Name: CursorName(c.Publisher), Method: method, Cursor: &c}
-}
-
 // CursorNames is what the names of all cursors begin with; no other name does. ReservedNamesEnd is
 // above all names of messages and cursors in byte order, and not above any other name of a reminder.
 const (
@@ -45,22 +40,4 @@ const (
 func CursorName(publisher Key) string {
 	sum := sha256.Sum256([]byte(publisher.String()))
 	return CursorNames + hex.EncodeToString(sum[:16])
-}
-
-// validate checks a cursor of s.
-func (c *Cursor) validate(s *ReminderSpec) error {
-	if err := c.Publisher.Validate(); err != nil {
-		return err
-	}
-	switch {
-	case c.Publisher.App != s.Key.App:
-		return argument("publisher", "is of the app %q, and the subscriber of %q; name one of the same app", shown(c.Publisher.App), s.Key.App)
-	case c.Publisher.IsSubscription() || s.Key.IsSubscription():
-		return argument("publisher", "or subscriber is a subscription to reminders; name an actor")
-	case s.Name != CursorName(c.Publisher):
-		return argument("cursor name", "is %q, which is not that of the publisher", shown(s.Name))
-	case s.Message != nil || s.Schedule.Recurring() || s.Keep || s.Hold:
-		return argument("cursor", "is also a message, or recurs, or is to be kept or set paused; it is due once, until it moves")
-	}
-	return nil
 }

@@ -81,11 +81,6 @@ type IdempotencyRecord struct {
 	Mark *KeyedCall
 }
 
-// Answers reports whether the record has the reply to an invocation with an idempotency key.
-func (r *IdempotencyRecord) Answers(i *Invocation) bool {
-	return r.Mark == nil && r.Key == i.IdempotencyKey && strings.TrimPrefix(r.Method, donePrefix) == i.Method && r.Actor == i.Key
-}
-
 // Call names the call that is recorded.
 func (r *IdempotencyRecord) Call() KeyedCall {
 	return KeyedCall{Actor: r.Actor, Method: r.Method, Key: r.Key}

@@ -12,15 +12,3 @@ func SubscriptionKey(app, name string) Key {
 
 // IsSubscription reports whether k is of a subscription.
 func (k Key) IsSubscription() bool { return k.Type == SubscriptionType }
-
-// validateTarget checks what a reminder runs: a method of an actor, or nothing of a
-// subscription.
-func (s *ReminderSpec) validateTarget() error {
-	if !s.Key.IsSubscription() {
-		return ValidateName("reminder method", s.Method)
-	}
-	if s.Method != "" {
-		return argument("reminder method", "is %q, and the reminder is for a subscription, which has none; leave it out", shown(s.Method))
-	}
-	return ValidateName("subscription", s.Key.ID)
-}

@@ -32,3 +32,6 @@ func FirstVersion() uint64 {
 	seconds := uint64(uint32(time.Now().Unix())) //nolint:gosec // until 2106
 	return seconds<<30 | uint64(binary.LittleEndian.Uint32(b[:])>>2) | 1
 }
+
+// CommitID identifies one attempt to commit; random, never used twice.
+type CommitID [16]byte

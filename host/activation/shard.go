@@ -261,7 +261,7 @@ type Batches struct {
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *Batch) find(c *call.Call) *actor.IdempotencyRecord {
 	for i := range b.Records {
-		if r := &b.Records[i]; r.Answers(&c.Inv) {
+		if r := &b.Records[i]; c.Inv.AnsweredBy(r) {
 			return r
 		}
 	}

@@ -49,7 +49,7 @@ var largeTypes = map[string]large{
 var methodsAway = map[string]int{
 	"abi":                             1,
 	"abi/manifest":                    12,
-	"actor":                           3,
+	"actor":                           2,
 	"bench/internal/bar":              4,
 	"bench/internal/rig":              4,
 	"bench/internal/survey":           5,
