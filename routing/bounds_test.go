@@ -23,7 +23,7 @@ func sized(id string, bytes int) actor.Invocation {
 func TestBytesAreBounded(t *testing.T) {
 	_, a, _ := pair(t, setup{router: func(c *routing.Config) { c.MaxWaitingBytes = 100 }})
 	for _, alone := range []int{60, 1000} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		waits, leave := context.WithCancel(ctx)
 		waiting := async(waits, a, sized("nobody's", alone))
@@ -39,7 +39,7 @@ func TestBytesAreBounded(t *testing.T) {
 
 	_, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxWaitingBytes, c.MaxWait = 100, 50*time.Millisecond }})
 	for _, alone := range []int{60, 1000} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		entered, release := blocking(b.host)
 		sent := async(ctx, a, sized("b", alone))
@@ -59,7 +59,7 @@ func TestBytesAreBounded(t *testing.T) {
 func TestCallsAtAPeerAreBounded(t *testing.T) {
 	_, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxInFlight, c.Channels, c.MaxWait = 2, 1, 50*time.Millisecond }})
 	entered, release := blocking(b.host)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	outcomes := make(chan error, 3)
 	for range 3 {
@@ -101,7 +101,7 @@ func TestAppsShareTheChannelsOfAPeer(t *testing.T) {
 		}
 		return actor.Reply{}, nil
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var loud []chan outcome
 	for range flood {
@@ -135,7 +135,7 @@ func TestAppsShareWhatWaitsForAnOwner(t *testing.T) {
 	}{"calls": {16, 0}, "bytes": {1000, 100}} {
 		t.Run(name, func(t *testing.T) {
 			tb, a, _ := pair(t, setup{router: func(c *routing.Config) { c.MaxWaiting, c.MaxWaitingBytes = of.waiting, 1600 }})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			flood, end := context.WithCancel(ctx)
 			invocation := func(app, id string) actor.Invocation {
@@ -177,7 +177,7 @@ func TestChannelsHaveTheirOwnBounds(t *testing.T) {
 		server: func(c *server.Config) { c.Bounds.StreamInvocations, c.Bounds.StreamBytes = 1, 1 },
 	})
 	entered, release := blocking(b.host)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var sent []chan outcome
 	for range 2 {

@@ -126,8 +126,8 @@ type stopping struct {
 	Killed atomic.Bool
 	turn   atomic.Pointer[Context]
 	first  Context
-	// entry is not nil while the turn waits until it may begin, and has the error once that wait was
-	// cancelled.
+	// entry is not nil while the turn waits until it may begin. Once that wait was cancelled, it has the
+	// error, and stays.
 	entry atomic.Pointer[entry]
 }
 
@@ -415,7 +415,7 @@ func (c *Call) Enter() (end func() error) {
 		if c.entry.CompareAndSwap(waits, nil) {
 			return nil
 		}
-		return c.entry.Swap(nil).cancelled
+		return c.entry.Load().cancelled
 	}
 }
 
@@ -429,7 +429,7 @@ func (c *Call) CancelEntry(err error) bool {
 	return true
 }
 
-// Waiting reports whether there is such a wait, also one that was cancelled and has not ended yet.
+// Waiting reports whether there is such a wait, or was one that was cancelled: the call has no turn after it.
 func (c *Call) Waiting() bool { return c.entry.Load() != nil }
 
 // Overdue returns the error of a turn whose context has ended, nil as long as
