@@ -40,7 +40,8 @@ func remindersListCommand(c *cli) *cobra.Command {
 		Short: "List the reminders of the app, a type or an actor",
 		Long: `List the reminders of the app, of the actors of a type, or of one actor, in byte
 order of type, ID and name. NEXT is when it is delivered next: at its occurrence, or
-later, after an attempt that failed.
+later, after an attempt that failed. STATE is waiting (for that time), paused, retrying
+after attempts that failed, or overdue.
 
 Times are given as 2026-12-24T18:00:00Z (RFC 3339), or as "2026-12-24 18:00" in the
 zone of this machine.`,
@@ -139,7 +140,7 @@ func scheduleText(r *greenroomv1.Reminder) string {
 // differ by and a delivery takes.
 const overdueAfter = 5 * time.Second
 
-// reminderState says how a reminder fares; empty if it waits for its time.
+// reminderState describes the state of a reminder.
 func reminderState(r *greenroomv1.Reminder, now time.Time) string {
 	var words []string
 	if r.Paused {
@@ -158,7 +159,7 @@ func reminderState(r *greenroomv1.Reminder, now time.Time) string {
 		}
 		words = append(words, word)
 	}
-	return strings.Join(words, ", ")
+	return cmp.Or(strings.Join(words, ", "), "waiting")
 }
 
 // attemptsOf is how often a firing is delivered at most.
@@ -196,10 +197,6 @@ func describeReminder(c *cli, r *greenroomv1.Reminder) {
 	for k, v := range spec.GetMetadata() {
 		metadata = append(metadata, k+"="+v)
 	}
-	state := reminderState(r, time.Now())
-	if state == "" {
-		state = "waiting"
-	}
 	next := ""
 	if !r.FireAt.AsTime().Equal(r.Due.AsTime()) {
 		next = when(r.FireAt)
@@ -209,7 +206,7 @@ func describeReminder(c *cli, r *greenroomv1.Reminder) {
 		"name", r.Name, "method", spec.GetMethod(), "payload", payloadText(spec), "metadata", strings.Join(sorted(metadata), " "),
 		"schedule", scheduleText(r), "due", when(r.Due), "next", next, "until", when(spec.GetSchedule().GetUntil()),
 		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
-		"state", state, "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
+		"state", reminderState(r, time.Now()), "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
 }
 
 // payloadText shows a payload that is short and JSON, and the size of others.

@@ -100,6 +100,7 @@ func typesResumeCommand(c *cli) *cobra.Command {
 		Example:           "  greenroom types resume Cart --app shop",
 		ValidArgsFunction: complete{c}.types,
 		RunE: each(c, "resumed %s\n", func(ctx context.Context, a *api, typ string) error {
+			noteUnknownType(ctx, c, a, typ)
 			_, err := unary(ctx, a.settings.ResumeType, &greenroomv1.ResumeTypeRequest{App: c.app, Type: typ})
 			return err
 		}),

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -59,9 +61,11 @@ type hintedError struct {
 func (e *hintedError) Unwrap() error { return e.error }
 
 // withNearest adds to err, if it is about a type or a method that is not there,
-// which one was probably meant. method is empty where no method was named.
+// which one was probably meant, or which command shows the stream of that name. method is empty where
+// no method was named.
 func withNearest(ctx context.Context, c *cli, a *api, err error, types []string, method string) error {
-	kind := describeError(c, err).Kind
+	described := describeError(c, err)
+	kind := described.Kind
 	if kind != string(actor.ErrTypeNotFound.Kind()) && kind != string(actor.ErrMethodNotFound.Kind()) {
 		return err
 	}
@@ -80,6 +84,9 @@ func withNearest(ctx context.Context, c *cli, a *api, err error, types []string,
 		}
 		if kind != string(actor.ErrMethodNotFound.Kind()) {
 			continue
+		}
+		if slices.Contains(served[at].Type.GetProtobuf().GetStreams(), method) {
+			return &hintedError{err, fmt.Sprintf("%s returns a stream: `greenroom events %s %s --follow` shows its messages as they are published", method, typ, printable(cmp.Or(described.ActorID, "ID")))}
 		}
 		methods := mapped(served[at].Type.GetMethods(), func(m *greenroomv1.Method) string { return m.Name })
 		if near := nearest(method, methods); near != "" {

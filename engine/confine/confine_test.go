@@ -3,6 +3,7 @@ package confine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -281,4 +282,45 @@ func TestTankYields(t *testing.T) {
 	if used := uint64(4*chunk + 3); p.yields != 4 || p.fuel != used {
 		t.Errorf("yielded %d times with %d of fuel, want 4 with %d", p.yields, p.fuel, used)
 	}
+}
+
+// A start that takes longer than it may is not taken for a turn that does.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = time.Second
+		waits := func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("start the guest: %w", Ended(ctx))
+		}
+		trap := &actor.TrapError{Kind: actor.TrapUnreachable}
+		within := func(d time.Duration) context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		for name, tc := range map[string]struct {
+			ctx   context.Context
+			start func(context.Context) error
+			is    error
+			says  bool
+		}{
+			"in time":              {t.Context(), func(context.Context) error { return nil }, nil, false},
+			"a trap":               {t.Context(), func(context.Context) error { return trap }, trap, false},
+			"too late":             {t.Context(), waits, actor.ErrDeadline, true},
+			"before the caller's":  {within(time.Hour), waits, actor.ErrDeadline, true},
+			"the caller's is over": {within(limit / 2), waits, actor.ErrDeadline, false},
+			"the caller has gone":  {gone(t), waits, actor.ErrCanceled, false},
+		} {
+			err := Start(tc.ctx, limit, tc.start)
+			if says := err != nil && strings.Contains(err.Error(), "the guest did not start within 1s; do less"); !errors.Is(err, tc.is) || says != tc.says {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func gone(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }

@@ -40,6 +40,7 @@
 //	an address outside the memory       *actor.TrapError TrapProtocol
 //	fuel above the turn's limit         *actor.FuelError
 //	context ended                       actor.ErrDeadline or actor.ErrCanceled
+//	start longer than InitTimeout       actor.ErrDeadline, with a text that says so
 //	too many instances, no memory       actor.ErrOverloaded
 //	engine closed                       actor.ErrStopping
 //	a host function panicked: our bug   an error of none of these kinds, logged

@@ -74,8 +74,15 @@ func (i *instance) start(ctx context.Context) error {
 	}
 	i.mem, i.owner = mem, owner{}
 	i.slept, i.seeded = 0, nil // a plug-in that starts again starts as it did
-	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
-	defer cancel()
+	err = confine.Start(ctx, i.program.engine.cfg.InitTimeout, i.begin)
+	if err != nil {
+		i.startOver(ctx)
+	}
+	return err
+}
+
+// begin is start once the memory is reserved.
+func (i *instance) begin(ctx context.Context) error {
 	ctx = context.WithValue(ctx, instanceKey{}, i)
 	// A start function runs before the SDK names the plug-in to host functions,
 	// and it is metered too.
@@ -84,7 +91,7 @@ func (i *instance) start(ctx context.Context) error {
 	i.tank.Fill(ctx, 0, nil)
 	i.out.Begin(nil)
 	defer i.out.End()
-	err = i.guarded(func() (err error) {
+	err := i.guarded(func() (err error) {
 		i.plugin, err = i.program.compiled.plugin.Instance(startCtx, sdk.PluginInstanceConfig{ModuleConfig: wazero.NewModuleConfig()})
 		return err
 	})
@@ -98,9 +105,6 @@ func (i *instance) start(ctx context.Context) error {
 		err = i.startFailure(ctx, err)
 	case i.program.init != "":
 		err = i.failure(ctx, "initialize the plug-in", i.call(ctx, i.program.init, nil, 0))
-	}
-	if err != nil {
-		i.startOver(ctx)
 	}
 	return err
 }

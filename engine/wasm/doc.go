@@ -42,6 +42,7 @@
 //	ABI broken (result 2, alloc lies)   *actor.TrapError TrapProtocol
 //	fuel limit of the turn passed       *actor.FuelError
 //	context ended                       actor.ErrDeadline or actor.ErrCanceled
+//	start longer than InitTimeout       actor.ErrDeadline, with a text that says so
 //	too many instances, no memory       actor.ErrOverloaded
 //	engine closed                       actor.ErrStopping
 //	a host function panicked: our bug   an error of none of these kinds, logged with its stack

@@ -117,14 +117,17 @@ func (i *instance) warm(ctx context.Context) error {
 	return i.failure(ctx, "warm the guest up", i.call(ctx, i.mod.ExportedFunction(abi.ExportWarm), nil))
 }
 
+// startInTime starts an instance, which has a limited time for that.
+func startInTime(ctx context.Context, i *instance) error {
+	if i.image != nil {
+		return i.start(ctx) // no guest runs, and a watch over ctx costs a goroutine
+	}
+	return confine.Start(ctx, i.program.engine.cfg.InitTimeout, i.start)
+}
+
 // start makes the module's instance in an empty memory, from the image or by
 // running what initializes it.
 func (i *instance) start(ctx context.Context) (err error) {
-	if i.image == nil { // from an image no guest runs, and a watch over ctx costs a goroutine
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
-		defer cancel()
-	}
 	ctx = &guestContext{ctx, i}
 	i.run, i.seeded = run{}, nil // an instance that starts again starts as it did
 	i.fuel = nil
@@ -213,7 +216,7 @@ func (i *instance) reset(ctx context.Context) error {
 	}
 	i.mem.wipe()
 	i.used = false
-	return i.start(ctx)
+	return startInTime(ctx, i)
 }
 
 // refuel begins a run under a fuel limit, 0 for none.

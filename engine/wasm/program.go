@@ -122,7 +122,7 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 	}
 	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
 	p.instances.Add(1)
-	if err := i.start(ctx); err != nil {
+	if err := startInTime(ctx, i); err != nil {
 		_ = i.close(ctx) // err says more
 		return nil, err
 	}

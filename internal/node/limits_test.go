@@ -114,6 +114,23 @@ func TestDeadlineSaysWhoSetIt(t *testing.T) {
 	}
 }
 
+// TestStartOverItsLimit: a call whose guest does not start in time is told that, and not that its turn
+// took too long.
+func TestStartOverItsLimit(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, node.Config{DataDir: dir})
+	first.deploy(t, "default", wasmtest.Guest{Init: wasmtest.Code(wasmtest.I32Const(0), wasmtest.Drop), Turn: wasmtest.I32Const(0)}.Bytes())
+	first.mustCall(t, "default", "T", "x", "Do", "", "")
+	stop(t, first.Node)
+
+	const limit = time.Nanosecond // is over before the guest can begin
+	second := start(t, node.Config{DataDir: dir, StartTime: limit})
+	_, err := second.call(t.Context(), "default", "T", "x", "Do", "")
+	if detail(err).GetKind() != "deadline" || !strings.Contains(err.Error(), "the guest did not start within 1ns") || !strings.Contains(err.Error(), "init functions") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAppAtItsMemory: an app whose guests have all the memory that those of one app may
 // have is refused with the flag, while another app's call finds its own.
 func TestAppAtItsMemory(t *testing.T) {
