@@ -24,6 +24,7 @@ type events struct {
 	hold    chan struct{} // if not nil, received from before each read
 	answer  chan struct{} // if not nil, received from after each read
 	fails   error
+	panics  string        // what the next read panics with
 	trims   chan struct{} // if not nil, received from before each trim
 }
 
@@ -61,6 +62,10 @@ func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
+	if s.panics != "" {
+		defer func() { s.panics = "" }()
+		panic(s.panics)
+	}
 	if s.fails != nil {
 		return page, s.fails
 	}
@@ -555,6 +560,29 @@ func TestPolls(t *testing.T) {
 		if !errors.Is(a.err, actor.ErrUnavailable) {
 			t.Errorf("ended with %v", a.err)
 		}
+	})
+}
+
+// TestReadThatPanics: after a read that panicked, which servers take for the failure of one request, the
+// other subscribers of the actor get its events.
+func TestReadThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "1")
+		first := s.of[key][0].Position
+		subscribe(t, f, actor.EventPosition{}, make(chan struct{})).want(t, "1") // which keeps the topic, and is slow
+		s.publish(key, "2")
+		s.panics = "broken"
+		func() {
+			defer func() {
+				if v := recover(); v != "broken" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = f.Subscribe(t.Context(), key, first, time.Hour, func([]actor.Event) error { return nil })
+		}()
+		subscribe(t, f, first, nil).want(t, "2")
 	})
 }
 
