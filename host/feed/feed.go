@@ -138,7 +138,7 @@ var errNoAnswer = errors.New("the store has not answered")
 // next returns events after a position. If there are none, news is closed when it is worth
 // asking again. It asks the store for as long as patience, and returns errNoAnswer then.
 func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, patience time.Duration) (events []actor.Event, news <-chan struct{}, err error) {
-	events, reads, news := t.look(after)
+	events, reads, from, news := t.look(after)
 	if reads == nobody {
 		return events, news, nil
 	}
@@ -146,7 +146,7 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, pa
 	defer cancel()
 	var page actor.EventPage
 	if reads == all {
-		page, err = f.readForAll(ctx, t, after)
+		page, err = f.readForAll(ctx, t, from)
 	} else {
 		page, err = f.read(ctx, t.key, after, pageEvents)
 	}
@@ -155,6 +155,12 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, pa
 	}
 	if events, err = kept(page, after, err); err != nil {
 		return nil, nil, err
+	}
+	switch {
+	case from != after: // the topic has come nearer, and announces that
+		events = nil
+	case reads == alone && len(events) == 0:
+		t.endsAt(after, page.Trimmed)
 	}
 	return events, news, nil
 }
