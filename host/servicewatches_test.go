@@ -58,6 +58,19 @@ func (w *following) actor(placement string) hosttest.Actor {
 			}
 			return nil
 		},
+		// WatchOthers watches 90 names that begin with its payload, and 10 that begin with "new", each twice.
+		"WatchOthers": func(t *hosttest.Turn) error {
+			for i := range 2 * actor.MaxWatches {
+				name := fmt.Sprint(string(t.Frame.Payload), i/2)
+				if i/2 >= 90 {
+					name = fmt.Sprint("new", i/2)
+				}
+				if _, err := t.WatchService(name, "Learn"); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		"Pass":   func(t *hosttest.Turn) error { return t.PassAway() },
 		"Become": func(t *hosttest.Turn) error { return t.Become("closed") },
 		"Open":   func(*hosttest.Turn) error { return nil },
@@ -442,6 +455,7 @@ func TestServiceWatchesOfOneTurn(t *testing.T) {
 		hs.run(t, "a2", "WatchMany", "second", "")
 		hs.run(t, "a3", "WatchMany", "third", "code -8: actors of this host watch as many services as it follows")
 		hs.run(t, "a", "WatchMany", "first", "")
+		hs.run(t, "a4", "WatchOthers", "first", "") // the host follows 90 of them already
 	})
 }
 

@@ -3,6 +3,7 @@ package routing_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -421,6 +422,55 @@ func TestStop(t *testing.T) {
 	}
 	if err := a.router.Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStopLetsPeersAnswer: a router that stops gives peers time to run what they were sent, until its context
+// ends; then they cancel that.
+func TestStopLetsPeersAnswer(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		t.Run(fmt.Sprint("in time ", inTime), func(t *testing.T) {
+			_, a, b := pair(t, setup{})
+			runs, goOn, cut := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			b.host.set(func(ctx context.Context, _ actor.Invocation) (actor.Reply, error) {
+				close(runs)
+				select {
+				case <-goOn:
+					return actor.Reply{Version: 8}, nil
+				case <-ctx.Done():
+					close(cut)
+					return actor.Reply{}, actor.ErrCanceled
+				}
+			})
+			waits, sent := async(t.Context(), a, call("nobody's")), async(t.Context(), a, call("b"))
+			<-runs
+			eventually(t, "one waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stopped := make(chan error, 1)
+			go func() { stopped <- a.router.Stop(ctx) }()
+			<-waits // the stop has begun
+			if !inTime {
+				cancel()
+				<-cut
+				if got := <-sent; !errors.Is(got.err, actor.ErrAmbiguous) {
+					t.Errorf("what was not answered in time: %+v", got)
+				}
+			} else {
+				select {
+				case err := <-stopped:
+					t.Errorf("it stops while a peer runs a call, %v", err)
+				default:
+				}
+				close(goOn)
+				if got := <-sent; got.err != nil || got.reply.Version != 8 {
+					t.Errorf("what a peer had: %+v", got)
+				}
+			}
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -113,6 +113,18 @@ func (ps *peers) list() []*peer {
 	return all
 }
 
+// underWay reports whether a call is queued for a peer, or sent to one and not answered.
+func (ps *peers) underWay() bool {
+	for _, p := range ps.list() {
+		for _, ch := range p.channels {
+			if calls, _ := ch.usage.count(); calls > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (ps *peers) remove(p *peer) {
 	ps.mu.Lock()
 	delete(ps.all, p.id)

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
 // Router brings calls to the hosts that hold their actors. It looks like a host to the
@@ -61,19 +63,25 @@ func (r *Router) Start(context.Context) error {
 // about to stop. It is safe twice.
 func (r *Router) Drain() { r.waiting.close() }
 
-// Stop ends all sessions, and answers waiting calls with actor.ErrStopping. Calls that peers have
-// not answered end as if the session had broken, so Stop is for a moment at which no call is
-// under way. It is safe twice and before Start.
-func (r *Router) Stop(context.Context) error {
+// Stop answers waiting calls with actor.ErrStopping, waits for the answers of peers until ctx ends, and
+// ends all sessions. Peers cancel the calls that they have not answered by then, and these end as if the
+// session had broken. Stop is safe twice and before Start.
+func (r *Router) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	r.stopped = true
 	r.mu.Unlock()
-	r.end()
 	r.waiting.close()
+	// Nobody waits for most of these calls: they bring messages that actors sent as they left.
+	for r.peers.underWay() && clock.Pause(ctx, stopPause) {
+	}
+	r.end()
 	r.peers.stop()
 	r.running.Wait()
 	return nil
 }
+
+// stopPause is how often Stop looks whether peers have answered.
+const stopPause = 5 * time.Millisecond
 
 // Invoke implements the server's Host: see [host.Host.Invoke]. It may also return
 // actor.ErrNoOwner and a [*RemoteError].

@@ -20,6 +20,8 @@
 // A subscriber that has waited for a while is called without events, so that its stream can say that it lives.
 //
 // One read of the store serves all subscribers of an actor that wait for the same position; a
-// subscriber that is behind what its topic remembers reads for itself. If other hosts share the
-// store, their actors publish without a report here, so a topic asks the store every [Config].PollEvery.
+// subscriber that is behind what its topic remembers reads for itself. A subscriber may name a position
+// that no event has: the topic follows what is published, and the subscriber waits until that is beyond
+// its position. If other hosts share the store, their actors publish without a report here, so a topic
+// asks the store every [Config].PollEvery.
 package feed

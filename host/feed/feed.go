@@ -138,23 +138,39 @@ var errNoAnswer = errors.New("the store has not answered")
 // next returns events after a position. If there are none, news is closed when it is worth
 // asking again. It asks the store for as long as patience, and returns errNoAnswer then.
 func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, patience time.Duration) (events []actor.Event, news <-chan struct{}, err error) {
-	events, reads, news := t.look(after)
+	events, reads, from, news := t.look(after)
 	if reads == nobody {
 		return events, news, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
-	page, err := f.read(ctx, t.key, after, pageEvents)
+	var page actor.EventPage
+	if reads == all {
+		page, err = f.readForAll(ctx, t, from)
+	} else {
+		page, err = f.read(ctx, t.key, after, pageEvents)
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
 		err = errNoAnswer
-	}
-	if reads == all {
-		t.done(after, page, err)
 	}
 	if events, err = kept(page, after, err); err != nil {
 		return nil, nil, err
 	}
+	switch {
+	case from != after: // the topic has come nearer, and announces that
+		events = nil
+	case reads == alone && len(events) == 0:
+		t.endsAt(after, page.Trimmed)
+	}
 	return events, news, nil
+}
+
+// readForAll reads for all that wait for the next events of a topic. If the read panics, which ends one
+// subscription, another subscriber reads next.
+func (f *Feed) readForAll(ctx context.Context, t *topic, after actor.EventPosition) (page actor.EventPage, err error) {
+	err = errors.New("the read has panicked") // unless it returns
+	defer func() { t.done(after, page, err) }()
+	return f.read(ctx, t.key, after, pageEvents)
 }
 
 // kept returns the events of a page that was read after a position, unless some of those that are

@@ -24,6 +24,7 @@ type events struct {
 	hold    chan struct{} // if not nil, received from before each read
 	answer  chan struct{} // if not nil, received from after each read
 	fails   error
+	panics  string        // what the next read panics with
 	trims   chan struct{} // if not nil, received from before each trim
 }
 
@@ -61,6 +62,10 @@ func (s *events) ReadEvents(ctx context.Context, q actor.EventQuery) (page actor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
+	if s.panics != "" {
+		defer func() { s.panics = "" }()
+		panic(s.panics)
+	}
 	if s.fails != nil {
 		return page, s.fails
 	}
@@ -509,6 +514,57 @@ func TestNothingKept(t *testing.T) {
 	})
 }
 
+// TestPositionOfNoEvent: who subscribes after a position that no event has gets what comes after that, and
+// the other subscribers of the actor share their reads, whoever came first.
+func TestPositionOfNoEvent(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		t.Run(fmt.Sprint("first ", first), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testPositionOfNoEvent(t, first) })
+		})
+	}
+}
+
+func testPositionOfNoEvent(t *testing.T, first bool) {
+	s := newEvents()
+	f := testFeed(s, true, Retention{})
+	s.publish(key, "1", "2")
+	newest := s.of[key][1].Position
+	var ahead *subscriber
+	come := func() {
+		ahead = subscribe(t, f, actor.EventPosition{Version: 6, Index: 1}, nil)
+		ahead.want(t)
+	}
+	if first {
+		come()
+	}
+	all := []*subscriber{subscribe(t, f, actor.EventPosition{}, nil)}
+	all[0].want(t, "1", "2")
+	for range 20 {
+		all = append(all, subscribe(t, f, newest, nil))
+	}
+	all[1].want(t)
+	if !first {
+		come()
+	}
+	s.takeReads()
+	for range 3 { // polls
+		time.Sleep(f.cfg.PollEvery)
+		synctest.Wait()
+	}
+	if n := s.takeReads(); n > 3 {
+		t.Errorf("%d reads in three polls", n)
+	}
+	s.publish(key, "3", "4")
+	s.publish(key, "5")
+	s.publish(key, "6")
+	s.publish(key, "7")
+	time.Sleep(f.cfg.PollEvery)
+	for _, a := range all {
+		a.want(t, "3", "4", "5", "6", "7")
+	}
+	ahead.want(t, "7")
+}
+
 // Read returns what is kept after a position, nothing after the last event, and says which events are
 // gone.
 func TestRead(t *testing.T) {
@@ -555,6 +611,29 @@ func TestPolls(t *testing.T) {
 		if !errors.Is(a.err, actor.ErrUnavailable) {
 			t.Errorf("ended with %v", a.err)
 		}
+	})
+}
+
+// TestReadThatPanics: after a read that panicked, which servers take for the failure of one request, the
+// other subscribers of the actor get its events.
+func TestReadThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "1")
+		first := s.of[key][0].Position
+		subscribe(t, f, actor.EventPosition{}, make(chan struct{})).want(t, "1") // which keeps the topic, and is slow
+		s.publish(key, "2")
+		s.panics = "broken"
+		func() {
+			defer func() {
+				if v := recover(); v != "broken" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = f.Subscribe(t.Context(), key, first, time.Hour, func([]actor.Event) error { return nil })
+		}()
+		subscribe(t, f, first, nil).want(t, "2")
 	})
 }
 

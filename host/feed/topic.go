@@ -105,30 +105,42 @@ const (
 )
 
 // look returns the events after a position that the topic remembers. If there are none, it
-// returns who is to read them, and what is closed when it is worth looking again.
-func (t *topic) look(after actor.EventPosition) (events []actor.Event, reads share, news <-chan struct{}) {
+// returns who is to read them, from where, and what is closed when it is worth looking again. A topic
+// that is behind a position reads up to it, since the position may be one that no event has.
+func (t *topic) look(after actor.EventPosition) (events []actor.Event, reads share, from actor.EventPosition, news <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.started || t.end().Before(after) { // nobody remembers what is next
+	if !t.started {
 		t.started, t.fresh = true, false
 		t.begin(after, actor.EventPosition{})
 	}
 	switch {
 	case after.Before(t.from), after.Before(t.trimmed) && after != actor.EventPosition{}:
-		return nil, alone, t.news
+		return nil, alone, after, t.news
 	case after.Before(t.end()):
 		i := sort.Search(len(t.recent), func(i int) bool { return after.Before(t.recent[i].Position) })
-		return t.recent[i:len(t.recent):len(t.recent)], nobody, nil
+		return t.recent[i:len(t.recent):len(t.recent)], nobody, after, nil
 	case t.fresh, t.reading:
-		return nil, nobody, t.news
+		return nil, nobody, after, t.news
 	}
 	t.reading, t.fresh, t.outdated = true, true, false
-	return nil, all, t.news
+	return nil, all, t.end(), t.news
 }
 
 // begin forgets what was read, and has what is read next begin behind a position; t.mu is held.
 func (t *topic) begin(after, trimmed actor.EventPosition) {
 	t.from, t.trimmed, t.recent, t.bytes = after, trimmed, nil, 0
+}
+
+// endsAt notes that nothing is published after a position, at which a subscriber read alone. A topic that
+// began behind that, at a position which no event has, goes back.
+func (t *topic) endsAt(after, trimmed actor.EventPosition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if after.Before(t.from) && len(t.recent) == 0 {
+		t.fresh = false
+		t.begin(after, trimmed)
+	}
 }
 
 // done takes what was read for all after a position, and wakes those that wait for it.

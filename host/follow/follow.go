@@ -98,10 +98,16 @@ func New(source Source, logger *slog.Logger) *Services {
 }
 
 // CanFollow implements [turn.Followers].
-func (s *Services) CanFollow(app, service string, more int) bool {
+func (s *Services) CanFollow(app string, names []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.followed[name{app, service}] != nil || s.names.Check(app, int64(more)) == nil
+	more := int64(0)
+	for _, service := range names {
+		if s.followed[name{app, service}] == nil {
+			more++
+		}
+	}
+	return s.names.Check(app, more) == nil
 }
 
 // Watch implements [turn.Followers].

@@ -157,7 +157,7 @@ func TestNamesAreShared(t *testing.T) {
 		s := newServices(&source{})
 		var stops []func()
 		watch := func(app string) (n int) {
-			for ; n <= maxNames && s.CanFollow(app, fmt.Sprint(n), 1); n++ {
+			for ; n <= maxNames && s.CanFollow(app, []string{fmt.Sprint(n)}); n++ {
 				stops = append(stops, s.Watch(app, fmt.Sprint(n), func([]byte) {}).Stop)
 			}
 			return n
@@ -165,7 +165,7 @@ func TestNamesAreShared(t *testing.T) {
 		if loud, quiet := watch("loud"), watch("quiet"); loud < 100 || loud == maxNames || quiet < alwaysNames || loud+quiet > maxNames {
 			t.Errorf("one app watched %d names, and then another %d", loud, quiet)
 		}
-		if !s.CanFollow("loud", "7", 1) || s.CanFollow("loud", "new", 1) || s.CanFollow("other", "new", maxNames) {
+		if !s.CanFollow("loud", []string{"7", "8"}) || s.CanFollow("loud", []string{"7", "new"}) || s.CanFollow("other", make([]string, maxNames)) {
 			t.Error("what is followed, or what is not")
 		}
 		for _, stop := range stops {

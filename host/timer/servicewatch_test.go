@@ -18,7 +18,7 @@ type followed struct {
 	ended bool
 }
 
-func (f *followed) CanFollow(string, string, int) bool { return true }
+func (f *followed) CanFollow(string, []string) bool { return true }
 
 func (f *followed) Watch(_, _ string, heard func([]byte)) turn.Following {
 	f.heard = heard

@@ -141,10 +141,7 @@ func beyondTimer(r *abi.Reminder) string {
 // watch gathers what is done to one watch of an actor, and reports whether there was one. refused
 // says why it may not be.
 func (c *TimerChanges) watch(by Timers, key actor.Key, w WatchEffect) (replaced bool, refused *TimerRefusal) {
-	if c.watched == nil {
-		c.watched = by.Watched(key)
-	}
-	_, replaced = c.watched[w.Of]
+	_, replaced = c.watchedBy(by, key)[w.Of]
 	switch {
 	case w.Method == "" && !replaced:
 		return false, nil
@@ -159,6 +156,14 @@ func (c *TimerChanges) watch(by Timers, key actor.Key, w WatchEffect) (replaced 
 	}
 	c.watches = append(c.watches, w)
 	return replaced, nil
+}
+
+// watchedBy returns what an actor watches, with what the turn has done.
+func (c *TimerChanges) watchedBy(by Timers, key actor.Key) map[actor.Key]struct{} {
+	if c.watched == nil {
+		c.watched = by.Watched(key)
+	}
+	return c.watched
 }
 
 // Watches returns what is to be done to watches, in this order.

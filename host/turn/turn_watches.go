@@ -38,20 +38,26 @@ func (t *Turn) ServiceWatch(name, method string) (replaced bool, code abi.Code) 
 	if code := mayWatch(t, actor.ValidateService(name), method); code != 0 {
 		return false, code
 	}
-	more := 1
-	for i := range t.done.Timers.watches {
-		if t.done.Timers.watches[i].Services != nil {
-			more++
-		}
-	}
 	switch {
 	case method == "":
 	case w.Services == nil:
 		return false, t.refuse(abi.CodeNotReady, "this host has no services")
-	case !w.Services.CanFollow(w.Of.App, name, more):
+	case !w.Services.CanFollow(w.Of.App, watchedServices(t, name)):
 		return false, t.refuse(abi.CodeNotReady, "actors of this host watch as many services as it follows; try again later, or have them watch the same groups")
 	}
 	return watch(t, w)
+}
+
+// watchedServices returns the services that the turn's actor watches, and one more. The host does not follow
+// those yet which the turn, or an earlier one that is not committed, has begun to watch.
+func watchedServices(t *Turn, more string) []string {
+	names := []string{more}
+	for of := range t.done.Timers.watchedBy(t.env.Timers, t.spec.Key) {
+		if of.Type == "" && of.ID != more {
+			names = append(names, of.ID)
+		}
+	}
+	return names
 }
 
 // mayWatch says why a turn may not watch, 0 if it may. of is what is wrong with the name that it watches.

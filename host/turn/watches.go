@@ -16,9 +16,10 @@ type Hosts interface {
 
 // Followers follows services for the watches of actors. Its methods may be called concurrently.
 type Followers interface {
-	// CanFollow reports whether this host follows a service or a group already, or has room for more
-	// names of the app. It reserves none, so concurrent turns may exceed the bound by a few names.
-	CanFollow(app, service string, more int) bool
+	// CanFollow reports whether this host has room for those services and groups of an app that it
+	// does not follow already; names are different ones. It reserves none, so concurrent turns may
+	// exceed the bound by a few names.
+	CanFollow(app string, names []string) bool
 	// Watch has heard called with who stands for a service or a group, as abi/SPEC.md has it: soon,
 	// and when that has changed, by one goroutine at a time, until Stop. The list is shared and
 	// read-only. Watch does not call heard itself.

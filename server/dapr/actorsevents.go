@@ -47,46 +47,52 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 	if err != nil {
 		return err
 	}
-	out := http.NewResponseController(w)
-	began := false
-	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{
-		Began: func(at actor.EventPosition) error {
-			began = true
-			h := w.Header()
-			h.Set("Content-Type", "text/event-stream")
-			h.Set("Cache-Control", "no-store")
-			h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-			_, err := fmt.Fprintf(w, "retry: %d\nid: %s\n\n", retryAfter.Milliseconds(), at)
-			return firstOf(err, out.Flush)
-		},
-		Deliver: func(list []actor.Event) error {
-			var b bytes.Buffer
-			for i := range list {
-				appendEvent(&b, &list[i])
-			}
-			_, err := w.Write(b.Bytes())
-			return firstOf(err, out.Flush)
-		},
-		Idle: func() error {
-			_, err := w.Write([]byte(":\n\n"))
-			return firstOf(err, out.Flush)
-		},
-	})
-	if began {
+	s := eventStream{w: w, out: http.NewResponseController(w)}
+	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{Waits: s.idle, Began: s.began, Deliver: s.deliver, Idle: s.idle})
+	if s.open {
 		return nil // the client connects again, and learns then what the matter is
 	}
 	return err
 }
 
-// retryAfter is when a browser connects again.
-const retryAfter = time.Second
+// eventStream is a stream of server-sent events.
+type eventStream struct {
+	w    http.ResponseWriter
+	out  *http.ResponseController
+	open bool // the headers are sent
+}
 
-func firstOf(err error, then func() error) error {
-	if err != nil {
+func (s *eventStream) began(at actor.EventPosition) error {
+	return s.send(fmt.Appendf(nil, "retry: %d\nid: %s\n\n", retryAfter.Milliseconds(), at))
+}
+
+func (s *eventStream) deliver(list []actor.Event) error {
+	var b bytes.Buffer
+	for i := range list {
+		appendEvent(&b, &list[i])
+	}
+	return s.send(b.Bytes())
+}
+
+// idle sends a comment, also before the subscription begins.
+func (s *eventStream) idle() error { return s.send([]byte(":\n\n")) }
+
+func (s *eventStream) send(data []byte) error {
+	if !s.open {
+		s.open = true
+		h := s.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	}
+	if _, err := s.w.Write(data); err != nil {
 		return err
 	}
-	return then()
+	return s.out.Flush()
 }
+
+// retryAfter is when a browser connects again.
+const retryAfter = time.Second
 
 // positionOf returns where a request wants its events from; nil: what is published from now on.
 func positionOf(r *http.Request) (*actor.EventPosition, error) {

@@ -22,10 +22,13 @@ type Feed interface {
 type Subscription struct {
 	// KeptOnly ends the subscription after the events that are kept when they are read.
 	KeptOnly bool
+	// Waits is called now and then while it is not known yet where the subscription begins; nil: the
+	// stream can say nothing before that.
+	Waits func() error
 	// Began is called with the position at which it begins, before the first event.
 	Began func(actor.EventPosition) error
 	// Deliver is called with events in their order, and Idle where nothing was sent for a while;
-	// never two of the three at once.
+	// never two of the four at once.
 	Deliver func([]actor.Event) error
 	Idle    func() error
 }
@@ -78,7 +81,7 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 		return err
 	}
 	defer s.open.Leave(key.App)
-	begin, err := s.begin(ctx, key, after)
+	begin, err := s.begin(ctx, key, after, to.Waits)
 	if err != nil {
 		return err
 	}
@@ -106,12 +109,27 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 	return err
 }
 
-// begin returns the position at which a subscription begins.
-func (s *Subscriptions) begin(ctx context.Context, key actor.Key, after *actor.EventPosition) (actor.EventPosition, error) {
-	if after != nil {
+// begin returns the position at which a subscription begins. It asks the feed again, and calls waits, each
+// time there was no answer for a while.
+func (s *Subscriptions) begin(ctx context.Context, key actor.Key, after *actor.EventPosition, waits func() error) (actor.EventPosition, error) {
+	switch {
+	case after != nil:
 		return *after, nil
+	case waits == nil:
+		return s.Feed.Newest(ctx, key)
 	}
-	return s.Feed.Newest(ctx, key)
+	for {
+		asked, cancel := context.WithTimeout(ctx, idleEvery)
+		at, err := s.Feed.Newest(asked, key)
+		late := err != nil && asked.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !late {
+			return at, err
+		}
+		if err := waits(); err != nil {
+			return at, err
+		}
+	}
 }
 
 // deliverKept delivers the events of an actor after a position, until it has read the last one.

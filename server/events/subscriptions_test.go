@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -106,6 +107,67 @@ func TestFromNowOn(t *testing.T) {
 		case fails != nil && (!errors.Is(err, fails) || len(began) > 0):
 			t.Errorf("began at %v, %v; want no begin, and %v", began, err, fails)
 		}
+	}
+}
+
+// hung is a feed whose store has hung.
+type hung struct {
+	script
+	until time.Time
+}
+
+func (h *hung) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, error) {
+	select {
+	case <-time.After(time.Until(h.until)):
+		return h.script.Newest(ctx, key)
+	case <-ctx.Done():
+		return actor.EventPosition{}, ctx.Err()
+	}
+}
+
+// TestWaitsForTheBegin: while the store does not say where a subscription begins, its stream is not silent;
+// it ends if it breaks, and with its client.
+func TestWaitsForTheBegin(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name  string
+		gone  time.Duration // when the client is
+		fails bool          // the stream, after that time
+		got   []string
+		err   error
+	}{
+		{"until the store answers", time.Hour, false, []string{"waits 25s", "waits 50s", "began 1m0s"}, actor.ErrPositionGone},
+		{"until the stream breaks", 40 * time.Second, true, []string{"waits 25s", "waits 50s"}, broken},
+		{"until the client is gone", 40 * time.Second, false, []string{"waits 25s"}, context.Canceled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if !tt.fails {
+					time.AfterFunc(tt.gone, cancel)
+				}
+				f := &hung{until: start.Add(time.Minute)}
+				f.events = []actor.Event{{Name: "n"}}
+				f.plays = func(context.Context, func([]actor.Event) error) error { return actor.ErrPositionGone }
+				var got []string
+				note := func(what string) error {
+					got = append(got, what+" "+time.Since(start).String())
+					if tt.fails && time.Since(start) > tt.gone {
+						return broken
+					}
+					return nil
+				}
+				err := New(t.Context(), f, 64).Subscribe(ctx, actor.Key{App: "app", Type: "T", ID: "a"}, nil, Subscription{
+					Waits: func() error { return note("waits") },
+					Began: func(actor.EventPosition) error { return note("began") },
+				})
+				if !slices.Equal(got, tt.got) || !errors.Is(err, tt.err) {
+					t.Errorf("%q, %v; want %q, %v", got, err, tt.got, tt.err)
+				}
+			})
+		})
 	}
 }
 
