@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -152,53 +151,4 @@ func setQuotas(ctx context.Context, c *cli, a *api, app string, quotas []string)
 		}
 	}
 	return nil
-}
-
-// parseRate reads NUMBER/UNIT[:BURST].
-func parseRate(text string) (*greenroomv1.Rate, error) {
-	const form = "give NUMBER/UNIT with the unit s, m or h, such as 100/s, and :BURST if you like"
-	rate, burst, bursts := strings.Cut(text, ":")
-	number, unit, _ := strings.Cut(rate, "/")
-	seconds := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || seconds == 0 || !(n > 0) {
-		return nil, fmt.Errorf("%s", form)
-	}
-	r := &greenroomv1.Rate{PerSecond: n / seconds}
-	if bursts {
-		if r.Burst, err = strconv.ParseFloat(burst, 64); err != nil || !(r.Burst >= 1) {
-			return nil, fmt.Errorf("the burst is %q; give a number of at least 1", burst)
-		}
-	}
-	return r, nil
-}
-
-// quotaText says what a quota allows, and of what is stored how much is.
-func quotaText(q *greenroomv1.Quota) string {
-	switch {
-	case q.Rate != nil:
-		return rateText(q.Rate)
-	case q.Stored != nil:
-		return fmt.Sprintf("%d, of which %d are stored", q.Most, *q.Stored)
-	}
-	return strconv.FormatInt(q.Most, 10)
-}
-
-func rateText(r *greenroomv1.Rate) string {
-	text := strconv.FormatFloat(r.GetPerSecond(), 'g', 6, 64) + "/s"
-	if r.GetPerSecond() > 0 && r.GetPerSecond() < 1 {
-		text = strconv.FormatFloat(r.GetPerSecond()*3600, 'g', 6, 64) + "/h"
-	}
-	if r.GetBurst() > 0 {
-		text += ", at once " + strconv.FormatFloat(r.GetBurst(), 'g', 6, 64)
-	}
-	return text
-}
-
-// said says what was done, unless err says that it was not.
-func said(c *cli, err error, text string, args ...any) error {
-	if err == nil && !c.wantsJSON() {
-		c.printf(c.stderr, text, args...)
-	}
-	return err
 }

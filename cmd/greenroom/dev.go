@@ -312,3 +312,19 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 	d.printf(d.stderr, "  %s has the methods %s (%s)\n", typ.Name, methodNames(typ), methodMarks)
 	d.printf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
 }
+
+// bootstrap gives the app what the flags of dev say.
+func bootstrap(ctx context.Context, c *cli, a *api, f devFlags) error {
+	if f.allowPrivate && len(f.allowHTTP) == 0 {
+		return usagef("--allow-private says how --allow-http is meant; give that as well")
+	}
+	if err := setConfig(ctx, c, a, f.config); err != nil {
+		return err
+	}
+	for _, host := range f.allowHTTP {
+		if _, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: f.allowPrivate}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -248,3 +248,11 @@ func showGuest(g *greenroomv1.GuestErrorDetail) *shownGuest {
 
 // isCanceled reports whether err is a call that this process gave up itself.
 func isCanceled(err error) bool { return connect.CodeOf(err) == connect.CodeCanceled }
+
+// hintedError is an error of the server with what to do about it.
+type hintedError struct {
+	error
+	remedy string
+}
+
+func (e *hintedError) Unwrap() error { return e.error }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -58,11 +57,6 @@ func modulesListCommand(c *cli) *cobra.Command {
 	}
 	page.register(cmd)
 	return cmd
-}
-
-func typeNames(m *greenroomv1.Module) string {
-	names := mapped(m.Types, func(t *greenroomv1.ActorType) string { return t.Name })
-	return strings.Join(names, " ")
 }
 
 var digestPrefix = regexp.MustCompile(`^[0-9a-f]{6,64}$`)

@@ -333,3 +333,24 @@ func yesNo(b bool) string {
 	}
 	return "no"
 }
+
+// interruptible returns read's result, or ctx's error if that ends first: a
+// person who gives up typing is not waited for.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := read()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+}

@@ -116,60 +116,6 @@ zone of this machine.`,
 	return cmd
 }
 
-// scheduleText says in a few words when a reminder comes.
-func scheduleText(r *greenroomv1.Reminder) string {
-	s := r.Spec.GetSchedule()
-	text := "once"
-	switch {
-	case s.GetCron() != "":
-		if text = s.GetCron(); s.GetZone() != "" {
-			text += " " + s.GetZone()
-		}
-	case s.GetEvery() != nil:
-		text = "every " + s.GetEvery().AsDuration().String()
-	default:
-		return text
-	}
-	if r.Left > 0 {
-		text += fmt.Sprintf(", %d left", r.Left)
-	}
-	return text
-}
-
-// overdueAfter is how late a delivery is that something holds up, beyond what clocks
-// differ by and a delivery takes.
-const overdueAfter = 5 * time.Second
-
-// reminderState describes the state of a reminder.
-func reminderState(r *greenroomv1.Reminder, now time.Time) string {
-	var words []string
-	if r.Paused {
-		words = append(words, "paused")
-	}
-	if r.Failures > 0 {
-		words = append(words, fmt.Sprintf("retrying (attempt %d of %d)", r.Failures+1, max(attemptsOf(r.Spec.GetFailure()), r.Failures+1)))
-	}
-	if late := now.Sub(r.FireAt.AsTime()) > overdueAfter; late && !r.Paused {
-		word := "overdue"
-		switch {
-		case r.LastError != "" && r.Failures == 0:
-			word += ": " + r.LastError
-		case r.Actor.GetType() == actor.SubscriptionType && r.Failures == 0:
-			word += ": no subscriber has answered"
-		}
-		words = append(words, word)
-	}
-	return cmp.Or(strings.Join(words, ", "), "waiting")
-}
-
-// attemptsOf is how often a firing is delivered at most.
-func attemptsOf(p *greenroomv1.FailurePolicy) uint32 {
-	if n := p.GetAttempts(); n > 0 {
-		return n
-	}
-	return actor.DefaultAttempts
-}
-
 func remindersGetCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get TYPE ID NAME",
@@ -207,56 +153,6 @@ func describeReminder(c *cli, r *greenroomv1.Reminder) {
 		"schedule", scheduleText(r), "due", when(r.Due), "next", next, "until", when(spec.GetSchedule().GetUntil()),
 		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
 		"state", reminderState(r, time.Now()), "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
-}
-
-// payloadText shows a payload that is short and JSON, and the size of others.
-func payloadText(spec *greenroomv1.ReminderSpec) string {
-	n := len(spec.GetPayload())
-	switch {
-	case n == 0:
-		return ""
-	case actor.IsJSON(spec.GetContentType()) && n <= 200:
-		return string(spec.GetPayload())
-	}
-	return size(int64(n))
-}
-
-func missedText(p *greenroomv1.MissedPolicy) string {
-	text := missedWords[p.GetKind()]
-	switch {
-	case p.GetLimit() > 0:
-		text += fmt.Sprintf(", at most %d", p.GetLimit())
-	case p.GetAfter() != nil:
-		text += " after " + p.GetAfter().AsDuration().String()
-	}
-	return text
-}
-
-func failureText(p *greenroomv1.FailurePolicy) string {
-	text := failureWords[p.GetKind()]
-	if p.GetKind() == greenroomv1.FailureKind_FAILURE_KIND_DROP {
-		return text
-	}
-	text += fmt.Sprintf(", %d attempts", attemptsOf(p))
-	if p.GetInterval() != nil {
-		text += ", " + p.GetInterval().AsDuration().String()
-	}
-	if p.GetMaxInterval() != nil {
-		text += " up to " + p.GetMaxInterval().AsDuration().String()
-	}
-	return text
-}
-
-var missedWords = map[greenroomv1.MissedKind]string{
-	greenroomv1.MissedKind_MISSED_KIND_COLLAPSE: "collapse",
-	greenroomv1.MissedKind_MISSED_KIND_SKIP:     "skip",
-	greenroomv1.MissedKind_MISSED_KIND_CATCH_UP: "catchup",
-}
-
-var failureWords = map[greenroomv1.FailureKind]string{
-	greenroomv1.FailureKind_FAILURE_KIND_CONSTANT:    "constant",
-	greenroomv1.FailureKind_FAILURE_KIND_EXPONENTIAL: "exponential",
-	greenroomv1.FailureKind_FAILURE_KIND_DROP:        "drop",
 }
 
 // selection is which reminders a command is about: those that its arguments name.

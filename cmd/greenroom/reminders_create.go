@@ -1,13 +1,11 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -200,40 +198,4 @@ func (f *reminderFlags) spec(cmd *cobra.Command) (*greenroomv1.ReminderSpec, err
 		spec.Metadata[k] = v
 	}
 	return spec, nil
-}
-
-// wordFlag returns what a word of a flag stands for; the zero value if it is not given.
-func wordFlag[K comparable](flag, word string, words map[K]string) (kind K, err error) {
-	if word == "" {
-		return kind, nil
-	}
-	var all []string
-	for k, w := range words {
-		if w == word {
-			return k, nil
-		}
-		all = append(all, w)
-	}
-	return kind, usagef("--%s is %q; give one of %s", flag, word, strings.Join(sorted(all), ", "))
-}
-
-// timeFlag reads a time; nil if there is none.
-func timeFlag(flag, text string) (*timestamppb.Timestamp, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return timestamppb.New(t), nil
-	}
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return timestamppb.New(t), nil
-		}
-	}
-	return nil, usagef("--%s is %q; give a time such as 2026-12-24T18:00:00Z or \"2026-12-24 18:00\"", flag, text)
-}
-
-func sorted(words []string) []string {
-	slices.Sort(words)
-	return words
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strconv"
-
 	"github.com/spf13/cobra"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -44,18 +42,4 @@ not touch state.`,
 	flags.BoolVar(&force, "force", false, "also to a module with an older state schema")
 	messageFlag(cmd, &message)
 	return cmd
-}
-
-// deploymentTable shows what serves types from now on.
-func deploymentTable(c *cli, ds []*greenroomv1.Deployment) {
-	header := []string{"TYPE", "GENERATION", "MODULE", "SCHEMA"}
-	rows := make([][]string, len(ds))
-	for i, d := range ds {
-		rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema)}
-		if d.Placement != "" {
-			rows[i] = append(rows[i], d.Placement)
-			header = append(header[:4], "PLACEMENT")
-		}
-	}
-	c.table(header, rows)
 }

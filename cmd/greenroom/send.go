@@ -145,17 +145,3 @@ func deadMessages(ctx context.Context, c *cli, a *api, to *greenroomv1.ActorKey)
 	}
 	return fmt.Sprintf("; %d dead letters: `greenroom deadletters list %s`", n, to.Type)
 }
-
-// senderText is who sent a message, for people.
-func senderText(m *greenroomv1.MessageDetails) string {
-	switch from := m.GetFrom(); {
-	case m.GetFailed() != "":
-		return "(undelivered) " + from.GetType() + " " + from.GetId()
-	case from == nil:
-		return "outside"
-	case m.GetBy() != nil:
-		return from.GetType() + " " + from.GetId() + ", by " + m.GetBy().GetType() + " " + m.GetBy().GetId()
-	default:
-		return from.GetType() + " " + from.GetId()
-	}
-}

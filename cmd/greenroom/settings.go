@@ -206,22 +206,6 @@ whatever name resolves to them, unless --private is given.`,
 	}, list, http)
 }
 
-// bootstrap gives the app what the flags of dev say.
-func bootstrap(ctx context.Context, c *cli, a *api, f devFlags) error {
-	if f.allowPrivate && len(f.allowHTTP) == 0 {
-		return usagef("--allow-private says how --allow-http is meant; give that as well")
-	}
-	if err := setConfig(ctx, c, a, f.config); err != nil {
-		return err
-	}
-	for _, host := range f.allowHTTP {
-		if _, err := unary(ctx, a.settings.GrantHTTP, &greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: f.allowPrivate}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func settings(ctx context.Context, c *cli) (*greenroomv1.GetSettingsResponse, error) {
 	a, err := c.api()
 	if err != nil {

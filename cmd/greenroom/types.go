@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -163,30 +161,6 @@ cluster share the limit (docs/limits.md). "greenroom apps get" lists the limits.
 	return cmd
 }
 
-func limitText(l *greenroomv1.TypeLimit) string {
-	var parts []string
-	if l.Rate.GetPerSecond() > 0 {
-		parts = append(parts, rateText(l.Rate))
-	}
-	if l.Concurrency > 0 {
-		parts = append(parts, fmt.Sprintf("%d at the same time", l.Concurrency))
-	}
-	if l.Per != "" {
-		parts = append(parts, "per "+l.Per)
-	}
-	if l.Pool != "" {
-		parts = append(parts, "in the pool "+l.Pool)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func pauseText(p *greenroomv1.TypePause) string {
-	if p.Refuse {
-		return "calls are refused"
-	}
-	return "calls wait"
-}
-
 // noteRules prints which types are paused, and which run in another pool than their module says. It
 // prints nothing if the token may not read the settings.
 func noteRules(ctx context.Context, c *cli) {
@@ -202,117 +176,4 @@ func noteRules(ctx context.Context, c *cli) {
 			c.printf(c.stderr, "%s turns of %s run in the pool %s\n", c.paint(c.stderr, yellow, "note:"), printable(actor.LimitScope{Type: l.Type, Method: l.Method}.String()), printable(l.Pool))
 		}
 	}
-}
-
-func listTypes(ctx context.Context, c *cli, a *api) ([]*greenroomv1.ServedType, error) {
-	resp, err := unary(ctx, a.modules.ListTypes, &greenroomv1.ListTypesRequest{App: c.app})
-	if err != nil {
-		return nil, err
-	}
-	return resp.Types, nil
-}
-
-// noteUnknownType says that nothing serves a type, and which was probably meant.
-// It is no error: what no longer is served may have state and logs, and a guest
-// may be about to be deployed.
-func noteUnknownType(ctx context.Context, c *cli, a *api, name string) {
-	if c.wantsJSON() {
-		return
-	}
-	unknown, err := unknownType(ctx, c, a, name)
-	if err != nil || unknown == "" {
-		return // the next request fails with the same error
-	}
-	c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "note:"), unknown)
-}
-
-// unknownType says that nothing serves a type, and which was probably meant; it is empty if the
-// type is served.
-func unknownType(ctx context.Context, c *cli, a *api, name string) (string, error) {
-	types, err := listTypes(ctx, c, a)
-	if err != nil {
-		return "", err
-	}
-	names := mapped(types, func(t *greenroomv1.ServedType) string { return t.Type.GetName() })
-	if slices.Contains(names, name) {
-		return "", nil
-	}
-	meant := "; it has no types"
-	if len(names) > 0 {
-		meant = "; it has " + strings.Join(names, ", ")
-	}
-	if near := nearest(name, names); near != "" {
-		meant = "; did you mean " + near + "?"
-	}
-	return fmt.Sprintf("nothing serves the type %s in app %s%s", name, c.app, meant), nil
-}
-
-// placementOf says where the actors of a type are, and with which others.
-func placementOf(t *greenroomv1.ActorType) string {
-	if with := groupOf(t); with != "" {
-		return t.GetPlacement() + " in " + with
-	}
-	return t.GetPlacement()
-}
-
-// serviceOf names the Protobuf service of a type, the field of its requests that has the actor's
-// ID, and the rpcs that return streams; empty without a service.
-func serviceOf(t *greenroomv1.ActorType) string {
-	p := t.GetProtobuf()
-	var more []string
-	if field := p.GetIdField(); field != "" {
-		more = append(more, "ID: "+field)
-	}
-	if streams := p.GetStreams(); len(streams) > 0 {
-		more = append(more, "streams: "+strings.Join(streams, ", "))
-	}
-	if len(more) == 0 {
-		return p.GetName()
-	}
-	return p.GetName() + " (" + strings.Join(more, "; ") + ")"
-}
-
-// groupOf names the group of a type and the part of its IDs that is the group key; empty
-// without a group.
-func groupOf(t *greenroomv1.ActorType) string {
-	g := t.GetCoLocate()
-	switch {
-	case g.GetGroup() == "":
-		return ""
-	case g.Separator == "":
-		return fmt.Sprintf("group %s (key: whole ID)", g.Group)
-	case g.Parts == 1:
-		return fmt.Sprintf("group %s (key: ID up to the first %q)", g.Group, g.Separator)
-	default:
-		return fmt.Sprintf("group %s (key: first %d parts of the ID by %q)", g.Group, g.Parts, g.Separator)
-	}
-}
-
-// methodMarks explains the marks of methodNames.
-const methodMarks = "* read-only, ~ private, & in its caller's transaction, ^ reentrant"
-
-// showMarks explains the marks that methodNames puts in the lists of some types.
-func showMarks(c *cli, types []*greenroomv1.ActorType) {
-	lists := strings.Join(mapped(types, methodNames), " ")
-	marks := slices.DeleteFunc(strings.Split(methodMarks, ", "), func(m string) bool { return !strings.Contains(lists, m[:1]) })
-	if len(marks) > 0 {
-		c.printf(c.stderr, "(%s)\n", strings.Join(marks, ", "))
-	}
-}
-
-// methodNames lists the methods of a type with their marks.
-func methodNames(t *greenroomv1.ActorType) string {
-	names := make([]string, len(t.GetMethods()))
-	for i, m := range t.GetMethods() {
-		names[i] = m.Name
-		for _, mark := range []struct {
-			is   bool
-			text string
-		}{{m.ReadOnly, "*"}, {m.Private, "~"}, {m.Atomic, "&"}, {m.Reentrant, "^"}} {
-			if mark.is {
-				names[i] += mark.text
-			}
-		}
-	}
-	return strings.Join(names, " ")
 }

@@ -24,7 +24,6 @@ var filesInCircles = map[string]int{
 	"bench/internal/inhost":           3,
 	"bench/internal/wire":             2,
 	"client":                          5,
-	"cmd/greenroom":                   44,
 	"engine/binary":                   6,
 	"engine/compile":                  6,
 	"engine/extism":                   16,
