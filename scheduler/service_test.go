@@ -271,6 +271,7 @@ func TestLostDatabase(t *testing.T) {
 				t.Errorf("as its lease is over: %+v", paused)
 			}
 			<-time.After(testLease + clock.RenewEvery(testLease))
+			synctest.Wait() // what happens at this instant has happened
 			select {
 			case <-paused.Wait:
 			default:
@@ -306,6 +307,7 @@ func TestLostHostAcquires(t *testing.T) {
 			t.Fatalf("without a leader: %+v and %+v", asked, bounded)
 		}
 		<-time.After(testLease + clock.RenewEvery(testLease))
+		synctest.Wait() // what happens at this instant has happened
 		for what, wait := range map[string]<-chan struct{}{"for the actor": asked.Wait, "to ask for it": bounded.Wait} {
 			select {
 			case <-wait:
