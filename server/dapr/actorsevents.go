@@ -22,7 +22,7 @@ import (
 //
 // The id of each event is its position, which a browser that connects again sends as
 // Last-Event-ID; event is its name, and data its payload: JSON on one line, a text, or base64 for
-// what is neither, as its content type says.
+// what is neither, as its content type says. Events of streaming rpcs are in the JSON form.
 func (a *Actors) serveEvents(w http.ResponseWriter, r *http.Request) {
 	var inv actor.Invocation
 	inv.ID, inv.Token, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
@@ -60,11 +60,16 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 			return firstOf(err, out.Flush)
 		},
 		Deliver: func(list []actor.Event) error {
+			defer edge.ExchangeOf(r.Context()).ReleaseBody()
+			list, err := a.Host.EventsInJSON(r.Context(), key, list)
+			if err != nil {
+				return err
+			}
 			var b bytes.Buffer
 			for i := range list {
 				appendEvent(&b, &list[i])
 			}
-			_, err := w.Write(b.Bytes())
+			_, err = w.Write(b.Bytes())
 			return firstOf(err, out.Flush)
 		},
 		Idle: func() error {
