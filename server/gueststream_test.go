@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,6 +27,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/edge"
@@ -241,6 +244,72 @@ func TestGuestStreamOverEveryProtocol(t *testing.T) {
 				t.Errorf("a turn ran: %+v", inv)
 			}
 		})
+	}
+}
+
+// Whoever reads the events of a typed actor in JSON gets the messages of its streams in that form, and
+// everything else as it was published.
+func TestEventsOfTypedActorsInJSON(t *testing.T) {
+	r := startRadio(t, nil)
+	at := r.play("first")
+	r.publish("Other", abi.ContentTypeProtobuf, "\x0a\x01x")
+	r.publish("Play", abi.ContentTypeProtobuf, "\x0a\x01x") // an rpc, and no stream
+	r.publish("Listen", abi.ContentTypeProtobuf, "\x0a\x05x")
+	r.publish("Listen", "text/plain", "x")
+	kept := func(json bool) (got []string) {
+		api := greenroomv1connect.NewActorServiceClient(client(t, false), r.url)
+		s, err := api.Subscribe(t.Context(), connect.NewRequest(&greenroomv1.SubscribeRequest{
+			Actor: &greenroomv1.ActorKey{Type: "Radio", Id: "one"}, From: &greenroomv1.SubscribeRequest_Start{Start: true}, KeptOnly: true, Json: json,
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s.Receive() {
+			for _, e := range s.Msg().GetEvents() {
+				got = append(got, strings.ReplaceAll(string(e.GetPayload()), " ", "")+" "+e.GetContentType())
+			}
+		}
+		if err := s.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	published := []string{"\x0a\x05first " + abi.ContentTypeProtobuf, "\x0a\x01x " + abi.ContentTypeProtobuf, "\x0a\x01x " + abi.ContentTypeProtobuf, "\x0a\x05x " + abi.ContentTypeProtobuf, "x text/plain"}
+	inJSON := slices.Clone(published)
+	inJSON[0] = `{"title":"first","greenroomPosition":"` + at + `"} application/json`
+	for range 2 { // what one subscriber gets in JSON, the next one gets as it is
+		if got := kept(true); !slices.Equal(got, inJSON) {
+			t.Errorf("in JSON:\n%q\nwant\n%q", got, inJSON)
+		}
+		if got := kept(false); !slices.Equal(got, published) {
+			t.Errorf("as it is:\n%q\nwant\n%q", got, published)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/v2.0/actors/default/Radio/one/events?from=start", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client(t, false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var data []string
+	for lines := bufio.NewScanner(res.Body); len(data) < len(published) && lines.Scan(); {
+		if d, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			data = append(data, strings.ReplaceAll(d, " ", ""))
+		}
+	}
+	if want := []string{`{"title":"first","greenroomPosition":"` + at + `"}`, "CgF4", "CgF4", "CgV4", "x"}; !slices.Equal(data, want) {
+		t.Errorf("server-sent events:\n%q\nwant\n%q", data, want)
+	}
+
+	r.deploy(t, "Tape") // nothing serves the type Radio, which has events
+	if got := kept(true); !slices.Equal(got, published) {
+		t.Errorf("of a type that is not served:\n%q\nwant\n%q", got, published)
 	}
 }
 

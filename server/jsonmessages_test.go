@@ -62,6 +62,9 @@ func TestJSONMessagesToRPCs(t *testing.T) {
 			if err := send(); err != nil {
 				t.Fatal(err)
 			}
+			if written := messages.sent[0].Written; written == nil || jsonOf(written.Data) != jsonOf([]byte(text)) {
+				t.Errorf("its client wrote %q", written)
+			}
 			if got := messages.payloads(); len(got) != 1 || string(got[0].Data) != binary || got[0].ContentType != abi.ContentTypeProtobuf {
 				t.Errorf("stored are %q", got)
 			}

@@ -31,9 +31,10 @@ func eventsCommand(c *cli) *cobra.Command {
 		Short:      "Show the events that an actor publishes",
 		Long: `Show the events that an actor has published and that are kept, in their order:
 when, the position, the name, and the payload, which is JSON, a quoted text, or
-base64 of anything else. --follow continues with new events until Ctrl-C, also
-when the connection breaks or its server stops: none is missed, and none is shown
-twice. --after begins behind the position of an event that was shown before.`,
+base64 of anything else. Messages of an rpc that returns a stream are JSON. --follow
+continues with new events until Ctrl-C, also when the connection breaks or its server
+stops: none is missed, and none is shown twice. --after begins behind the position of
+an event that was shown before.`,
 		Example: `  greenroom events Order 17
   greenroom events Order 17 -f                   # what is kept, then what is new
   greenroom events Order 17 -f --only-new
@@ -52,7 +53,7 @@ twice. --after begins behind the position of an event that was shown before.`,
 }
 
 func events(ctx context.Context, c *cli, a *api, key *greenroomv1.ActorKey, f eventsFlags) error {
-	req := &greenroomv1.SubscribeRequest{Actor: key, KeptOnly: !f.follow, From: &greenroomv1.SubscribeRequest_Start{Start: true}}
+	req := &greenroomv1.SubscribeRequest{Actor: key, KeptOnly: !f.follow, Json: true, From: &greenroomv1.SubscribeRequest_Start{Start: true}}
 	switch {
 	case f.onlyNew && f.after != "":
 		return usagef("--only-new and --after both say where to begin; give one of them")

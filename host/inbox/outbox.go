@@ -75,6 +75,8 @@ type Request struct {
 	To      actor.Key
 	Method  string
 	Payload actor.Payload
+	// Written is the payload as its client wrote it, if Payload has another form of it.
+	Written *actor.Payload
 	// At is when it is due, or After from now on; neither: at once.
 	At    time.Time
 	After time.Duration

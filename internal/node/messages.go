@@ -29,7 +29,7 @@ type outbox interface {
 
 // sender stores messages; [*reminder.Admin] does.
 type sender interface {
-	Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKey string) (id actor.ReminderID, repeated bool, err error)
+	Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKey string, written *actor.Payload) (id actor.ReminderID, repeated bool, err error)
 	CancelMessages(ctx context.Context, req reminder.CancelRequest) (removed int, more bool, err error)
 }
 
@@ -44,7 +44,7 @@ func (m *messages) Send(ctx context.Context, r *inbox.Request, idempotencyKey st
 	if err != nil {
 		return id, false, err
 	}
-	return m.admin.Send(ctx, spec, idempotencyKey)
+	return m.admin.Send(ctx, spec, idempotencyKey, r.Written)
 }
 
 // CheckReceiver implements [rpc.Messages].

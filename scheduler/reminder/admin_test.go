@@ -169,7 +169,7 @@ func TestAdminLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			after(time.Second)
-			if _, _, err := a.Send(ctx, actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, ""); err != nil {
+			if _, _, err := a.Send(ctx, actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, "", nil); err != nil {
 				t.Fatal(err)
 			}
 			after(time.Second)

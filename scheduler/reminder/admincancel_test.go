@@ -111,7 +111,7 @@ func TestAdminAsksForRoom(t *testing.T) {
 		if _, _, err := a.Set(w.Context(), asked("n", once(time.Hour))); !errors.Is(err, actor.ErrQuotaExceeded) {
 			t.Errorf("set: %v", err)
 		}
-		if _, _, err := a.Send(w.Context(), actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, ""); !errors.Is(err, actor.ErrQuotaExceeded) {
+		if _, _, err := a.Send(w.Context(), actor.ReminderSpec{Key: actorKey("bob"), Method: "M"}, "", nil); !errors.Is(err, actor.ErrQuotaExceeded) {
 			t.Errorf("sent: %v", err)
 		}
 		if _, outcome, err := a.Set(w.Context(), asked("there", once(2*time.Hour))); err != nil || outcome != Replaced {

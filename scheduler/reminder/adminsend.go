@@ -15,10 +15,12 @@ const sendsKnown = 24 * time.Hour
 
 // Send sends a message from outside of turns, whose spec has no name, and returns its ID. With an
 // idempotency key a repeated call sends nothing, for 24 hours: it returns the ID of the message that
-// was sent, and true. The same key with another payload is [actor.ErrKeyReused]. Errors are
+// was sent, and true. The same key with another payload is [actor.ErrKeyReused]. written is the payload
+// as the caller wrote it, if the spec has another form of it; else nil. A message that was sent in either
+// form is the same, since its type may have got a Protobuf service in between. Errors are
 // [*actor.ArgumentError], those of [Service.Prepare], and [actor.ErrAmbiguous] if the message may
 // or may not be sent: with a key the call may be repeated.
-func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKey string) (id actor.ReminderID, repeated bool, err error) {
+func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKey string, written *actor.Payload) (id actor.ReminderID, repeated bool, err error) {
 	if spec.Message == nil {
 		spec.Message = &actor.Message{}
 	}
@@ -54,7 +56,7 @@ func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKe
 		a.service.Committed(&c.Reminders)
 		return r.ID, false, nil
 	case keyed && (errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrAmbiguous)):
-		id, repeated, err = a.sent(ctx, call, &r, err)
+		id, repeated, err = a.sent(ctx, call, &r, written, err)
 	case errors.Is(err, actor.ErrAmbiguous):
 		// It is there, or it was never set, or it was consumed already.
 		if there, readErr := a.Get(ctx, actor.ReminderName{Key: r.Key, Name: r.Name}); readErr == nil && there.ID == r.ID {
@@ -75,7 +77,7 @@ func (a *Admin) Send(ctx context.Context, spec actor.ReminderSpec, idempotencyKe
 
 // sent returns the message that was sent under a key, by this call of Send or by an earlier one.
 // cause is why that is not known.
-func (a *Admin) sent(ctx context.Context, call actor.KeyedCall, r *actor.Reminder, cause error) (id actor.ReminderID, repeated bool, err error) {
+func (a *Admin) sent(ctx context.Context, call actor.KeyedCall, r *actor.Reminder, written *actor.Payload, cause error) (id actor.ReminderID, repeated bool, err error) {
 	records, err := a.store.LoadIdempotency(ctx, []actor.KeyedCall{call})
 	if err != nil {
 		return id, false, err
@@ -85,7 +87,7 @@ func (a *Admin) sent(ctx context.Context, call actor.KeyedCall, r *actor.Reminde
 		return id, false, found.Err
 	case !found.Found:
 		return id, false, cause
-	case found.Record.Payload != actor.PayloadSum(r.Payload):
+	case found.Record.Payload != actor.PayloadSum(r.Payload) && (written == nil || found.Record.Payload != actor.PayloadSum(*written)):
 		return id, false, actor.ErrKeyReused
 	default:
 		id, err = actor.ParseReminderID(string(found.Record.Reply.Data))

@@ -453,18 +453,26 @@ func TestSendFromOutside(t *testing.T) {
 			return nil
 		}
 		spec := actor.ReminderSpec{Key: actorKey("bob"), Method: "M", Payload: actor.Payload{Data: []byte("1")}}
-		id, repeated, err := a.Send(t.Context(), spec, "key")
+		id, repeated, err := a.Send(t.Context(), spec, "key", nil)
 		if err != nil || repeated {
 			t.Fatal(id, repeated, err)
 		}
 		after(time.Second)
-		if again, repeated, err := a.Send(t.Context(), spec, "key"); again != id || !repeated || err != nil {
+		if again, repeated, err := a.Send(t.Context(), spec, "key", nil); again != id || !repeated || err != nil {
 			t.Errorf("repeated: %v, %t, %v; the first was %v", again, repeated, err, id)
 		}
 		other := spec
 		other.Payload.Data = []byte("2")
-		if _, _, err := a.Send(t.Context(), other, "key"); !errors.Is(err, actor.ErrKeyReused) {
+		if _, _, err := a.Send(t.Context(), other, "key", nil); !errors.Is(err, actor.ErrKeyReused) {
 			t.Errorf("with another payload: %v", err)
+		}
+		translated, written := spec, spec.Payload // its type has got a Protobuf service since
+		translated.Payload = actor.Payload{ContentType: "application/protobuf", Data: []byte("\x08\x01")}
+		if again, repeated, err := a.Send(t.Context(), translated, "key", &written); again != id || !repeated || err != nil {
+			t.Errorf("repeated in another form: %v, %t, %v; the first was %v", again, repeated, err, id)
+		}
+		if _, _, err := a.Send(t.Context(), translated, "key", &other.Payload); !errors.Is(err, actor.ErrKeyReused) {
+			t.Errorf("with another payload in another form: %v", err)
 		}
 		loses := func(lose func() error) {
 			w.store.mu.Lock()
@@ -472,11 +480,11 @@ func TestSendFromOutside(t *testing.T) {
 			w.store.lose = lose
 		}
 		loses(func() error { return actor.ErrAmbiguous })
-		lost, repeated, err := a.Send(t.Context(), spec, "lost")
+		lost, repeated, err := a.Send(t.Context(), spec, "lost", nil)
 		if err != nil || repeated {
 			t.Errorf("with its answer lost: %v, %t, %v", lost, repeated, err)
 		}
-		if _, _, err := a.Send(t.Context(), spec, ""); err != nil {
+		if _, _, err := a.Send(t.Context(), spec, "", nil); err != nil {
 			t.Errorf("without a key, with its answer lost: %v", err)
 		}
 		loses(nil)
@@ -485,10 +493,10 @@ func TestSendFromOutside(t *testing.T) {
 			t.Errorf("%d turns of three messages, %d are left", n, w.store.left())
 		}
 		var bad *actor.ArgumentError
-		if _, _, err := a.Send(t.Context(), spec, "ü"); !errors.As(err, &bad) {
+		if _, _, err := a.Send(t.Context(), spec, "ü", nil); !errors.As(err, &bad) {
 			t.Errorf("a key that is none: %v", err)
 		}
-		if _, _, err := a.Send(t.Context(), actor.ReminderSpec{Key: actorKey("bob")}, ""); !errors.As(err, &bad) {
+		if _, _, err := a.Send(t.Context(), actor.ReminderSpec{Key: actorKey("bob")}, "", nil); !errors.As(err, &bad) {
 			t.Errorf("without a method: %v", err)
 		}
 		w.store.fails(func(op string) error {
@@ -497,7 +505,7 @@ func TestSendFromOutside(t *testing.T) {
 			}
 			return nil
 		})
-		if _, _, err := a.Send(t.Context(), spec, "down"); !errors.Is(err, actor.ErrUnavailable) {
+		if _, _, err := a.Send(t.Context(), spec, "down", nil); !errors.Is(err, actor.ErrUnavailable) {
 			t.Errorf("without a store: %v", err)
 		}
 	})

@@ -22,7 +22,7 @@ import (
 //
 // The id of each event is its position, which a browser that connects again sends as
 // Last-Event-ID; event is its name, and data its payload: JSON on one line, a text, or base64 for
-// what is neither, as its content type says.
+// what is neither, as its content type says. Events of streaming rpcs are in the JSON form.
 func (a *Actors) serveEvents(w http.ResponseWriter, r *http.Request) {
 	var inv actor.Invocation
 	inv.ID, inv.Token, inv.Trace = edge.RequestID(r.Context()), edge.CallerName(r.Context()), edge.TraceOf(r.Context())
@@ -48,7 +48,15 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 		return err
 	}
 	s := eventStream{w: w, out: http.NewResponseController(w)}
-	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{Waits: s.idle, Began: s.began, Deliver: s.deliver, Idle: s.idle})
+	deliver := func(list []actor.Event) error {
+		defer edge.ExchangeOf(r.Context()).ReleaseBody() // what the JSON form took
+		list, err := a.Host.EventsInJSON(r.Context(), key, list)
+		if err != nil {
+			return err
+		}
+		return s.deliver(list)
+	}
+	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{Waits: s.idle, Began: s.began, Deliver: deliver, Idle: s.idle})
 	if s.open {
 		return nil // the client connects again, and learns then what the matter is
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/server/edge"
 	"github.com/greenroom-run/greenroom/server/events"
 )
 
@@ -28,7 +29,13 @@ func (a *actorService) Subscribe(ctx context.Context, req *connect.Request[green
 			position = at.String()
 			return stream.Send(&greenroomv1.SubscribeResponse{Position: position})
 		},
-		Deliver: func(list []actor.Event) error {
+		Deliver: func(list []actor.Event) (err error) {
+			if req.Msg.GetJson() {
+				defer edge.ExchangeOf(ctx).ReleaseBody()
+				if list, err = a.s.Calls.EventsInJSON(ctx, key, list); err != nil {
+					return err
+				}
+			}
 			msg := eventsMessage(list)
 			position = msg.GetPosition()
 			return stream.Send(msg)

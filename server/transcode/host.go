@@ -64,7 +64,11 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 // message to what is not deployed: what this server learns of afterwards may take another form. It is not
 // called concurrently for messages of one request, whose memory counts what translating takes.
 func (h *Host) Prepare(ctx context.Context, r *inbox.Request) error {
-	_, unknown, err := h.translateOne(ctx, r.To, r.Method, &r.Payload, countOf(ctx))
+	written := r.Payload
+	m, unknown, err := h.translateOne(ctx, r.To, r.Method, &r.Payload, countOf(ctx))
+	if m != nil {
+		r.Written = &written
+	}
 	if unknown != nil {
 		return unknown
 	}

@@ -1628,7 +1628,10 @@ type SubscribeRequest struct {
 	//	*SubscribeRequest_After
 	From isSubscribeRequest_From `protobuf_oneof:"from"`
 	// The stream ends after the events that are kept now, instead of waiting for new ones.
-	KeptOnly      bool `protobuf:"varint,4,opt,name=kept_only,json=keptOnly,proto3" json:"kept_only,omitempty"`
+	KeptOnly bool `protobuf:"varint,4,opt,name=kept_only,json=keptOnly,proto3" json:"kept_only,omitempty"`
+	// Asks for the JSON form of events that an rpc of the actor's type returns as a stream. An event
+	// that is no message of the rpc comes as it was published.
+	Json          bool `protobuf:"varint,5,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1698,6 +1701,13 @@ func (x *SubscribeRequest) GetAfter() string {
 func (x *SubscribeRequest) GetKeptOnly() bool {
 	if x != nil {
 		return x.KeptOnly
+	}
+	return false
+}
+
+func (x *SubscribeRequest) GetJson() bool {
+	if x != nil {
+		return x.Json
 	}
 	return false
 }
@@ -3771,12 +3781,13 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\fnext_attempt\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt\x129\n" +
 	"\n" +
-	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb1\x01\n" +
+	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xc5\x01\n" +
 	"\x10SubscribeRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1f\n" +
 	"\x05start\x18\x02 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\x05start\x12!\n" +
 	"\x05after\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x05after\x12\x1b\n" +
-	"\tkept_only\x18\x04 \x01(\bR\bkeptOnlyB\x06\n" +
+	"\tkept_only\x18\x04 \x01(\bR\bkeptOnly\x12\x12\n" +
+	"\x04json\x18\x05 \x01(\bR\x04jsonB\x06\n" +
 	"\x04from\"a\n" +
 	"\x11SubscribeResponse\x120\n" +
 	"\x06events\x18\x01 \x03(\v2\x18.greenroom.v1.ActorEventR\x06events\x12\x1a\n" +
