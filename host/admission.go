@@ -9,7 +9,9 @@ import (
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/callback"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/nested"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
@@ -45,7 +47,7 @@ func (ad *admission) counted(c *call.Call, admit func(*call.Call) call.Result) c
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call.Call) call.Result {
 	if c.Inv.Key.IsAnonymous() { // it has no callers but its family
-		return call.Result{Err: errNoChild}
+		return call.Result{Err: children.ErrUnrelated}
 	}
 	if c.Inv.Method == actor.MethodAll {
 		return ad.admitAll(c)
@@ -53,10 +55,10 @@ func (ad *admission) admit(c *call.Call) call.Result {
 	if r, ok := ad.callback(c); ok {
 		return r
 	}
-	s, m, err := ad.find(c)
+	s, m, err := ad.Find(c)
 	here := true
 	if err != nil {
-		if s, m, err = ad.findNew(c, err); err != nil {
+		if s, m, err = ad.FindNew(c, err); err != nil {
 			return call.Result{Err: err}
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
@@ -114,10 +116,10 @@ func (ad *admission) admitAll(c *call.Call) call.Result {
 		return call.Result{Err: &actor.ArgumentError{Field: "actor", Problem: "is not that of the first call"}}
 	}
 	first := &call.Call{Request: call.Request{Ctx: c.Ctx, Arrived: c.Arrived, Inv: actor.Invocation{Key: c.Inv.Key, Method: calls[0].Method, Payload: calls[0].Payload}}}
-	s, _, err := ad.find(first)
+	s, _, err := ad.Find(first)
 	here := err == nil
 	if err != nil {
-		if s, _, err = ad.findNew(first, err); err != nil {
+		if s, _, err = ad.FindNew(first, err); err != nil {
 			return call.Result{Err: &actor.CallError{Key: c.Inv.Key, Method: calls[0].Method, Err: err}}
 		}
 	}
@@ -151,24 +153,24 @@ func (ad *admission) admitted(c *call.Call, s *serving.Type) error {
 	return err
 }
 
-// find returns what serves a call.
-func (ad *admission) find(c *call.Call) (s *serving.Type, m serving.Method, err error) {
+// Find returns what serves a call.
+func (ad *admission) Find(c *call.Call) (s *serving.Type, m serving.Method, err error) {
 	if s, err = ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type); err == nil {
 		m, err = c.MethodOf(s)
 	}
 	return s, m, err
 }
 
-// findNew returns what serves a valid call that find has refused with err: the
+// FindNew returns what serves a valid call that Find has refused with err: the
 // type, or the method, may have been deployed through another host a moment ago.
-func (ad *admission) findNew(c *call.Call, err error) (*serving.Type, serving.Method, error) {
+func (ad *admission) FindNew(c *call.Call, err error) (*serving.Type, serving.Method, error) {
 	if !ad.deployments.MayBeNew(err, c.Arrived) {
 		return nil, serving.Method{}, err
 	}
 	if err := ad.refresh(c); err != nil {
 		return nil, serving.Method{}, err
 	}
-	s, m, err := ad.find(c)
+	s, m, err := ad.Find(c)
 	if err != nil {
 		ad.deployments.NotNew(c.Arrived)
 	}
@@ -187,7 +189,7 @@ func (ad *admission) refresh(c *call.Call) error {
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call.Call) call.Result {
 	if c.Inv.Key.IsAnonymous() {
-		return call.Result{Err: errNoChild}
+		return call.Result{Err: children.ErrUnrelated}
 	}
 	s, err := ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
 	if err != nil && ad.ownership.Cluster != nil {
@@ -323,7 +325,7 @@ func (ad *admission) queued(c *call.Call, s *serving.Type, here bool) call.Resul
 	if c.Receiver == nil {
 		c.Answered = make(chan struct{}, 1)
 	}
-	a, run, err := ad.enqueue(c, s, here && lane == serving.LaneWarm)
+	a, run, err := ad.Enqueue(c, s, here && lane == serving.LaneWarm)
 	if err != nil {
 		return call.Result{Err: err, Stats: call.Stats{Lane: lane}}
 	}
@@ -389,9 +391,9 @@ func (ad *admission) await(c *call.Call, s *activation.Shard) call.Result {
 	}
 }
 
-// enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
+// Enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
 // is no worker, the caller if onCaller allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error) {
+func (ad *admission) Enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error) {
 	s := ad.table.Shard(c.Inv.Key)
 	for {
 		s.Mu.Lock()
@@ -415,7 +417,7 @@ func (ad *admission) enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *
 			a.Hold = hold
 			if o := c.Inv.Origin; o != nil && ad.waits.Circle(o.Chain, a) {
 				s.Mu.Unlock()
-				return nil, false, notReentrant(&c.Inv.Key)
+				return nil, false, nested.NotReentrant(&c.Inv.Key)
 			}
 			run, err = ad.workers.Deliver(s, a, c, by.Limits.Mailbox, onCaller)
 			s.Mu.Unlock()
@@ -475,7 +477,7 @@ func (ad *admission) admitChild(c *call.Call, s *serving.Type) call.Result {
 	parent, ok := ad.table.Children.Parent(c.Inv.Key, c.Arrived)
 	switch {
 	case !ok || s.Lane != serving.LaneWarm:
-		return call.Result{Err: errNoChild}
+		return call.Result{Err: children.ErrUnrelated}
 	case !c.Inv.Key.SharesMailbox():
 		return ad.queued(c, s, false)
 	}

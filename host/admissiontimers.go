@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/timer"
@@ -14,15 +15,15 @@ import (
 // admitTimer is admit for a call from outside that sets or cancels a timer.
 func (ad *admission) admitTimer(c *call.Call) call.Result {
 	if c.Inv.Key.IsAnonymous() {
-		return call.Result{Err: errNoChild}
+		return call.Result{Err: children.ErrUnrelated}
 	}
 	var s *serving.Type
 	var m serving.Method
 	var err error
 	if c.Set.Set == nil {
 		s, err = ad.deployments.Of(c.Inv.Key.App, c.Inv.Key.Type)
-	} else if s, m, err = ad.find(c); err != nil {
-		s, m, err = ad.findNew(c, err)
+	} else if s, m, err = ad.Find(c); err != nil {
+		s, m, err = ad.FindNew(c, err)
 	}
 	if err == nil && m.Private {
 		err = call.PrivateError(&c.Inv)
@@ -62,7 +63,7 @@ func (ad *admission) fire(t *timer.Timer) {
 
 // admitFired is admit for a timer that fires.
 func (ad *admission) admitFired(c *call.Call) call.Result {
-	s, m, err := ad.find(c)
+	s, m, err := ad.Find(c)
 	if err != nil {
 		return call.Result{Err: err}
 	}

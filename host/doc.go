@@ -18,6 +18,7 @@
 //	speculation  decides which commit carries a turn, and what runs again if it is not applied
 //	lane         runs turns, each in its lane
 //	turn         runs one method on a state, which package overlay has
+//	nested       runs the turns that turns call, here and at other hosts
 //	chain        finds chains of calls that wait for each other
 //	callback     brings calls that come back to the chains that wait for their callers
 //	timer        the timers and the watches of actors
@@ -28,15 +29,10 @@
 //	storage      asks the store, in groups that package pipeline makes
 //	egress       sends the HTTP requests of guests
 //
-// Its parts, from the top down; no file uses one of a part above it. What happens below is
-// reported upwards by a callback alone: when the pipeline knows the outcome of a commit, when
-// a timer is due, and when a guest calls another actor.
-//
-//	Host           the methods that others call; it wires all parts
-//	chains         run the turns that turns call
-//	callbacks      runs what comes back to chains that wait for other hosts
-//	forwarding     calls actors of other hosts, for turns
-//	admission      chooses where a call runs, and what serves it
+// [Host] has the methods that others call, and wires all parts; its admission chooses where a call
+// runs, and what serves it. No file uses one of a part above it. What happens below is reported upwards
+// by a callback alone: when the pipeline knows the outcome of a commit, when a timer is due, and when a
+// guest calls another actor.
 //
 // # Lanes
 //

@@ -8,13 +8,13 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
-	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/executor"
 	"github.com/greenroom-run/greenroom/host/follow"
 	"github.com/greenroom-run/greenroom/host/inbox"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/lane"
+	"github.com/greenroom-run/greenroom/host/nested"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/storage"
 	"github.com/greenroom-run/greenroom/host/throttle"
@@ -39,7 +39,7 @@ type Host struct {
 	reads     lane.Reads
 	timers    lane.Timers
 	outbox    *inbox.Outbox // nil: there are no messages
-	chains    chains
+	chains    *nested.Chains
 	tells     tells
 	answering call.Answering
 	admission admission
@@ -101,16 +101,14 @@ func New(cfg Config) (*Host, error) {
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership, Runs: runs,
 		Copies: &lane.Copies{Memory: &h.memory, Store: h.store, Table: &h.table},
 	}
-	h.chains = chains{admission: &h.admission, reminders: rems, logger: cfg.Logger, forwarding: forwarding{cfg.Peers, records, h.cfg.newName}}
-	runs.Call, runs.All = h.chains.call, h.chains.all
-	waits := callback.New(&h.chains.graph, h.cfg.newName())
-	h.chains.callbacks = callbacks{
-		forwarding: &h.chains.forwarding, waits: waits, answering: &h.answering, table: &h.table, reminders: rems,
-		run: h.chains.run, ended: h.chains.ended,
-	}
+	h.chains = nested.New(nested.Config{
+		Admission: &h.admission, Deployments: served, Memory: &h.memory, Answering: &h.answering, Table: &h.table, Reminders: rems,
+		Recordings: records, Peers: cfg.Peers, NewName: h.cfg.newName, Logger: cfg.Logger,
+	})
+	runs.Call, runs.All = h.chains.Call, h.chains.All
 	runs.Spawner = lane.Spawner{Deployments: served, Store: h.store, NewName: h.cfg.newName, Children: &h.table.Children}
 	stateless := &lane.Stateless{Store: h.store, Runs: runs}
-	h.chains.turns = &lane.Turns{
+	h.chains.Turns = &lane.Turns{
 		Reminders: rems, Timers: &h.timers,
 		Memory: &h.memory, Table: &h.table, Store: h.store, Deployments: served, Ownership: &h.ownership,
 		Records: records, Runs: runs, Stateless: stateless,
@@ -122,13 +120,13 @@ func New(cfg Config) (*Host, error) {
 	h.tells = tells{admission: &h.admission, peers: cfg.Peers, logger: cfg.Logger, failed: h.events.TellFailed, newTrace: cfg.NewTrace, told: h.events.Told}
 	workers := worker.New(worker.Config{
 		Logger: cfg.Logger, CallersCommit: cfg.Pipeline.CallersCommit, Answering: &h.answering, Memory: &h.memory, Table: &h.table, Store: h.store,
-		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.turns.Run,
+		Ownership: &h.ownership, Repeats: records.Repeats, Recorded: records.AsRecorded, Run: h.chains.Turns.Run,
 		Committed: rems.Committed, Accepted: rems.Accepted, Refused: rems.Refused, Unused: rems.Unused, Published: h.events.published,
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
-		timers: &h.timers, timerFired: h.events.TimerFired, waits: waits, newName: h.cfg.newName,
+		timers: &h.timers, timerFired: h.events.TimerFired, waits: h.chains.Waits, newName: h.cfg.newName,
 	}
 	return h, nil
 }
@@ -189,7 +187,7 @@ func (h *Host) CloseIdleInstance(app string) bool { return h.pools.ReclaimOf(app
 
 // InChains returns the actors that chains of several actors have now.
 func (h *Host) InChains() []actor.Key {
-	held := h.chains.graph.Held()
+	held := h.chains.Held()
 	keys := make([]actor.Key, len(held))
 	for i, a := range held {
 		keys[i] = a.Key

@@ -51,6 +51,8 @@ type (
 	DeactivateReason = activation.DeactivateReason
 	// Receiver gets the answer to a call that Begin was given.
 	Receiver = call.Receiver
+	// Begun is a call that was begun.
+	Begun = call.Begun
 	// PlacedReceiver is a [Receiver] that has others begun in order.
 	PlacedReceiver = call.PlacedReceiver
 	// TurnEnd is one finished invocation.
@@ -122,11 +124,4 @@ type Peers interface {
 	// Begin is [Host.Begin] for actors of all hosts. A call that has an idempotency key is
 	// sent again while its outcome is unknown; [actor.ErrAmbiguous] if it stays unknown.
 	Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun
-}
-
-// Begun is a call that was begun.
-type Begun interface {
-	// GiveUp tells the host that the call's context has ended, which nobody
-	// watches: what Invoke does then is done, and the receiver gets the outcome.
-	GiveUp()
 }

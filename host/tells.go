@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
 	"github.com/greenroom-run/greenroom/host/tell"
@@ -71,7 +72,7 @@ func (ts *tells) related(t *actor.Tell) error {
 	if !t.To.IsAnonymous() && (!from.IsAnonymous() || notice) || ts.admission.table.Children.Related(from, t.To) {
 		return nil
 	}
-	return errNoChild
+	return children.ErrUnrelated
 }
 
 // newCall returns the call that delivers a message here.
@@ -109,7 +110,7 @@ type told struct {
 // Answer implements [Receiver].
 func (r *told) Answer(_ actor.Reply, err error) {
 	if errors.Is(err, actor.ErrNotOwner) && r.tell.To.IsAnonymous() { // its parent has moved, and it is gone
-		err = errNoChild
+		err = children.ErrUnrelated
 	}
 	if !r.away && errors.Is(err, actor.ErrNotOwner) { // the actor has moved while it waited
 		r.by.moved(&r.tell)
@@ -241,7 +242,7 @@ func (ts *tells) stop() {
 
 // admitTold is admit for a volatile message. work counts what it leaves to another goroutine.
 func (ad *admission) admitTold(c *call.Call, work *sync.WaitGroup) call.Result {
-	s, m, err := ad.find(c)
+	s, m, err := ad.Find(c)
 	if err != nil {
 		return call.Result{Err: err}
 	}

@@ -487,6 +487,13 @@ type Receiver interface {
 	Answer(reply actor.Reply, err error)
 }
 
+// Begun is a call that was begun.
+type Begun interface {
+	// GiveUp tells the host that the call's context has ended, which nobody
+	// watches: what Invoke does then is done, and the receiver gets the outcome.
+	GiveUp()
+}
+
 // PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
 // need not wait for turns to do so.
 type PlacedReceiver interface {

@@ -1,4 +1,4 @@
-package host
+package nested
 
 import (
 	"context"
@@ -159,7 +159,7 @@ func (f *forwarding) findMarks(t *lane.Run) (err error) {
 // sentCall is a call that another host has.
 type sentCall struct {
 	to       forwardedReply
-	begun    chan Begun
+	begun    chan call.Begun
 	cancel   context.CancelFunc
 	answered bool
 }
@@ -168,7 +168,7 @@ type sentCall struct {
 // is begun, while the caller waits for callbacks.
 func (f *forwarding) send(ctx context.Context, inv actor.Invocation) *sentCall {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &sentCall{to: make(forwardedReply, 1), begun: make(chan Begun, 1), cancel: cancel}
+	s := &sentCall{to: make(forwardedReply, 1), begun: make(chan call.Begun, 1), cancel: cancel}
 	go func() { s.begun <- f.peers.Begin(ctx, inv, s.to) }()
 	return s
 }

@@ -1,4 +1,4 @@
-package host
+package nested
 
 import (
 	"github.com/greenroom-run/greenroom/actor"

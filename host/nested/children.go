@@ -1,15 +1,10 @@
-package host
+package nested
 
 import (
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/call"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/serving"
 )
-
-// errNoChild is the error of what names a volatile child that is gone, or that is not of the family
-// of who names it: which of the two is not for strangers to know.
-var errNoChild error = &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it is no volatile child that lives, of this actor or of its parent"}
 
 // ofChild completes a call of a child by a turn that has the child's place in its parent's mailbox.
 func ofChild(t *lane.Run, c *call.Call) {

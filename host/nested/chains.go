@@ -1,4 +1,4 @@
-package host
+package nested
 
 import (
 	"context"
@@ -12,7 +12,9 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/activation"
 	"github.com/greenroom-run/greenroom/host/call"
+	"github.com/greenroom-run/greenroom/host/callback"
 	"github.com/greenroom-run/greenroom/host/chain"
+	"github.com/greenroom-run/greenroom/host/children"
 	"github.com/greenroom-run/greenroom/host/lane"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/serving"
@@ -25,19 +27,41 @@ const (
 	maxChainDepth, maxChainActors = 32, 64
 )
 
-// chains run what guests call.
-type chains struct {
-	graph      chain.Graph[*activation.Activation]
-	reminders  *lane.Reminders
-	logger     *slog.Logger
-	admission  *admission
-	turns      *lane.Turns
-	forwarding forwarding
-	callbacks  callbacks
+// Chains run what guests call.
+type Chains struct {
+	graph chain.Graph[*activation.Activation]
+	// Waits are the calls of other hosts that chains wait for.
+	Waits *callback.Waits
+	// Turns run the outermost turns. They are set before the first call.
+	Turns       *lane.Turns
+	admission   Admission
+	deployments *serving.Deployments
+	memory      *call.Memory
+	answering   *call.Answering
+	reminders   *lane.Reminders
+	logger      *slog.Logger
+	forwarding  forwarding
+	callbacks   callbacks
 }
 
-// call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
-func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, error) {
+// New returns chains without turns, which are to be given [Chains.Turns].
+func New(cfg Config) *Chains {
+	cs := &Chains{
+		admission: cfg.Admission, deployments: cfg.Deployments, memory: cfg.Memory, answering: cfg.Answering, reminders: cfg.Reminders, logger: cfg.Logger,
+		forwarding: forwarding{cfg.Peers, cfg.Recordings, cfg.NewName},
+	}
+	cs.Waits = callback.New(&cs.graph, cfg.NewName())
+	cs.callbacks = callbacks{
+		forwarding: &cs.forwarding, waits: cs.Waits, answering: cfg.Answering, table: cfg.Table, reminders: cfg.Reminders, run: cs.run, ended: cs.ended,
+	}
+	return cs
+}
+
+// Held returns the actors that chains of several actors have now.
+func (cs *Chains) Held() []*activation.Activation { return cs.graph.Held() }
+
+// Call runs a turn that the turn t calls. An error ends t's guest, and those that called it.
+func (cs *Chains) Call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, error) {
 	c := newCalled(t, actor.Call{
 		Key: actor.Key{App: t.Of.Inv.Key.App, Type: msg.Type, ID: msg.ID}, Method: msg.Method,
 		Payload: actor.Payload{ContentType: msg.ContentType, Data: msg.Payload},
@@ -84,7 +108,7 @@ func (cs *chains) call(t *lane.Run, msg *abi.Message) (*abi.Result, abi.Code, er
 }
 
 // ended reports the end of a called turn.
-func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
+func (cs *Chains) ended(t *lane.Run, c *call.Call, err error) {
 	end := call.TurnEnd{
 		Key: c.Inv.Key, Method: c.Inv.Method, InvocationID: c.Inv.ID, Trace: c.Inv.Trace, Depth: t.Depth + 1,
 		Lane: serving.LaneCalled, Runs: c.Stats.Runs - earlierRuns(t), Fuel: c.Stats.Fuel, Duration: time.Since(c.Arrived),
@@ -120,11 +144,11 @@ func (cs *chains) ended(t *lane.Run, c *call.Call, err error) {
 			slog.String("method", c.Inv.Method), slog.String("invocation", c.Inv.ID), slog.String("trap", trap.Message), slog.String("stack", trap.Stack),
 		})...)
 	}
-	cs.admission.answering.TurnEnd(end)
+	cs.answering.TurnEnd(end)
 }
 
 // run runs a called turn.
-func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
+func (cs *Chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	c.Pool = t.Of.Pool
 	if err := errors.Join(cs.related(t, c), actor.ValidateName("method", c.Inv.Method)); err != nil {
 		return actor.Payload{}, err
@@ -160,7 +184,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	case m != nil && m.Open != nil && !meth.Reentrant && (t.Outermost.Of.Op != call.OpAll || m.Open != activation.OpenTurn(t.Outermost)):
 		return actor.Payload{}, refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call, and the method %s is not declared reentrant", c.Inv.Key.Type, c.Inv.Key.ID, c.Inv.Method)
 	case unkept(c, s):
-		return actor.Payload{}, errNoChild
+		return actor.Payload{}, children.ErrUnrelated
 	case m == nil && s.Lane == serving.LaneStateless: // it is of no chain, and waits for none
 		c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 		m, s = &activation.Enlisted{Served: s, Row: &residency.Row{State: residency.NoState}}, nil
@@ -201,7 +225,7 @@ func (cs *chains) run(t *lane.Run, c *call.Call) (actor.Payload, error) {
 	if err := admit(t, m, c); err != nil {
 		return cs.failed(t, c, nil, recorded, err)
 	}
-	before, next := ch.Savepoint(), cs.turns.Table.Revisions.Next
+	before, next := ch.Savepoint(), cs.Turns.Table.Revisions.Next
 	reply, err := cs.nested(t, m, c, meth.ReadOnly)
 	if err != nil {
 		cs.reminders.Unused(t.Of.Inv.Key.App, ch.RollBack(before, next))
@@ -234,27 +258,27 @@ func admit(t *lane.Run, m *activation.Enlisted, c *call.Call) error {
 
 // find returns what serves a call of the turn t. s is nil if the chain has read the actor, which is m
 // then; the method is that of the type under which it was read.
-func (cs *chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *serving.Type, meth serving.Method, err error) {
+func (cs *Chains) find(t *lane.Run, m *activation.Enlisted, c *call.Call) (s *serving.Type, meth serving.Method, err error) {
 	if m != nil && m.Seen() {
 		meth, err = m.Served.Method(&c.Inv)
 		return nil, meth, err
 	}
-	if s, meth, err = cs.admission.find(c); err != nil {
-		t.Waiting(func() { s, meth, err = cs.admission.findNew(c, err) })
+	if s, meth, err = cs.admission.Find(c); err != nil {
+		t.Waiting(func() { s, meth, err = cs.admission.FindNew(c, err) })
 	}
 	return s, meth, err
 }
 
 // pausing reports a paused type, before the chain waits for its actor: what that does may wait for the end of the
 // pause.
-func (cs *chains) pausing(c *call.Call, s *serving.Type) error {
+func (cs *Chains) pausing(c *call.Call, s *serving.Type) error {
 	ruled := lane.RuledBy(c, time.Now())
 	return s.Rules.Pausing(c.Ctx, &ruled)
 }
 
 // failed returns what the caller gets for a call that has failed here with err: the reply that another
 // run of the chain got from another host, or else err. m is the actor if its guest has failed.
-func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, recorded bool, err error) (actor.Payload, error) {
+func (cs *Chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, recorded bool, err error) (actor.Payload, error) {
 	if !recorded || endsChain(err) {
 		return actor.Payload{}, err
 	}
@@ -275,7 +299,7 @@ func (cs *chains) failed(t *lane.Run, c *call.Call, m *activation.Enlisted, reco
 }
 
 // join gives a turn a chain, with its first call.
-func (cs *chains) join(t *lane.Run) {
+func (cs *Chains) join(t *lane.Run) {
 	if t.Chain == nil {
 		t.Chain, t.Outermost = &activation.Chain{FuelLimit: t.Fuel().Limit}, t
 		if t.Of.Op == call.OpAll {
@@ -298,14 +322,14 @@ func (cs *chains) join(t *lane.Run) {
 }
 
 // acquire enlists an actor; nil if it is to be called at the host that holds it.
-func (cs *chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
+func (cs *Chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	for tries := 0; ; tries++ {
 		m, err := cs.enlist(t, c, s)
 		if !errors.Is(err, actor.ErrNotOwner) {
 			return m, err
 		}
 		// A child is one of its parent here, and not of the actor at another host.
-		if first := t.Chain.Members[0]; cs.forwarding.peers == nil || t.Of.Inv.Key.IsAnonymous() || !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
+		if first := t.Chain.Members[0]; cs.forwarding.peers == nil || t.Of.Inv.Key.IsAnonymous() || !cs.Turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
 			return nil, cs.apart(t.Chain, c)
 		}
 		if here, err := cs.forwarding.here(t, c, tries); !here {
@@ -315,7 +339,7 @@ func (cs *chains) acquire(t *lane.Run, c *call.Call, s *serving.Type) (*activati
 }
 
 // enlist gives a chain an actor, when its turn in the actor's mailbox comes.
-func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
+func (cs *Chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activation.Enlisted, error) {
 	ch := t.Chain
 	switch {
 	case s.Lane == serving.LaneStateless: // it has nothing to be enlisted
@@ -325,12 +349,12 @@ func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activatio
 	}
 	c.Inv.Key.App, c.Inv.Key.Type = s.Deployment.App, s.Deployment.Type
 	c.Answered, c.Result = make(chan struct{}, 1), call.Result{} // without the refusal of an earlier try
-	a, mine, err := cs.admission.enqueue(c, s, true)
+	a, mine, err := cs.admission.Enqueue(c, s, true)
 	if err == nil && !mine {
 		t.Waiting(func() { err = cs.await(ch, a, c) })
 	}
 	if err != nil {
-		cs.admission.memory.Answered(c)
+		cs.memory.Answered(c)
 		c.Charged = 0 // it may be tried again
 		return nil, err
 	}
@@ -348,9 +372,9 @@ func (cs *chains) enlist(t *lane.Run, c *call.Call, s *serving.Type) (*activatio
 // apart is the error of a call of an actor that this host does not hold. If it does not hold
 // the chain's first actor any more either, both may be together at another host by now: the
 // chain goes there.
-func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
+func (cs *Chains) apart(ch *activation.Chain, c *call.Call) error {
 	first := ch.Members[0]
-	if !cs.turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
+	if !cs.Turns.Ownership.HoldsStill(first.Activation.Key, first.Served) {
 		return call.ErrHandedOver
 	}
 	return refuse(abi.CallNotAtomic, "%s %s is not held by the host that holds %s %s; see co_locate in docs/calls.md",
@@ -358,11 +382,11 @@ func (cs *chains) apart(ch *activation.Chain, c *call.Call) error {
 }
 
 // await waits until the call has the place of a's turn.
-func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
+func (cs *Chains) await(ch *activation.Chain, a *activation.Activation, c *call.Call) error {
 	ch.Wait(a)
 	var err error
 	if ch.Name != "" && cs.callbacks.waits.Circle(ch.Name, a) { // it waits for this call, by way of a host of an earlier version
-		err = notReentrant(&a.Key)
+		err = NotReentrant(&a.Key)
 	} else {
 		err = cs.awaitTurn(ch, c)
 	}
@@ -378,7 +402,7 @@ func (cs *chains) await(ch *activation.Chain, a *activation.Activation, c *call.
 }
 
 // awaitTurn waits until the call is answered, which nil says, or is not to be.
-func (cs *chains) awaitTurn(ch *activation.Chain, c *call.Call) error {
+func (cs *Chains) awaitTurn(ch *activation.Chain, c *call.Call) error {
 	select {
 	case <-c.Answered:
 		return nil
@@ -419,14 +443,14 @@ func resultOf(ctx context.Context, c *call.Call, err error) (*abi.Result, error)
 }
 
 // begin reads an actor that a chain has just been given, for a call of the turn t.
-func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted) (err error) {
+func (cs *Chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted) (err error) {
 	a := m.Activation
 	if a.WarmFor(m.Served) {
-		m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+		m.Row, err = cs.Turns.Enlist(ctx, a, m.Served)
 	} else {
 		t.Waiting(func() {
 			if err = t.Chain.AwaitSpawn(ctx, a.Key); err == nil {
-				m.Row, err = cs.turns.Enlist(ctx, a, m.Served)
+				m.Row, err = cs.Turns.Enlist(ctx, a, m.Served)
 			}
 		})
 	}
@@ -437,8 +461,8 @@ func (cs *chains) begin(ctx context.Context, t *lane.Run, m *activation.Enlisted
 // nested runs a method of an actor that a chain has, for the turn by, on what the chain has
 // made of it, or on what an open turn of the actor has made of it by now. The chain, or that turn,
 // keeps what the turn leaves if there is no error.
-func (cs *chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
-	s, ch, ts, open := m.Served, by.Chain, cs.turns, m.Open
+func (cs *Chains) nested(by *lane.Run, m *activation.Enlisted, c *call.Call, readOnly bool) (actor.Payload, error) {
+	s, ch, ts, open := m.Served, by.Chain, cs.Turns, m.Open
 	outer, _ := open.(*lane.Run) // nil: none is open
 	stateless := m.Activation == nil
 	if !stateless && m.Activation.Dropped() {
@@ -558,9 +582,9 @@ func accepts(s *serving.Type, c *call.Call, row *residency.Row, life *turn.Life)
 	return s.Accepts(&m, row, c.Cause, nil)
 }
 
-// all runs the calls that t asks for, in order. Before the first one runs, the chain has all their
+// All runs the calls that t asks for, in order. Before the first one runs, the chain has all their
 // actors. An error is that of one call, an [*actor.CallError], or ends the chain.
-func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
+func (cs *Chains) All(t *lane.Run) ([]actor.Payload, error) {
 	calls := make([]*call.Call, len(t.Of.List))
 	failed := func(i int, err error) error {
 		var decided *decidedError
@@ -602,7 +626,7 @@ func (cs *chains) all(t *lane.Run) ([]actor.Payload, error) {
 }
 
 // ready gives the chain the actor of a call that is to run later, if the call can be run.
-func (cs *chains) ready(t *lane.Run, c *call.Call) error {
+func (cs *Chains) ready(t *lane.Run, c *call.Call) error {
 	m := t.Chain.Member(c.Inv.Key)
 	s, meth, err := cs.find(t, m, c)
 	if err == nil && meth.Private && !c.Inv.Key.IsAnonymous() {
@@ -613,7 +637,7 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 	}
 	if err == nil && c.Inv.Key.IsAnonymous() {
 		if err = cs.related(t, c); err == nil && unkept(c, s) {
-			err = errNoChild
+			err = children.ErrUnrelated
 		}
 	}
 	if err != nil || s == nil {
@@ -632,18 +656,18 @@ func (cs *chains) ready(t *lane.Run, c *call.Call) error {
 
 // related says why a turn may not call an actor, if one of the two is a volatile child. It waits for the
 // commit that makes the child.
-func (cs *chains) related(t *lane.Run, c *call.Call) error {
+func (cs *Chains) related(t *lane.Run, c *call.Call) error {
 	by, to := t.Of.Inv.Key, c.Inv.Key
 	if !by.IsAnonymous() && !to.IsAnonymous() {
 		return c.Inv.Key.Validate()
 	}
-	families := &cs.turns.Table.Children
+	families := &cs.Turns.Table.Children
 	switch {
 	case actor.ValidateName("actor type", to.Type) != nil || t.Of.Op == call.OpAll && t.Of.Inv.Message == nil || !families.Related(by, to):
 		if by.IsAnonymous() {
 			return refuse(abi.CallInvalid, "a volatile child calls its parent and other children of it; have the parent call others")
 		}
-		return errNoChild
+		return children.ErrUnrelated
 	case !to.IsAnonymous() || t.Chain == nil || t.Chain.Spawned(to):
 		return nil
 	}
@@ -653,28 +677,28 @@ func (cs *chains) related(t *lane.Run, c *call.Call) error {
 	var err error
 	t.Waiting(func() { err = t.Chain.AwaitSpawn(c.Ctx, to) })
 	if _, lives := families.Parent(to, time.Now()); err == nil && !lives {
-		return errNoChild
+		return children.ErrUnrelated
 	}
 	return err
 }
 
 // withParent gives the chain of a call of a child that shares its parent's mailbox the parent, which runs
 // nothing else meanwhile.
-func (cs *chains) withParent(t *lane.Run, c *call.Call) error {
-	parent, ok := cs.turns.Table.Children.Parent(c.Inv.Key, time.Now())
+func (cs *Chains) withParent(t *lane.Run, c *call.Call) error {
+	parent, ok := cs.Turns.Table.Children.Parent(c.Inv.Key, time.Now())
 	if !ok {
-		return errNoChild
+		return children.ErrUnrelated
 	}
 	if t.Chain.Member(parent) != nil {
 		return nil
 	}
-	s, err := cs.admission.deployments.Of(parent.App, parent.Type)
+	s, err := cs.deployments.Of(parent.App, parent.Type)
 	if err != nil {
 		return err
 	}
 	m, err := cs.enlist(t, newCalled(t, actor.Call{Key: parent, Method: c.Inv.Method}), s)
 	if errors.Is(err, actor.ErrNotOwner) { // and its children go with it
-		return fmt.Errorf("%w: its parent has moved", errNoChild)
+		return fmt.Errorf("%w: its parent has moved", children.ErrUnrelated)
 	}
 	if err == nil {
 		m.Served = s

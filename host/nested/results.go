@@ -1,4 +1,4 @@
-package host
+package nested
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ func refuse(code, format string, args ...any) error {
 	return &actor.GuestError{Status: actor.Status(abi.StatusFailedPrecondition), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// notReentrant refuses a call of an actor whose turn waits for it by way of a host that passes no waits on.
-func notReentrant(key *actor.Key) error {
+// NotReentrant refuses a call of an actor whose turn waits for it by way of a host that passes no waits on.
+func NotReentrant(key *actor.Key) error {
 	return refuse(abi.CallNotReentrant, "a turn of %s %s is waiting for this call by way of a server of an earlier version, which passes no calls back; upgrade it", key.Type, key.ID)
 }
 
