@@ -28,6 +28,31 @@ func TestValidateIdempotencyKey(t *testing.T) {
 	}
 }
 
+// TestAnsweredBy: the record of a key has the reply to an invocation of the same method of the same actor,
+// also where it is done, and none to others.
+func TestAnsweredBy(t *testing.T) {
+	key := Key{App: "default", Type: "T", ID: "i"}
+	inv := Invocation{Key: key, Method: "Add", IdempotencyKey: "k"}
+	for _, tt := range []struct {
+		name   string
+		change func(*IdempotencyRecord)
+		want   bool
+	}{
+		{"its own", func(*IdempotencyRecord) {}, true},
+		{"its own, done", func(r *IdempotencyRecord) { r.Method = donePrefix + "Add" }, true},
+		{"another key's", func(r *IdempotencyRecord) { r.Key = "l" }, false},
+		{"another method's", func(r *IdempotencyRecord) { r.Method = "Take" }, false},
+		{"another actor's", func(r *IdempotencyRecord) { r.Actor.ID = "j" }, false},
+		{"a mark", func(r *IdempotencyRecord) { r.Mark = new(KeyedCall) }, false},
+	} {
+		r := IdempotencyRecord{Actor: key, Method: "Add", Key: "k"}
+		tt.change(&r)
+		if got := inv.AnsweredBy(&r); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
+
 func TestPayloadSum(t *testing.T) {
 	sums := map[[32]byte]string{}
 	for name, p := range map[string]Payload{

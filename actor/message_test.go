@@ -98,6 +98,8 @@ func TestMessageValidate(t *testing.T) {
 		{"kept", "message", func(s *ReminderSpec) { s.Keep = true }},
 		{"paused", "message", func(s *ReminderSpec) { s.Hold = true }},
 		{"undelivered to nobody", "sender", func(s *ReminderSpec) { s.Message.From = Key{} }},
+		{"on another's behalf from nobody", "sender", func(s *ReminderSpec) { s.Message = &Message{By: Key{App: "default", Type: "T", ID: "i"}} }},
+		{"failed from nobody", "sender", func(s *ReminderSpec) { s.Message = &Message{Failed: "timeout"} }},
 		{"from another app", "sender", func(s *ReminderSpec) { s.Message.From.App = "other" }},
 		{"from nobody's ID", "actor id", func(s *ReminderSpec) { s.Message.From.ID = "" }},
 		{"by another app", "actor that sends on another's behalf", func(s *ReminderSpec) { s.Message.By = Key{App: "x", Type: "T", ID: "i"} }},

@@ -425,6 +425,40 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopWithoutPeers: a router that stops does not wait for the answers of hosts that are lost, whose
+// connections break or that cannot be reached.
+func TestStopWithoutPeers(t *testing.T) {
+	for name, lose := range map[string]func(*table, *member, *proxy){
+		"no member any more": func(tb *table, b *member, _ *proxy) { tb.update(func() { delete(tb.members, b.id) }) },
+		"no connection": func(_ *table, _ *member, p *proxy) {
+			_ = p.Close() // nobody can connect again
+			p.cut()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.PeerTimeout = time.Minute }})
+			p := newProxy(t, b.addr)
+			tb.update(func() { tb.members[b.id], tb.members["away"], tb.owners["x"] = p.Addr().String(), freeAddr(t), "away" })
+			entered, release := blocking(b.host)
+			defer close(release)
+			waits, sent := async(t.Context(), a, call("x")), async(t.Context(), a, call("b"))
+			<-entered
+			stopped := make(chan error, 1)
+			go func() { stopped <- a.router.Stop(t.Context()) }()
+			if got := <-waits; !errors.Is(got.err, actor.ErrStopping) {
+				t.Errorf("what waited for a host that cannot be reached: %+v", got)
+			}
+			lose(tb, b, p)
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			if got := <-sent; !errors.Is(got.err, actor.ErrAmbiguous) {
+				t.Errorf("what a lost host had: %+v", got)
+			}
+		})
+	}
+}
+
 // TestStopLetsPeersAnswer: a router that stops gives peers time to run what they were sent, until its context
 // ends; then they cancel that.
 func TestStopLetsPeersAnswer(t *testing.T) {

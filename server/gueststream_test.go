@@ -639,6 +639,85 @@ func TestGuestStreamWeighsJSON(t *testing.T) {
 	r.listen(t.Context(), t, client(t, true), "one", from).wants("first", large)
 }
 
+// keptInJSON returns the sizes of the payloads of the events of station one in JSON, up to an error.
+func (r *radio) keptInJSON(t *testing.T) (sizes []int, err error) {
+	t.Helper()
+	api := greenroomv1connect.NewActorServiceClient(client(t, false), r.url)
+	s, err := api.Subscribe(t.Context(), connect.NewRequest(&greenroomv1.SubscribeRequest{
+		Actor: &greenroomv1.ActorKey{Type: "Radio", Id: "one"}, From: &greenroomv1.SubscribeRequest_Start{Start: true}, KeptOnly: true, Json: true,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s.Receive() {
+		for _, e := range s.Msg().GetEvents() {
+			sizes = append(sizes, len(e.GetPayload()))
+		}
+	}
+	return sizes, s.Err()
+}
+
+// serverSentEvents returns how many events of station one come as server-sent events, until there are
+// most of them or the stream ends.
+func (r *radio) serverSentEvents(t *testing.T, most int) (n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/v2.0/actors/default/Radio/one/events?from=start", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client(t, false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for n < most && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEventsInJSONGiveBack: the JSON of events counts for the memory that it takes only while these are sent.
+func TestEventsInJSONGiveBack(t *testing.T) {
+	r := startRadio(t, func(c *Config) { c.MaxRequestsBytes = 1 << 20 })
+	const n = 4 << 10 // which takes several MiB together
+	for range n {
+		r.play(strings.Repeat("x", 100))
+	}
+	if got, err := r.keptInJSON(t); len(got) != n || err != nil {
+		t.Errorf("%d events of %d, %v", len(got), n, err)
+	}
+	if got := r.serverSentEvents(t, n); got != n {
+		t.Errorf("%d server-sent events of %d", got, n)
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if used := r.edge.Requests.Bodies.Used(); used != 0 {
+		t.Errorf("%d bytes are counted", used)
+	}
+}
+
+// TestEventsInJSONWeigh: events whose JSON has no room in memory end their stream, with the error where
+// that has a place. They are neither left out nor sent in another form.
+func TestEventsInJSONWeigh(t *testing.T) {
+	r := startRadio(t, func(c *Config) { c.MaxRequestsBytes = 128 << 10 })
+	r.play(strings.Repeat("x", 60<<10)) // which may become six times as long in JSON
+	got, err := r.keptInJSON(t)
+	if len(got) > 0 {
+		t.Errorf("got events of %d bytes", got)
+	}
+	wantError(t, err, connect.CodeResourceExhausted, "host_full")
+	if n := r.serverSentEvents(t, 1); n != 0 {
+		t.Errorf("%d server-sent events", n)
+	}
+}
+
 // A client that does not read delays no other one, and gets all events when it does.
 func TestSlowGuestStream(t *testing.T) {
 	r := startRadio(t, nil)

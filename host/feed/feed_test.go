@@ -854,3 +854,94 @@ func TestEndWhileEventsFlow(t *testing.T) {
 		other.want(t, "first", "next")
 	})
 }
+
+// answerLater has the next read of a store answer only once the channel is received from.
+func (s *events) answerLater() (answer chan struct{}) {
+	answer = make(chan struct{})
+	s.setAnswer(answer)
+	synctest.Wait()
+	return answer
+}
+
+func (s *events) setAnswer(answer chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+// TestPublishedBeforeTheTopicGoesBack: a topic that began at a position which no event has, and goes back
+// to a subscriber behind that, reads what was published since that subscriber has read.
+func TestPublishedBeforeTheTopicGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "1")
+		ahead := subscribe(t, f, actor.EventPosition{Version: 9}, nil)
+		ahead.want(t)
+		answer := s.answerLater()
+		behind := subscribe(t, f, s.of[key][0].Position, nil)
+		behind.want(t) // it has read that there is nothing, and does not know that yet
+		s.setAnswer(nil)
+		s.publishIn(f, "2")
+		ahead.want(t) // it has read for all, from its own position on
+		answer <- struct{}{}
+		behind.want(t, "2")
+	})
+}
+
+// TestTopicGoesBackWhileReading: what was read behind a position that no event has is not taken for what
+// follows the position to which the topic has gone back meanwhile.
+func TestTopicGoesBackWhileReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "1")
+		ahead := subscribe(t, f, actor.EventPosition{Version: 3, Index: 1}, nil)
+		ahead.want(t)
+		goesBack := s.answerLater()
+		behind := subscribe(t, f, s.of[key][0].Position, nil)
+		behind.want(t) // it has read that there is nothing, and does not know that yet
+		reads := s.answerLater()
+		s.publish(key, "2")
+		s.publish(key, "3")
+		s.publishIn(f, "4")
+		synctest.Wait() // the one ahead has read the last of these, and does not know that yet
+		s.setAnswer(nil)
+		goesBack <- struct{}{}
+		behind.want(t)
+		reads <- struct{}{}
+		behind.want(t, "2", "3", "4")
+		ahead.want(t, "4")
+	})
+}
+
+// TestRemovedWhileNobodyWaits: a subscription to an actor that was deleted learns that the events behind its
+// position are gone, also where a subscriber that is slow keeps the topic, and nothing is published.
+func TestRemovedWhileNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEvents()
+		f := testFeed(s, false, Retention{})
+		s.publish(key, "a", "b")
+		first, newest := s.of[key][0].Position, s.of[key][1].Position
+		slow := subscribe(t, f, actor.EventPosition{}, make(chan struct{}))
+		slow.want(t, "a", "b")
+		quick := subscribe(t, f, newest, nil)
+		quick.want(t) // the topic knows that there is nothing new
+		quick.stop()
+		<-quick.ended
+		s.mu.Lock()
+		s.trimmed[key], s.of[key] = newest, nil
+		s.mu.Unlock()
+		f.Removed(key)
+		late := subscribe(t, f, first, nil)
+		late.want(t)
+		select {
+		case <-late.ended:
+			if !errors.Is(late.err, actor.ErrPositionGone) {
+				t.Errorf("ended with %v", late.err)
+			}
+		default:
+			t.Error("it waits for events behind a position that is gone")
+		}
+	})
+}

@@ -125,6 +125,17 @@ func (h *hung) Newest(ctx context.Context, key actor.Key) (actor.EventPosition, 
 	}
 }
 
+// TestNoBegin: where the store says at once that it cannot say where a subscription begins, that is its end.
+func TestNoBegin(t *testing.T) {
+	p := &pages{newest: actor.ErrUnavailable}
+	err := New(t.Context(), p, 64).Subscribe(t.Context(), actor.Key{App: "app", Type: "T", ID: "a"}, nil, Subscription{
+		Waits: func() error { return errors.New("the stream waits") },
+	})
+	if !errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestWaitsForTheBegin: while the store does not say where a subscription begins, its stream is not silent;
 // it ends if it breaks, and with its client.
 func TestWaitsForTheBegin(t *testing.T) {
