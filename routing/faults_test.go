@@ -494,6 +494,7 @@ func TestStopLetsPeersAnswer(t *testing.T) {
 				select {
 				case err := <-stopped:
 					t.Errorf("it stops while a peer runs a call, %v", err)
+					stopped <- err
 				default:
 				}
 				close(goOn)
