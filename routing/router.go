@@ -63,21 +63,44 @@ func (r *Router) Start(context.Context) error {
 // about to stop. It is safe twice.
 func (r *Router) Drain() { r.waiting.close() }
 
-// Stop answers waiting calls with actor.ErrStopping, waits for the answers of peers until ctx ends, and
-// ends all sessions. Peers cancel the calls that they have not answered by then, and these end as if the
-// session had broken. Stop is safe twice and before Start.
+// Stop answers calls that wait for an owner with actor.ErrStopping, waits for the answers of peers for half of
+// the time that ctx has left, and ends all sessions. Peers cancel the calls that they have not answered by then,
+// and these end as if the session had broken. Stop is safe twice and before Start.
 func (r *Router) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	r.stopped = true
 	r.mu.Unlock()
 	r.waiting.close()
-	// Nobody waits for most of these calls: they bring messages that actors sent as they left.
-	for r.peers.underWay() && clock.Pause(ctx, stopPause) {
-	}
+	r.awaitPeers(ctx)
 	r.end()
 	r.peers.stop()
 	r.running.Wait()
 	return nil
+}
+
+// awaitPeers waits until peers have answered what they were sent, for half of the time that ctx has left: what
+// stops after the router needs some, too. Most of these calls bring messages that actors sent as they left. No
+// channel counts a call for the moment in which it goes on to another peer, so two looks in a row must find none.
+func (r *Router) awaitPeers(ctx context.Context) {
+	ctx, cancel := half(ctx)
+	defer cancel()
+	for quiet := 0; quiet < 2; quiet++ {
+		if r.peers.underWay() {
+			quiet = -1
+		}
+		if !clock.Pause(ctx, stopPause) {
+			return
+		}
+	}
+}
+
+// half returns a context that ends after half of the time that ctx has left.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
 }
 
 // stopPause is how often Stop looks whether peers have answered.
