@@ -41,8 +41,8 @@ type Host interface {
 	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
 	// Prepare puts a message of a client into the form that its method takes.
 	Prepare(ctx context.Context, r *inbox.Request) error
-	// EventsInJSON puts the JSON form into the events of streaming rpcs.
-	EventsInJSON(ctx context.Context, key actor.Key, list []actor.Event) ([]actor.Event, error)
+	// EventsInJSON sends events, those of streaming rpcs in the JSON form.
+	EventsInJSON(ctx context.Context, key actor.Key, list []actor.Event, send func([]actor.Event) error) error
 }
 
 // Messages stores messages to actors.

@@ -49,12 +49,10 @@ func (a *Actors) streamEvents(w http.ResponseWriter, r *http.Request, inv *actor
 	}
 	s := eventStream{w: w, out: http.NewResponseController(w)}
 	deliver := func(list []actor.Event) error {
-		defer edge.ExchangeOf(r.Context()).ReleaseBody() // what the JSON form took
-		list, err := a.Host.EventsInJSON(r.Context(), key, list)
-		if err != nil {
-			return err
-		}
-		return s.deliver(list)
+		return a.Host.EventsInJSON(r.Context(), key, list, func(part []actor.Event) error {
+			defer edge.ExchangeOf(r.Context()).ReleaseBody() // what the JSON form took
+			return s.deliver(part)
+		})
 	}
 	err = a.Events.Subscribe(r.Context(), key, after, events.Subscription{Waits: s.idle, Began: s.began, Deliver: deliver, Idle: s.idle})
 	if s.open {

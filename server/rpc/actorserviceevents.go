@@ -23,22 +23,25 @@ func (a *actorService) Subscribe(ctx context.Context, req *connect.Request[green
 		return err
 	}
 	position := ""
+	send := func(list []actor.Event) error {
+		msg := eventsMessage(list)
+		position = msg.GetPosition()
+		return stream.Send(msg)
+	}
 	return a.s.Events.Subscribe(ctx, key, after, events.Subscription{
 		KeptOnly: req.Msg.GetKeptOnly(),
 		Began: func(at actor.EventPosition) error {
 			position = at.String()
 			return stream.Send(&greenroomv1.SubscribeResponse{Position: position})
 		},
-		Deliver: func(list []actor.Event) (err error) {
-			if req.Msg.GetJson() {
-				defer edge.ExchangeOf(ctx).ReleaseBody()
-				if list, err = a.s.Calls.EventsInJSON(ctx, key, list); err != nil {
-					return err
-				}
+		Deliver: func(list []actor.Event) error {
+			if !req.Msg.GetJson() {
+				return send(list)
 			}
-			msg := eventsMessage(list)
-			position = msg.GetPosition()
-			return stream.Send(msg)
+			return a.s.Calls.EventsInJSON(ctx, key, list, func(part []actor.Event) error {
+				defer edge.ExchangeOf(ctx).ReleaseBody() // what the JSON form took
+				return send(part)
+			})
 		},
 		Idle: func() error { return stream.Send(&greenroomv1.SubscribeResponse{Position: position}) },
 	})
