@@ -72,7 +72,8 @@ func ParseFrom(field, from string) (*actor.EventPosition, error) {
 
 // Subscribe serves a subscription to an actor's events after a position, or, if that is nil, to
 // what is published from now on. It ends with nil when the server begins to stop, or, with
-// KeptOnly, after the last event that is kept.
+// KeptOnly, after the last event that is kept; with [failure.ErrStopping] if it had not begun when the
+// server began to stop.
 func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *actor.EventPosition, to Subscription) error {
 	if s.Feed == nil {
 		return &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no events"}
@@ -81,16 +82,19 @@ func (s *Subscriptions) Subscribe(ctx context.Context, key actor.Key, after *act
 		return err
 	}
 	defer s.open.Leave(key.App)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
 	begin, err := s.begin(ctx, key, after, to.Waits)
-	if err != nil {
+	switch {
+	case err != nil && s.draining.Err() != nil:
+		return failure.ErrStopping
+	case err != nil:
 		return err
 	}
 	if err := to.Began(begin); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
 	if to.KeptOnly {
 		return s.deliverKept(ctx, key, begin, to.Deliver)
 	}
