@@ -391,8 +391,8 @@ func (ad *admission) await(c *call.Call, s *activation.Shard) call.Result {
 	}
 }
 
-// Enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
-// is no worker, the caller if onCaller allows, which run then tells, or a new one.
+// Enqueue admits a call to its actor's mailbox. If the actor has no worker, the caller becomes it and run is
+// true, where onCaller allows that; otherwise a new worker runs the call.
 func (ad *admission) Enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error) {
 	s := ad.table.Shard(c.Inv.Key)
 	for {

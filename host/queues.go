@@ -65,7 +65,7 @@ func (q Queues) cancelAt(s *activation.Shard, of actor.Key, all *Cancelled) {
 		if count, err := all.cancels(c); err != nil && c.CancelEntry(err) {
 			count()
 		}
-		if f := c.Inv.Firing; f != nil && f.Message != nil && !c.Waiting() {
+		if f := c.Inv.Firing; f != nil && f.Message != nil && !c.NotBegun() {
 			all.Begun = append(all.Begun, f.Reminder)
 		}
 	}

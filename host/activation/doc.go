@@ -10,8 +10,8 @@
 //	Chain       a turn and the turns that it calls, of several activations
 //	Batch       what one commit has of the turns of its activations
 //
-// Their data is in shard.go, since each of them names the others; their methods are in files named
-// after them.
+// The data of the last four is in shard.go, since each of them names the others; their methods are in
+// files named after them.
 //
 // # Who runs an actor
 //

@@ -429,8 +429,8 @@ func (c *Call) CancelEntry(err error) bool {
 	return true
 }
 
-// Waiting reports whether there is such a wait, or was one that was cancelled: the call has no turn after it.
-func (c *Call) Waiting() bool { return c.entry.Load() != nil }
+// NotBegun reports whether the call waits until its turn may begin, or has no turn since that wait was cancelled.
+func (c *Call) NotBegun() bool { return c.entry.Load() != nil }
 
 // Overdue returns the error of a turn whose context has ended, nil as long as
 // it has not.

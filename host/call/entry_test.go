@@ -12,11 +12,11 @@ func TestCancelledEntry(t *testing.T) {
 	c := &Call{Request: Request{Ctx: t.Context()}}
 	c.Begin(time.Now(), time.Minute)
 	end := c.Enter()
-	if !c.Waiting() {
+	if !c.NotBegun() {
 		t.Error("a call that waits for its turn is taken for one that runs")
 	}
-	if err := end(); err != nil || c.Waiting() {
-		t.Errorf("its wait ends with %v; it waits after that: %t", err, c.Waiting())
+	if err := end(); err != nil || c.NotBegun() {
+		t.Errorf("its wait ends with %v; it waits after that: %t", err, c.NotBegun())
 	}
 	if c.CancelEntry(errors.ErrUnsupported) {
 		t.Error("a wait was cancelled that had ended")
@@ -25,8 +25,8 @@ func TestCancelledEntry(t *testing.T) {
 	if !c.CancelEntry(errors.ErrUnsupported) || c.CancelEntry(errors.ErrUnsupported) {
 		t.Error("a wait is cancelled once")
 	}
-	if err := end(); !errors.Is(err, errors.ErrUnsupported) || !c.Waiting() {
-		t.Errorf("a cancelled wait ends with %v; after that it has no turn to come: %t", err, c.Waiting())
+	if err := end(); !errors.Is(err, errors.ErrUnsupported) || !c.NotBegun() {
+		t.Errorf("a cancelled wait ends with %v; after that it has no turn to come: %t", err, c.NotBegun())
 	}
 	if c.CancelEntry(errors.ErrUnsupported) {
 		t.Error("a wait was cancelled that had ended")

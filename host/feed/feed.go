@@ -157,7 +157,7 @@ func (f *Feed) next(ctx context.Context, t *topic, after actor.EventPosition, pa
 		return nil, nil, err
 	}
 	switch {
-	case from != after: // the topic has come nearer, and announces that
+	case from != after: // the topic has read towards the position, and wakes all
 		events = nil
 	case reads == alone && len(events) == 0:
 		t.endsAt(after, page.Trimmed)

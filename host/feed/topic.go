@@ -151,7 +151,7 @@ func (t *topic) done(after actor.EventPosition, page actor.EventPage, err error)
 	switch {
 	case err != nil, t.outdated:
 		t.fresh = false
-	case after == t.end(): // otherwise it remembers something newer by now
+	case after == t.end(): // otherwise the topic has begun anew at another position
 		if after.Before(page.Trimmed) { // what it remembers does not lead to what was read
 			t.begin(after, page.Trimmed)
 		}

@@ -18,7 +18,8 @@ type Admission interface {
 	// FindNew is Find for a valid call that Find has refused with err: it may look for what was deployed a
 	// moment ago.
 	FindNew(c *call.Call, err error) (*serving.Type, serving.Method, error)
-	// Enqueue puts a call into its actor's mailbox. If run is true, the caller is the actor's worker from then on.
+	// Enqueue puts a call into its actor's mailbox. If run is true, the caller is the actor's worker from then on,
+	// which onCaller allows.
 	Enqueue(c *call.Call, by *serving.Type, onCaller bool) (a *activation.Activation, run bool, err error)
 }
 
