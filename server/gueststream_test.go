@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,8 +26,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host/feed"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server/edge"
@@ -244,72 +241,6 @@ func TestGuestStreamOverEveryProtocol(t *testing.T) {
 				t.Errorf("a turn ran: %+v", inv)
 			}
 		})
-	}
-}
-
-// Whoever reads the events of a typed actor in JSON gets the messages of its streams in that form, and
-// everything else as it was published.
-func TestEventsOfTypedActorsInJSON(t *testing.T) {
-	r := startRadio(t, nil)
-	at := r.play("first")
-	r.publish("Other", abi.ContentTypeProtobuf, "\x0a\x01x")
-	r.publish("Play", abi.ContentTypeProtobuf, "\x0a\x01x") // an rpc, and no stream
-	r.publish("Listen", abi.ContentTypeProtobuf, "\x0a\x05x")
-	r.publish("Listen", "text/plain", "x")
-	kept := func(json bool) (got []string) {
-		api := greenroomv1connect.NewActorServiceClient(client(t, false), r.url)
-		s, err := api.Subscribe(t.Context(), connect.NewRequest(&greenroomv1.SubscribeRequest{
-			Actor: &greenroomv1.ActorKey{Type: "Radio", Id: "one"}, From: &greenroomv1.SubscribeRequest_Start{Start: true}, KeptOnly: true, Json: json,
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s.Receive() {
-			for _, e := range s.Msg().GetEvents() {
-				got = append(got, strings.ReplaceAll(string(e.GetPayload()), " ", "")+" "+e.GetContentType())
-			}
-		}
-		if err := s.Err(); err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	published := []string{"\x0a\x05first " + abi.ContentTypeProtobuf, "\x0a\x01x " + abi.ContentTypeProtobuf, "\x0a\x01x " + abi.ContentTypeProtobuf, "\x0a\x05x " + abi.ContentTypeProtobuf, "x text/plain"}
-	inJSON := slices.Clone(published)
-	inJSON[0] = `{"title":"first","greenroomPosition":"` + at + `"} application/json`
-	for range 2 { // what one subscriber gets in JSON, the next one gets as it is
-		if got := kept(true); !slices.Equal(got, inJSON) {
-			t.Errorf("in JSON:\n%q\nwant\n%q", got, inJSON)
-		}
-		if got := kept(false); !slices.Equal(got, published) {
-			t.Errorf("as it is:\n%q\nwant\n%q", got, published)
-		}
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/v2.0/actors/default/Radio/one/events?from=start", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client(t, false).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	var data []string
-	for lines := bufio.NewScanner(res.Body); len(data) < len(published) && lines.Scan(); {
-		if d, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			data = append(data, strings.ReplaceAll(d, " ", ""))
-		}
-	}
-	if want := []string{`{"title":"first","greenroomPosition":"` + at + `"}`, "CgF4", "CgF4", "CgV4", "x"}; !slices.Equal(data, want) {
-		t.Errorf("server-sent events:\n%q\nwant\n%q", data, want)
-	}
-
-	r.deploy(t, "Tape") // nothing serves the type Radio, which has events
-	if got := kept(true); !slices.Equal(got, published) {
-		t.Errorf("of a type that is not served:\n%q\nwant\n%q", got, published)
 	}
 }
 
@@ -614,6 +545,12 @@ func TestGuestStreamGivesBack(t *testing.T) {
 	if _, err := l.end(); connect.CodeOf(err) != connect.CodeCanceled && !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+	r.stopsEmpty(t)
+}
+
+// stopsEmpty stops the server, which then counts nothing for requests.
+func (r *radio) stopsEmpty(t *testing.T) {
+	t.Helper()
 	if err := r.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -637,86 +574,6 @@ func TestGuestStreamWeighsJSON(t *testing.T) {
 		t.Errorf("it ended at %s, want %s", trailer, first)
 	}
 	r.listen(t.Context(), t, client(t, true), "one", from).wants("first", large)
-}
-
-// keptInJSON returns the sizes of the payloads of the events of station one in JSON, up to an error.
-func (r *radio) keptInJSON(t *testing.T) (sizes []int, err error) {
-	t.Helper()
-	api := greenroomv1connect.NewActorServiceClient(client(t, false), r.url)
-	s, err := api.Subscribe(t.Context(), connect.NewRequest(&greenroomv1.SubscribeRequest{
-		Actor: &greenroomv1.ActorKey{Type: "Radio", Id: "one"}, From: &greenroomv1.SubscribeRequest_Start{Start: true}, KeptOnly: true, Json: true,
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for s.Receive() {
-		for _, e := range s.Msg().GetEvents() {
-			sizes = append(sizes, len(e.GetPayload()))
-		}
-	}
-	return sizes, s.Err()
-}
-
-// serverSentEvents returns how many events of station one come as server-sent events, until there are
-// most of them or the stream ends.
-func (r *radio) serverSentEvents(t *testing.T, most int) (n int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/v2.0/actors/default/Radio/one/events?from=start", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client(t, false).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, 1<<20)
-	for n < most && lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "data: ") {
-			n++
-		}
-	}
-	return n
-}
-
-// TestEventsInJSONGiveBack: the JSON of events counts for the memory that it takes only while these are sent.
-func TestEventsInJSONGiveBack(t *testing.T) {
-	r := startRadio(t, func(c *Config) { c.MaxRequestsBytes = 1 << 20 })
-	const n = 4 << 10 // which takes several MiB together
-	for range n {
-		r.play(strings.Repeat("x", 100))
-	}
-	if got, err := r.keptInJSON(t); len(got) != n || err != nil {
-		t.Errorf("%d events of %d, %v", len(got), n, err)
-	}
-	if got := r.serverSentEvents(t, n); got != n {
-		t.Errorf("%d server-sent events of %d", got, n)
-	}
-	if err := r.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if used := r.edge.Requests.Bodies.Used(); used != 0 {
-		t.Errorf("%d bytes are counted", used)
-	}
-}
-
-// TestEventsInJSONWeigh: events whose JSON has no room in memory end their stream, with the error where
-// that has a place. They are neither left out nor sent in another form, and those before them are sent.
-func TestEventsInJSONWeigh(t *testing.T) {
-	r := startRadio(t, func(c *Config) { c.MaxRequestsBytes = 128 << 10 })
-	r.play("x")
-	r.play(strings.Repeat("x", 60<<10)) // which may become six times as long in JSON
-	got, err := r.keptInJSON(t)
-	if len(got) != 1 {
-		t.Errorf("got events of %d bytes", got)
-	}
-	wantError(t, err, connect.CodeResourceExhausted, "host_full")
-	if n := r.serverSentEvents(t, 2); n != 1 {
-		t.Errorf("%d server-sent events", n)
-	}
 }
 
 // A client that does not read delays no other one, and gets all events when it does.

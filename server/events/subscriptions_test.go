@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // pages is a feed of events of one actor, which it returns two at a time.
@@ -134,6 +135,21 @@ func TestNoBegin(t *testing.T) {
 	if !errors.Is(err, actor.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestStopBeforeTheBegin: a stream that has not begun when its server begins to stop ends at once, and says why.
+func TestStopBeforeTheBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		draining, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		for _, waits := range []func() error{func() error { return nil }, nil} {
+			err := New(draining, &hung{until: start.Add(time.Hour)}, 64).Subscribe(t.Context(), actor.Key{App: "app", Type: "T", ID: "a"}, nil, Subscription{Waits: waits})
+			if took := time.Since(start); !errors.Is(err, failure.ErrStopping) || took != time.Second {
+				t.Errorf("%v after %v", err, took)
+			}
+		}
+	})
 }
 
 // TestWaitsForTheBegin: while the store does not say where a subscription begins, its stream is not silent;
