@@ -18,8 +18,8 @@ type Commit struct {
 	Rows []RowWrite
 	// Fences are of actors that were read and stay as they are.
 	Fences []RowFence
-	// Records are calls to record, of any actors, none of which may be recorded
-	// already; no call twice.
+	// Records are calls to record, of any actors: no call twice, and no call that is recorded
+	// already.
 	Records []IdempotencyRecord
 	// Reminders are stepped on, cancelled and set.
 	Reminders ReminderEffects

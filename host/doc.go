@@ -30,9 +30,9 @@
 //	egress       sends the HTTP requests of guests
 //
 // [Host] has the methods that others call, and wires all parts; its admission chooses where a call
-// runs, and what serves it. No file uses one of a part above it. What happens below is reported upwards
-// by a callback alone: when the pipeline knows the outcome of a commit, when a timer is due, and when a
-// guest calls another actor.
+// runs, and what serves it. No file uses one of a part above it; a lower part reports to a higher one by
+// calling a function that it was given: when the pipeline knows the outcome of a commit, when a timer is due,
+// and when a guest calls another actor.
 //
 // # Lanes
 //

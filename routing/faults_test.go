@@ -533,7 +533,7 @@ func TestDrain(t *testing.T) {
 
 // TestManyCalls at once, over few channels, each answered once with what is its own.
 func TestManyCalls(t *testing.T) {
-	// A call waits for its turn as long as it takes: it is among 256, of which 7 are under way.
+	// 7 of the 256 calls are under way at a time; the others wait, and none may give up.
 	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxInFlight, c.MaxWait = 8, patience }})
 	b.host.set(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
 		return actor.Reply{Payload: inv.Payload}, nil

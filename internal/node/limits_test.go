@@ -114,8 +114,8 @@ func TestDeadlineSaysWhoSetIt(t *testing.T) {
 	}
 }
 
-// TestStartOverItsLimit: a call whose guest does not start in time is told that, and not that its turn
-// took too long.
+// TestStartOverItsLimit: the error of a call whose guest does not start in time names the start, and not the
+// turn.
 func TestStartOverItsLimit(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, node.Config{DataDir: dir})
