@@ -489,8 +489,8 @@ type Receiver interface {
 
 // Begun is a call that was begun.
 type Begun interface {
-	// GiveUp tells the host that the call's context has ended, which nobody
-	// watches: what Invoke does then is done, and the receiver gets the outcome.
+	// GiveUp tells the host that the call's context has ended, since the host does not watch it. The host
+	// does what Invoke does then, and the receiver gets the outcome.
 	GiveUp()
 }
 

@@ -2,6 +2,6 @@ package children
 
 import "github.com/greenroom-run/greenroom/actor"
 
-// ErrUnrelated is the error of what names a volatile child that is gone, or that is not of the family
-// of who names it: which of the two is not for strangers to know.
+// ErrUnrelated refuses to reach a volatile child that is gone, or that belongs to another family. It does not
+// say which, since actors of other families may not know.
 var ErrUnrelated error = &actor.ReasonError{Condition: actor.ErrPassedAway, Reason: "it is no volatile child that lives, of this actor or of its parent"}
